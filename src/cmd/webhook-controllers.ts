@@ -11,7 +11,7 @@ import { cancelHeld } from '../webhooks/delivery/cancel.ts'
 import { DeliveryEngine, DRAIN_TIMEOUT_MS } from '../webhooks/delivery/engine.ts'
 import { LogFollower } from '../webhooks/delivery/log-follower.ts'
 import { DeliveryObjects } from '../webhooks/delivery/objects.ts'
-import { OpenSegments } from '../webhooks/delivery/queue.ts'
+import { OpenSegments } from '../webhooks/delivery/open-segments.ts'
 import { EndpointReconciler, EndpointRequests } from '../webhooks/endpoints/controller.ts'
 import { EndpointDirectory, EndpointStatusWriter } from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
@@ -106,8 +106,7 @@ function buildDelivery(options: WebhookOptions) {
     healthy: () => outcomes.healthy(),
     share: () => engine.queues.shareOfShards,
     isOurs: (shard) => engine.queues.isOurs(shard),
-    cancelHeld: (now) =>
-      cancelHeld({ ctx: engine.ctx, lanes: engine.queues.ours(), limits: config.retention }, now),
+    cancelHeld: (now) => cancelHeld(engine.ctx, engine.queues.ours(), config.retention, now),
     eventLog,
   })
   const objects = new DeliveryObjects(api, clock, {

@@ -28,10 +28,7 @@ async function holding(count = 1) {
   for (let n = 0; n < count; n += 1) await bed.accept(bed.event([endpoint]))
   await bed.elapse(60_000)
   const look = async () => {
-    const started = cancelHeld(
-      { ctx: bed.engine.ctx, lanes: bed.engine.queues.ours(), limits },
-      bed.clock.now(),
-    )
+    const started = cancelHeld(bed.engine.ctx, bed.engine.queues.ours(), limits, bed.clock.now())
     await bed.elapse(0)
     return started
   }
@@ -124,7 +121,7 @@ test('what was begun for a shard may write no more once the shard is lost', asyn
   const patches = calling('patch', webhookDeliveries)
   bed.api.fail((call) => patches(call) && mayWrite.push(epochs.mayWrite) === 0, { hold: read.promise })
   const ctx = { ...bed.engine.ctx, shards: { owns: () => true, epochs } }
-  cancelHeld({ ctx, lanes: bed.engine.queues.ours(), limits }, bed.clock.now())
+  cancelHeld(ctx, bed.engine.queues.ours(), limits, bed.clock.now())
   epochs.endAll()
   read.resolve()
   await bed.elapse(1000)

@@ -1,28 +1,31 @@
 import { isApiError } from '../../kube/client.ts'
 import { inGroups } from '../../lib/semaphore.ts'
 import { heldTooLong } from '../log/retention-plan.ts'
-import { cancelObject } from './attempt.ts'
 import { type EngineContext, retryUntilDurable, startOwnedWork } from './context.ts'
+import { cancelObject } from './outcome.ts'
 import { cancelEntry } from './promotion.ts'
 import type { Delivery, EndpointQueue } from './queue.ts'
 
-/** The endpoint is gone: what had not ended is canceled, and its objects go with it (settled: they are the endpoint's). */
+/**
+ * Ends deliveries without another attempt: those of a deleted endpoint, whose objects go with it, and those that a
+ * disabled endpoint has held for longer than the retention time.
+ */
 
-/** Objects that are deleted. */
+/** Objects deleted at a time. */
 const OBJECTS_AT_A_TIME = 16
-/** Entries of the log, which share a write: one of so many waits for no more. */
+/** Entries of the log share a write; one of so many is sent at once. */
 const ENTRIES_AT_A_TIME = 64
+/** Held deliveries that one call of `cancelHeld` cancels. */
+const MAX_PER_CALL = 50
 
-export async function cancelQueue(ctx: EngineContext, lane: EndpointQueue): Promise<void> {
-  const members = [...lane.members()].filter((delivery) => !isUnderWay(delivery))
+export async function cancelQueue(ctx: EngineContext, queue: EndpointQueue): Promise<void> {
+  // A delivery that was sent and only awaits its object is not canceled, nor is one that is being sent.
+  const members = [...queue.members()].filter(
+    ({ stage, storage }) => stage !== 'sending' && !(stage === 'passed' && storage.kind === 'log'),
+  )
   const { log = [], object = [] } = Object.groupBy(members, ({ storage }) => storage.kind)
   await inGroups(log, ENTRIES_AT_A_TIME, (delivery) => cancelDelivery(ctx, delivery))
   await inGroups(object, OBJECTS_AT_A_TIME, (delivery) => cancelDelivery(ctx, delivery))
-}
-
-/** What has been sent well, and only its object is to come, is no more canceled than what is being sent. */
-function isUnderWay({ stage, storage }: Delivery): boolean {
-  return stage === 'sending' || (stage === 'passed' && storage.kind === 'log')
 }
 
 export async function cancelDelivery(ctx: EngineContext, delivery: Delivery): Promise<void> {
@@ -31,44 +34,37 @@ export async function cancelDelivery(ctx: EngineContext, delivery: Delivery): Pr
     if (storage.promotion) await storage.promotion
     if (delivery.storage.kind === 'log') return await cancelEntry(ctx, delivery, storage, 'EndpointDeleted')
   }
-  await retryUntilDurable(ctx, 'the end of a delivery', () => removeObject(ctx, delivery))
-  ctx.dropped(delivery)
+  await retryUntilDurable(ctx, 'the end of a delivery', async () => {
+    try {
+      await ctx.objects.remove(delivery)
+    } catch (error) {
+      if (!isApiError(error, 'NotFound')) throw error
+    }
+  })
+  ctx.engine.drop(delivery)
 }
 
-async function removeObject(ctx: EngineContext, delivery: Delivery): Promise<void> {
-  try {
-    await ctx.objects.remove(delivery)
-  } catch (error) {
-    if (!isApiError(error, 'NotFound')) throw error
-  }
-}
-
-/** What a disabled endpoint has held for longer than the retention time ends as canceled (settled: events and deliveries). */
-
-/** Started in one call: it is called again. */
-const AT_MOST = 50
-
-export type HeldOptions = {
-  ctx: EngineContext
-  /** Those that this process drives. */
-  lanes: Iterable<EndpointQueue>
-  /** How long a delivery may be held, milliseconds. */
-  limits: { failedMs: number }
-}
-
-/** Ends some of those held too long, in the background of the plane. @param now milliseconds since 1970 @returns how many */
-export function cancelHeld({ ctx, lanes, limits }: HeldOptions, now: number): number {
+/**
+ * Starts canceling some of the deliveries held too long in the background.
+ * @param queues those that this replica drives @param now milliseconds since 1970 @returns how many
+ */
+export function cancelHeld(
+  ctx: EngineContext,
+  queues: Iterable<EndpointQueue>,
+  limits: { failedMs: number },
+  now: number,
+): number {
   let started = 0
-  for (const lane of lanes) {
-    const disabledAt = disabledSince(ctx, lane)
+  for (const queue of queues) {
+    const disabledAt = disabledSince(ctx, queue)
     if (disabledAt === undefined || !heldTooLong({ disabledAt, acceptedAt: 0 }, limits, now)) continue
-    for (const delivery of lane.members()) {
-      if (started >= AT_MOST) return started
+    for (const delivery of queue.members()) {
+      if (started >= MAX_PER_CALL) return started
       if (!isHeld(delivery) || !heldTooLong({ disabledAt, acceptedAt: delivery.acceptedAt }, limits, now))
         continue
-      // Nobody else takes it up from here on.
+      // Keeps it from being started otherwise.
       delivery.stage = 'sending'
-      startOwnedWork(ctx, lane, () => cancel(ctx, delivery))
+      startOwnedWork(ctx, queue, () => cancelIfHeld(ctx, delivery))
       started += 1
     }
   }
@@ -81,25 +77,21 @@ function isHeld({ stage, storage }: Delivery): boolean {
 }
 
 /** Undefined unless the endpoint is disabled. */
-function disabledSince(ctx: EngineContext, lane: EndpointQueue): number | undefined {
-  const view = ctx.directory.find(lane.endpoint)
+function disabledSince(ctx: EngineContext, queue: EndpointQueue): number | undefined {
+  const view = ctx.directory.find(queue.endpoint)
   if (view?.decision.state !== 'disabled') return undefined
   const at = Date.parse(view.endpoint.status?.disabledAt ?? '')
   return Number.isNaN(at) ? undefined : at
 }
 
-async function cancel(ctx: EngineContext, delivery: Delivery): Promise<void> {
+async function cancelIfHeld(ctx: EngineContext, delivery: Delivery): Promise<void> {
   try {
     const object = await ctx.objects.read(delivery)
-    if (disabledSince(ctx, delivery.queue) === undefined) return goOn(ctx, delivery)
-    await cancelObject(ctx, delivery, object, 'HeldTooLong')
+    if (disabledSince(ctx, delivery.queue) !== undefined)
+      return await cancelObject(ctx, delivery, object, 'HeldTooLong')
   } catch (error) {
-    if (isApiError(error, 'NotFound')) return ctx.dropped(delivery)
-    goOn(ctx, delivery)
+    if (isApiError(error, 'NotFound')) return ctx.engine.drop(delivery)
   }
-}
-
-function goOn(ctx: EngineContext, delivery: Delivery): void {
   delivery.stage = 'waiting'
-  ctx.wait(delivery)
+  ctx.engine.wait(delivery)
 }

@@ -6,19 +6,23 @@ import type { Clock, Random } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { DeliveryMetrics } from '../../lib/metrics.ts'
 import { sleep } from '../../lib/sleep.ts'
-import type { EndpointDirectory } from '../endpoints/directory.ts'
+import { type EndpointDirectory, endpointReference } from '../endpoints/directory.ts'
 import type { EndpointHealth } from '../endpoints/health.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
 import type { WebhookSender } from '../sender/outcome.ts'
 import type { DeliveryObjects } from './objects.ts'
-import type { Delivery, EndpointQueue, OpenSegments } from './queue.ts'
+import type { OpenSegments } from './open-segments.ts'
+import type { Delivery, EndpointQueue, EndpointRef, OpenSegment } from './queue.ts'
 
-/** What the parts of the delivery plane share. */
+/**
+ * What the files of the delivery engine share: dependencies, calls back into the engine, retries until a write is durable,
+ * and background work. README.md explains the protocol.
+ */
 
 /** One deadline over name resolution, connect, TLS, request and response (interface §6.3). */
 export const ATTEMPT_DEADLINE_MS = 20_000
 
-export type EngineContext = {
+export type EngineDependencies = {
   clock: Clock
   random: Random
   log: Logger
@@ -32,103 +36,124 @@ export type EngineContext = {
   outcomes: OutcomeRecorder
   segments: OpenSegments
   shards: ShardOwnership
-  /** Operator's namespace: where segments are. */
+  /** Davit's namespace, which holds the segments. */
   namespace: string
   userAgent: string
   /** Factor on the documented waits. */
   waitScale: number
-  /** Aborted when running attempts are to be given up. */
+  /** Aborted when running attempts must stop. */
   giveUp: AbortSignal
-  /** The delivery is due later, at `delivery.dueAt`. */
-  wait: (delivery: Delivery) => void
-  /** The delivery has come to its end, durably; with `object` there is a WebhookDelivery of it. */
-  ended: (delivery: Delivery, state: DeliveryState, object: boolean) => void
-  /** An object shows it, and it has not ended. */
-  promoted: (delivery: Delivery) => void
-  /** It is no longer this process's business (its object was deleted). */
-  dropped: (delivery: Delivery) => void
-  /**
-   * Work that goes on after the lane was released; waited for before the lane is handed over, or the process ends.
-   * @param how `settles` when too much of it is to keep the lane from starting more
-   */
-  background: (work: Promise<unknown>, lane: EndpointQueue, how?: 'settles') => void
 }
 
+/** What steps of a delivery ask of the engine. An interface, since the engine imports those steps. */
+export interface EngineActions {
+  /** Queues the delivery again at `delivery.dueAt`. */
+  wait(delivery: Delivery): void
+  /** Ends a delivery whose end is durable. @param hasObject whether a WebhookDelivery shows it */
+  finish(delivery: Delivery, state: DeliveryState, hasObject: boolean): void
+  /** Notes that the delivery, which has not ended, has its object. */
+  markPromoted(delivery: Delivery): void
+  /** Lets go of a delivery whose object was deleted. */
+  drop(delivery: Delivery): void
+  /**
+   * Tracks work that goes on after the queue was released. Handoff of the shard and the end of the process wait for it.
+   * @param how `settles` if the queue must not start more while too much of it is running
+   */
+  runInBackground(work: Promise<unknown>, queue: EndpointQueue, how?: 'settles'): void
+  /** Gives the entries of the segment that were only counted a delivery in their queue. */
+  addCounted(opened: OpenSegment): void
+}
+
+export type EngineContext = EngineDependencies & { engine: EngineActions }
+
 const FIRST_PAUSE_MS = 100
-const LONGEST_PAUSE_MS = 5000
+const MAX_PAUSE_MS = 5000
+
+/** The pause after the one of `ms`; the first without. */
+export function nextPauseMs(ms?: number): number {
+  return ms === undefined ? FIRST_PAUSE_MS : Math.min(MAX_PAUSE_MS, ms * 2)
+}
 
 /**
- * Does `work`, again after growing pauses, until it is done: for what must become durable before anything else
- * may happen to a delivery. `work` must be repeatable.
- * @throws what it threw last, when the process ends before that, or another replica may have had the shard of it
+ * Repeats `work`, with growing pauses, until it succeeds: for what must be durable before anything else happens to a
+ * delivery. `work` must be repeatable.
+ * @throws its last error once the process ends or another replica may own the shard
  */
 export async function retryUntilDurable<T>(
   ctx: Pick<EngineContext, 'clock' | 'random' | 'log' | 'giveUp' | 'shards'>,
   what: string,
   work: () => Promise<T>,
 ): Promise<T> {
-  let longest = FIRST_PAUSE_MS
-  for (;;) {
+  for (let pauseMs = nextPauseMs(); ; pauseMs = nextPauseMs(pauseMs)) {
     try {
       return await work()
     } catch (error) {
       if (ctx.giveUp.aborted || hasLostShard(ctx)) throw error
-      // The first failures of an API server that restarts are no news.
-      if (longest >= LONGEST_PAUSE_MS)
-        ctx.log.warn('The store does not take it; trying again', { what, error })
-      await sleep(ctx.clock, longest * (0.5 + ctx.random.fraction() / 2), ctx.giveUp)
-      longest = Math.min(LONGEST_PAUSE_MS, longest * 2)
+      // The first failures while an API server restarts are not worth a log line.
+      if (pauseMs >= MAX_PAUSE_MS) ctx.log.warn('The store does not take it; trying again', { what, error })
+      await sleep(ctx.clock, pauseMs * (0.5 + ctx.random.fraction() / 2), ctx.giveUp)
     }
   }
 }
 
-/** What runs now was begun for a shard that another replica may have had since: it can write no more. */
+/** Whether the running code was started for a shard that another replica may have owned since: it may not write. */
 export function hasLostShard({ shards }: Pick<EngineContext, 'shards'>): boolean {
   return shards.epochs?.mayWrite === false
 }
 
-/** Begins background work of a lane, which may write as long as this replica holds the lane's shard as it does now. */
+/** Starts background work that may write only while this replica keeps the shard of the queue. */
 export function startOwnedWork(
-  { shards, background }: Pick<EngineContext, 'shards' | 'background'>,
-  lane: EndpointQueue,
+  { shards, engine }: Pick<EngineContext, 'shards' | 'engine'>,
+  queue: EndpointQueue,
   work: () => Promise<unknown>,
 ): void {
-  withOwnership(shards, lane.shard, () => background(work(), lane))
+  withOwnership(shards, queue.shard, () => engine.runInBackground(work(), queue))
 }
 
-/** Work on deliveries that goes on after their lanes were released. */
+/** Records a warning on the endpoint, if it is known. */
+export function warnOnEndpoint(
+  { directory, events }: EngineContext,
+  endpoint: EndpointRef,
+  reason: string,
+  message: string,
+): void {
+  const view = directory.find(endpoint)
+  if (view) events.record(endpointReference(view.endpoint.metadata), { type: 'Warning', reason, message })
+}
+
+/** Work on deliveries that goes on after their queues were released. */
 export class BackgroundWork {
   readonly #ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>
-  readonly #onEnd: (lane: EndpointQueue) => void
+  readonly #onEnd: (queue: EndpointQueue) => void
   #size = 0
 
-  /** @param onEnd told when a piece of work of the lane has ended */
-  constructor(ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>, onEnd: (lane: EndpointQueue) => void) {
+  /** @param onEnd called with the queue when one of its works has ended */
+  constructor(ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>, onEnd: (queue: EndpointQueue) => void) {
     this.#ctx = ctx
     this.#onEnd = onEnd
   }
 
-  /** Pieces that are under way. */
+  /** Works in progress. */
   get size(): number {
     return this.#size
   }
 
-  /** @param settles too much of it is to keep the lane from starting more */
-  add(work: Promise<unknown>, lane: EndpointQueue, settles = false): void {
+  /** @param settles whether the queue must not start more while too much of it is running */
+  add(work: Promise<unknown>, queue: EndpointQueue, settles = false): void {
     this.#size += 1
-    lane.busy += 1
-    if (settles) lane.settling += 1
+    queue.busy += 1
+    if (settles) queue.settling += 1
     void work
       .catch((error: unknown) => {
-        // Another replica goes on with what was begun for a shard that this one has lost.
+        // If the shard was lost, its new owner continues.
         if (this.#ctx.giveUp.aborted || hasLostShard(this.#ctx)) return
         this.#ctx.log.error('Work of the delivery plane failed', { error })
       })
       .then(() => {
         this.#size -= 1
-        lane.busy -= 1
-        if (settles) lane.settling -= 1
-        this.#onEnd(lane)
+        queue.busy -= 1
+        if (settles) queue.settling -= 1
+        this.#onEnd(queue)
       })
   }
 }

@@ -3,17 +3,17 @@ import { isFromWebhookEvent } from '../events/plan.ts'
 import type { Delivery, EndpointQueue, EndpointRef, Failing } from './queue.ts'
 
 /**
- * Counts of deliveries that have not come to their end, by organization, and by event of those that are WebhookEvents: nobody asks
- * for more, and each replica counts the deliveries of all.
+ * Counts of pending deliveries, kept as they change: each replica counts the deliveries of all. Then figures for metrics, which
+ * are computed from the queues when they are read.
  */
 
-/** What is counted of an organization, or of all. */
+/** Of one organization, or of all. */
 type Counts = {
-  /** Deliveries that go on by themselves. */
+  /** Deliveries that proceed by themselves. */
   pending: number
-  /** Deliveries of disabled endpoints, which go on when those are enabled. */
+  /** Deliveries of disabled endpoints. */
   held: number
-  /** Bytes of their payloads. */
+  /** Payload bytes of the held ones. */
   heldBytes: number
 }
 
@@ -21,9 +21,9 @@ export class PendingCounters {
   readonly #all: Counts = { pending: 0, held: 0, heldBytes: 0 }
   readonly #organizations = new Map<string, Counts>()
   readonly #events = new Map<string, number>()
-  /** Told when a WebhookEvent has its first delivery here. */
+  /** Called when a WebhookEvent gets its first delivery here. */
   onEventSeen: ((name: string) => void) | undefined
-  /** Told when the last delivery of a WebhookEvent has ended that is known. @param version of the log in which it stands */
+  /** Called when the last known delivery of a WebhookEvent has ended. @param version of its segment */
   onEventDone: ((name: string, version: number) => void) | undefined
 
   get total(): number {
@@ -38,14 +38,14 @@ export class PendingCounters {
     return this.#organizations.get(namespace) ?? { pending: 0, held: 0, heldBytes: 0 }
   }
 
-  /** Of a WebhookEvent. @param name the 26 characters of the event's id */
+  /** Pending deliveries of a WebhookEvent. @param name the 26 characters of the event's id */
   ofEvent(name: string): number {
     return this.#events.get(name) ?? 0
   }
 
   add({ queue, name, bytes, ofWebhookEvent }: Delivery): void {
     this.#count(queue, 1, bytes)
-    // A name that came with an entry is cut out of the text of its segment, which must not stay.
+    // Replaces a name from `addEntry`, a slice that keeps the text of its segment in memory.
     if (ofWebhookEvent) this.#addOfEvent(name, 'replaces')
   }
 
@@ -54,24 +54,24 @@ export class PendingCounters {
     if (ofWebhookEvent) this.#removeOfEvent(name, version)
   }
 
-  /** One that is to have a delivery in this lane, whose endpoint is not disabled. */
+  /** Counts an entry that has no delivery in this queue yet. Its endpoint is not disabled. */
   addEntry({ endpoint }: EndpointQueue, event: SegmentEvent): void {
     this.#count({ endpoint, held: false }, 1, 0)
     if (isFromWebhookEvent(event)) this.#addOfEvent(event.id)
   }
 
-  /** @param version of the log in which it stands */
+  /** @param version of its segment */
   removeEntry({ endpoint }: EndpointQueue, event: SegmentEvent, version: number): void {
     this.#count({ endpoint, held: false }, -1, 0)
     if (isFromWebhookEvent(event)) this.#removeOfEvent(event.id, version)
   }
 
-  /** Its endpoint was disabled or enabled: what it has is held from now on, or is no more. */
-  setHeld(lane: EndpointQueue, held: boolean): void {
-    if (lane.held === held) return
-    this.#count(lane, -lane.size, -lane.bytes)
-    lane.held = held
-    this.#count(lane, lane.size, lane.bytes)
+  /** Its endpoint was disabled or enabled. */
+  setHeld(queue: EndpointQueue, held: boolean): void {
+    if (queue.held === held) return
+    this.#count(queue, -queue.size, -queue.bytes)
+    queue.held = held
+    this.#count(queue, queue.size, queue.bytes)
   }
 
   #addOfEvent(name: string, how?: 'replaces'): void {
@@ -114,52 +114,50 @@ function add(counts: Counts, held: boolean, deliveries: number, bytes: number): 
   }
 }
 
-/** What metrics tell of lanes. */
-
-/** Lanes with something to send; a lane stays for as long as its endpoint does. */
-export function busyQueues(lanes: Iterable<EndpointQueue>): number {
+/** Counts queues with deliveries; an empty queue stays as long as its endpoint. */
+export function busyQueues(queues: Iterable<EndpointQueue>): number {
   let busy = 0
-  for (const { size } of lanes) if (size > 0) busy += 1
+  for (const { size } of queues) if (size > 0) busy += 1
   return busy
 }
 
 /**
- * Seconds by which what is due longest has not been sent: `davit` where its endpoint would take it, `endpoint` where it waits for
- * its endpoint, which hangs or, being ordered, has something before it. What a disabled endpoint holds is not late.
+ * Seconds since the oldest unsent delivery was due: `davit` if its endpoint is free, `endpoint` if it waits for an endpoint that
+ * hangs or is ordered. Deliveries that a disabled endpoint holds are not late.
  */
 export type Lateness = { davit: number; endpoint: number }
 
-export function lateSeconds(lanes: Iterable<EndpointQueue>, now: number): Lateness {
+export function lateSeconds(queues: Iterable<EndpointQueue>, now: number): Lateness {
   const since = { davit: now, endpoint: now }
-  for (const lane of lanes) {
-    if (lane.paused || lane.size === 0) continue
-    const cause = lane.isHeldUp ? 'endpoint' : 'davit'
-    for (const delivery of lane.members()) since[cause] = Math.min(since[cause], dueSince(delivery) ?? now)
+  for (const queue of queues) {
+    if (queue.paused || queue.size === 0) continue
+    const cause = queue.isHeldUp ? 'endpoint' : 'davit'
+    for (const delivery of queue.members()) since[cause] = Math.min(since[cause], dueSince(delivery) ?? now)
   }
   return { davit: (now - since.davit) / 1000, endpoint: (now - since.endpoint) / 1000 }
 }
 
-/** Nothing but Davit itself puts a first attempt off, so that one waits from the acceptance on. */
+/** Only Davit itself can delay a first attempt, so that one is due from its acceptance on. */
 function dueSince({ stage, attempts, acceptedAt, dueAt }: Delivery): number | undefined {
   if (attempts === 0) return stage === 'queued' || stage === 'waiting' ? acceptedAt : undefined
   return stage === 'queued' ? Math.max(acceptedAt, dueAt) : undefined
 }
 
-/** `class` is how the last attempt ended; `unknown` where another process saw it. */
+/** `class` is the result of the last attempt; `unknown` if another process made it. */
 export type FailingEndpoint = Pick<EndpointRef, 'namespace' | 'name'> & {
   class: Failing['class'] | 'unknown'
   seconds: number
   attempts: number
 }
 
-/** Those whose last attempt failed and that are not disabled; longest first. @param now milliseconds since 1970 */
-export function failingEndpoints(lanes: Iterable<EndpointQueue>, now: number): FailingEndpoint[] {
+/** Endpoints that are not disabled and whose last attempt failed; longest first. @param now milliseconds since 1970 */
+export function failingEndpoints(queues: Iterable<EndpointQueue>, now: number): FailingEndpoint[] {
   const found: FailingEndpoint[] = []
-  for (const lane of lanes) {
-    if (lane.paused) continue
-    const failing = lane.failing === 'unseen' ? failedBefore(lane) : lane.failing
+  for (const queue of queues) {
+    if (queue.paused) continue
+    const failing = queue.failing === 'unseen' ? failedBefore(queue) : queue.failing
     if (!failing) continue
-    const { namespace, name } = lane.endpoint
+    const { namespace, name } = queue.endpoint
     const seconds = Math.max(0, now - failing.since) / 1000
     found.push({ namespace, name, seconds, attempts: failing.attempts, class: failing.class })
   }
@@ -168,10 +166,10 @@ export function failingEndpoints(lanes: Iterable<EndpointQueue>, now: number): F
 
 type FailedBefore = Omit<Failing, 'class'> & { class: 'unknown' }
 
-/** What another process has left, until an attempt here tells more. */
-function failedBefore(lane: EndpointQueue): FailedBefore | undefined {
+/** Failures that another process has left, until the first attempt here. */
+function failedBefore(queue: EndpointQueue): FailedBefore | undefined {
   let found: FailedBefore | undefined
-  for (const { attempts, acceptedAt } of lane.members()) {
+  for (const { attempts, acceptedAt } of queue.members()) {
     if (attempts === 0) continue
     const since = Math.min(found?.since ?? acceptedAt, acceptedAt)
     found = { attempts: (found?.attempts ?? 0) + attempts, since, class: 'unknown' }

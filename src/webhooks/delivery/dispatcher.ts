@@ -3,13 +3,16 @@ import { Fifo } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
 import { type Delivery, EndpointQueue, type EndpointRef } from './queue.ts'
 
-/** The lanes of all endpoints that have deliveries, and which of them this replica drives. */
+/**
+ * The queues of all endpoints that have deliveries, and the dispatcher that gives them fair turns.
+ */
 
+/** All queues, and which of them this replica drives. */
 export class EndpointQueues {
   readonly #byUid = new Map<string, EndpointQueue>()
-  /** Those whose endpoint is gone, while what they have is being canceled. */
+  /** Those whose endpoint is gone, while their deliveries are being canceled. */
   readonly #closed = new Set<EndpointQueue>()
-  /** Shards whose lanes are driven here. */
+  /** Shards whose queues this replica drives. */
   readonly #ours = new Set<number>()
 
   get(endpointUid: string): EndpointQueue | undefined {
@@ -22,7 +25,7 @@ export class EndpointQueues {
 
   /** Those that this replica drives. */
   *ours(): IterableIterator<EndpointQueue> {
-    for (const lane of this.#byUid.values()) if (lane.driver === 'us') yield lane
+    for (const queue of this.#byUid.values()) if (queue.driver === 'us') yield queue
   }
 
   inShards(shards: ReadonlySet<number>): EndpointQueue[] {
@@ -30,28 +33,28 @@ export class EndpointQueues {
   }
 
   open({ namespace, name, uid }: EndpointRef): EndpointQueue {
-    const lane = new EndpointQueue({
+    const queue = new EndpointQueue({
       namespace: copyString(namespace),
       name: copyString(name),
       uid: copyString(uid),
     })
-    if (this.#ours.has(lane.shard)) lane.driver = 'us'
-    this.#byUid.set(lane.endpoint.uid, lane)
-    return lane
+    if (this.#ours.has(queue.shard)) queue.driver = 'us'
+    this.#byUid.set(queue.endpoint.uid, queue)
+    return queue
   }
 
-  delete(lane: EndpointQueue): void {
-    const { uid } = lane.endpoint
-    // What is found of an endpoint that is gone opens another one.
-    if (this.#byUid.get(uid) === lane) this.#byUid.delete(uid)
-    this.#closed.delete(lane)
+  delete(queue: EndpointQueue): void {
+    const { uid } = queue.endpoint
+    // A delivery found after its endpoint was deleted has opened another queue.
+    if (this.#byUid.get(uid) === queue) this.#byUid.delete(uid)
+    this.#closed.delete(queue)
   }
 
-  /** Nobody finds it any more; it is handed over with its shard all the same. */
-  close(lane: EndpointQueue): void {
-    lane.close()
-    this.delete(lane)
-    this.#closed.add(lane)
+  /** Hides the queue of a deleted endpoint. It still leaves with its shard. */
+  close(queue: EndpointQueue): void {
+    queue.close()
+    this.delete(queue)
+    this.#closed.add(queue)
   }
 
   isOurs(shard: number): boolean {
@@ -63,40 +66,36 @@ export class EndpointQueues {
     return this.#ours.size / SHARD_COUNT
   }
 
-  /** This replica drives the lanes of these shards from here on. @returns those that there are */
+  /** Makes this replica drive the queues of these shards. @returns the existing ones */
   acquire(shards: ReadonlySet<number>): EndpointQueue[] {
     for (const shard of shards) this.#ours.add(shard)
-    const lanes = this.inShards(shards)
-    for (const lane of lanes) lane.driver = 'us'
-    return lanes
+    const queues = this.inShards(shards)
+    for (const queue of queues) queue.driver = 'us'
+    return queues
   }
 
-  /** This replica begins nothing more in them. @returns those that have something under way, or may have */
+  /** Starts nothing more in these shards. @returns queues that may have work in progress */
   release(shards: ReadonlySet<number>): EndpointQueue[] {
     for (const shard of shards) this.#ours.delete(shard)
     const closed = [...this.#closed].filter(({ shard }) => shards.has(shard))
-    for (const lane of closed) this.#closed.delete(lane)
-    const lanes = [...this.inShards(shards), ...closed].filter(({ driver }) => driver !== 'others')
-    for (const lane of lanes) lane.driver = 'leaving'
-    return lanes
+    for (const queue of closed) this.#closed.delete(queue)
+    const queues = [...this.inShards(shards), ...closed].filter(({ driver }) => driver !== 'others')
+    for (const queue of queues) queue.driver = 'leaving'
+    return queues
   }
 }
-
-/**
- * Gives lanes fair turns: each lane that has something to start gets one start per round, under one bound on
- * attempts at a time for the whole process.
- */
 
 export type DispatcherOptions = {
   maxInFlight: number
   /** False while nothing new may be sent (outcomes cannot be stored, the process is ending). */
   mayStart: () => boolean
-  /** False for a lane that another replica drives, or might: it is woken when that changes. */
-  mayRun: (lane: EndpointQueue) => boolean
-  /** Runs one attempt; resolves when the delivery no longer holds its lane. Must not reject. */
+  /** False for a queue that another replica drives, or might; it is woken when that changes. */
+  mayRun: (queue: EndpointQueue) => boolean
+  /** Runs one attempt; resolves when the delivery no longer holds its queue. Must not reject. */
   run: (delivery: Delivery) => Promise<void>
 }
 
+/** Lets each queue start one delivery per round, within one limit on attempts in flight for the whole process. */
 export class Dispatcher {
   readonly #options: DispatcherOptions
   readonly #runnable = new Fifo<EndpointQueue>()
@@ -115,41 +114,37 @@ export class Dispatcher {
     return this.#runnable.size
   }
 
-  /** The lane may have something to start. */
-  wake(lane: EndpointQueue): void {
-    if (!lane.listed) {
-      lane.listed = true
-      this.#runnable.push(lane)
+  /** Lists a queue that may have something to start. */
+  wake(queue: EndpointQueue): void {
+    if (!queue.listed) {
+      queue.listed = true
+      this.#runnable.push(queue)
     }
     this.pump()
   }
 
-  /** Starts what may start. Called again when something that `mayStart` looks at has changed. */
+  /** Starts what may start. To be called when the answer of `mayStart` may have changed. */
   pump(): void {
     if (this.#pumping) return
     this.#pumping = true
     try {
       while (this.#inFlight < this.#options.maxInFlight && this.#options.mayStart()) {
-        const lane = this.#runnable.shift()
-        if (!lane) return
-        lane.listed = false
-        if (!this.#options.mayRun(lane)) continue
-        const delivery = lane.startNext()
+        const queue = this.#runnable.shift()
+        if (!queue) return
+        queue.listed = false
+        if (!this.#options.mayRun(queue)) continue
+        const delivery = queue.startNext()
         if (!delivery) continue
-        lane.listed = true
-        this.#runnable.push(lane)
-        this.#start(lane, delivery)
+        queue.listed = true
+        this.#runnable.push(queue)
+        this.#inFlight += 1
+        void this.#options.run(delivery).finally(() => {
+          this.#inFlight -= 1
+          this.wake(queue)
+        })
       }
     } finally {
       this.#pumping = false
     }
-  }
-
-  #start(lane: EndpointQueue, delivery: Delivery): void {
-    this.#inFlight += 1
-    void this.#options.run(delivery).finally(() => {
-      this.#inFlight -= 1
-      this.wake(lane)
-    })
   }
 }

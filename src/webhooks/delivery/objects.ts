@@ -1,5 +1,3 @@
-/** WebhookDelivery objects: how a delivery is shown, and driven from its first failure on. */
-
 import { formatPosition } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, messageId } from '../../apis/ids.ts'
 import { API_VERSION, NO_BACKUP_LABEL, SHARD_LABEL } from '../../apis/meta.ts'
@@ -27,35 +25,35 @@ import { byteLength, INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import type { Delivery, InLog } from './queue.ts'
 import { isFinal, isSetAside } from './status.ts'
 
+/**
+ * WebhookDelivery objects, which show deliveries to users and hold their state from the first failure on.
+ */
+
 type Resources = ResourceReader & ResourceWriter
 
-/** What became of storing: the object is there; its namespace is ending; or nobody may make it (quota, policy). */
+/** `refused`: by quota or policy. */
 export type StoreResult =
   | { kind: 'stored'; version: string }
   | { kind: 'namespaceGone' }
   | { kind: 'refused'; message: string }
 
 /**
- * Calls about deliveries at a time, of the connections that all share: behind thousands of objects that are to be
- * shown, the log, which all deliveries wait for, would not get one.
+ * Calls in flight. All share the connections, and behind thousands of objects the log, which all deliveries wait for, would
+ * not get one.
  */
 const CALLS_AT_A_TIME = 24
 
-/** An object refers to a payload that stays in a segment. */
-export type PayloadReferred = (object: ObjectRef, segment: string) => void
-
 export type DeliveryObjectsListener = {
-  /** Told before the object's entry in the log can be closed. */
-  onReferred?: PayloadReferred
-  /** Told of about the bytes that each write adds to the store. */
+  /** The object refers to a payload in a segment. Called before its entry in the log can be closed. */
+  onReferred?: (object: ObjectRef, segment: string) => void
+  /** Called with roughly the bytes that each write adds to the store. */
   onWritten?: (organization: string, bytes: number) => void
 }
 
-/** Of an object, whoever makes it. */
 const REFUSALS = ['Quota', 'Forbidden', 'Invalid', 'BadRequest', 'TooLarge'] as const
-/** An API server that started so long ago knows all roles. */
+/** After so long an API server has read all roles. */
 const ROLES_KNOWN_MS = 60_000
-/** An object without its payload and attempts, and an attempt, in the store. */
+/** Stored size of an object without payload and attempts, and of an attempt. */
 const OBJECT_BYTES = 1400
 const ATTEMPT_BYTES = 150
 
@@ -71,7 +69,7 @@ export class DeliveryObjects {
     this.#listener = listener
   }
 
-  /** @throws ApiError `NotFound` when it was deleted, and the rest; UnreadableError */
+  /** @throws ApiError `NotFound` if it was deleted; UnreadableError */
   async read(delivery: Delivery): Promise<WebhookDelivery> {
     const ref = deliveryRef(delivery)
     const raw = await this.#slots.run(() => this.#resources.get(webhookDeliveries, ref), { urgent: true })
@@ -80,7 +78,7 @@ export class DeliveryObjects {
     return data
   }
 
-  /** Undefined when it was deleted. @throws ApiError, UnreadableError what may pass by itself */
+  /** Undefined if it was deleted. @throws ApiError if a retry may help; UnreadableError */
   async find(delivery: Delivery): Promise<WebhookDelivery | undefined> {
     try {
       return await this.read(delivery)
@@ -91,14 +89,14 @@ export class DeliveryObjects {
   }
 
   /**
-   * Makes the object of an entry of the log and, where something is known, its status. Repeatable: an object
-   * that is there already is taken as it is, and its status moves on only if it was behind.
-   * @throws ApiError what may pass by itself
+   * Creates the object of an entry of the log, and writes its status if it is given. Repeatable: an existing object is
+   * accepted, and its status changes only if it is behind.
+   * @throws ApiError if a retry may help
    */
-  async store(delivery: Delivery, home: InLog, status?: WebhookDeliveryStatus): Promise<StoreResult> {
+  async store(delivery: Delivery, storage: InLog, status?: WebhookDeliveryStatus): Promise<StoreResult> {
     try {
-      const created = await this.#create(delivery, home)
-      if (!isInline(home)) this.#listener.onReferred?.(deliveryRef(delivery), home.segment.segment.name)
+      const created = await this.#create(delivery, storage)
+      if (!isInline(storage)) this.#listener.onReferred?.(deliveryRef(delivery), storage.segment.segment.name)
       if (status && isBehind(created.status, status)) {
         const patched = await this.#patchStatus(delivery, created.version, status, { urgent: false })
         return { kind: 'stored', version: patched }
@@ -106,27 +104,25 @@ export class DeliveryObjects {
       return { kind: 'stored', version: created.version }
     } catch (error) {
       if (isApiError(error, 'Terminating', 'NotFound')) return { kind: 'namespaceGone' }
-      if (isApiError(error, 'Forbidden') && error.lacksRight && this.#mayGetRight(home)) throw error
-      if (isApiError(error, ...REFUSALS)) {
-        return { kind: 'refused', message: error.message }
-      }
+      if (isApiError(error, 'Forbidden') && error.lacksRight && this.#mayGetRight(storage)) throw error
+      if (isApiError(error, ...REFUSALS)) return { kind: 'refused', message: error.message }
       throw error
     }
   }
 
-  /** An API server that has just started refuses everything until it has read the roles: that is no word about the object. */
-  #mayGetRight(home: InLog): boolean {
+  /** An API server that has just started rejects everything until it has read the roles. */
+  #mayGetRight(storage: InLog): boolean {
     const now = this.#clock.monotonic()
-    home.lacksRightSince ??= now
-    return now - home.lacksRightSince < ROLES_KNOWN_MS
+    storage.lacksRightSince ??= now
+    return now - storage.lacksRightSince < ROLES_KNOWN_MS
   }
 
-  /** One status write. @param version that the status was decided on @returns the new version @throws ApiError `Conflict`, `NotFound`, ... */
+  /** @param version that the status was decided on @returns the new version @throws ApiError `Conflict`, `NotFound`, ... */
   writeStatus(delivery: Delivery, version: string, status: WebhookDeliveryStatus): Promise<string> {
     return this.#patchStatus(delivery, version, status, { urgent: true })
   }
 
-  /** @throws ApiError `NotFound` when it is gone already, and the rest */
+  /** @throws ApiError `NotFound` if it is gone already */
   async remove(delivery: Delivery): Promise<void> {
     const remove = () => this.#resources.delete(webhookDeliveries, deliveryRef(delivery))
     await this.#slots.run(remove)
@@ -138,13 +134,13 @@ export class DeliveryObjects {
     status: WebhookDeliveryStatus,
     how: { urgent: boolean },
   ): Promise<string> {
-    // A merge patch leaves out what is absent, so fields that ended are taken away by name.
-    const ended = isFinal(status.state) ? { nextAttemptAt: null } : {}
-    const patch = { metadata: { resourceVersion: version }, status: { ...ended, ...status } }
+    // A merge patch ignores absent fields, so it has to remove this one by name.
+    const removed = isFinal(status.state) ? { nextAttemptAt: null } : {}
+    const patch = { metadata: { resourceVersion: version }, status: { ...removed, ...status } }
     const options = { subresource: 'status', answer: 'metadata' } as const
     const write = () => this.#resources.patch(webhookDeliveries, deliveryRef(delivery), patch, options)
     const written = await this.#slots.run(write, how)
-    this.#tellWritten(delivery, status.attempts?.length ?? 0)
+    this.#reportWrite(delivery, status.attempts?.length ?? 0)
     const { resourceVersion = version } = written.metadata
     if (isFinal(status.state)) delivery.endVersion = resourceVersion
     return resourceVersion
@@ -152,47 +148,47 @@ export class DeliveryObjects {
 
   async #create(
     delivery: Delivery,
-    home: InLog,
+    storage: InLog,
   ): Promise<{ version: string; status?: WebhookDeliveryStatus | undefined }> {
-    const mayBeThere = home.objectMayExist === true
-    // The call may take effect although its answer, or this shard, is lost.
-    home.objectMayExist = true
+    const mayExist = storage.objectMayExist === true
+    // The call may take effect even if its response, or the shard, is lost.
+    storage.objectMayExist = true
     try {
-      const object = this.#objectOf(delivery, home)
+      const object = this.#newObject(delivery, storage)
       const create = () => this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
       const created = await this.#slots.run(create)
-      this.#tellWritten(delivery, 0)
+      this.#reportWrite(delivery, 0)
       return { version: created.metadata.resourceVersion ?? '' }
     } catch (error) {
       if (isApiError(error, 'AlreadyExists')) return versionOf(await this.read(delivery))
       if (!isApiError(error, ...REFUSALS)) {
-        home.unansweredAt = this.#clock.monotonic()
+        storage.unansweredAt = this.#clock.monotonic()
         throw error
       }
-      home.objectMayExist = mayBeThere
-      // A quota may be full by what an earlier call has made.
-      const held = mayBeThere ? await this.find(delivery) : undefined
-      if (!held) throw error
-      return versionOf(held)
+      storage.objectMayExist = mayExist
+      // The object of an earlier call may be what fills the quota.
+      const existing = mayExist ? await this.find(delivery) : undefined
+      if (!existing) throw error
+      return versionOf(existing)
     }
   }
 
-  #tellWritten({ queue, bytes }: Delivery, attempts: number): void {
+  #reportWrite({ queue, bytes }: Delivery, attempts: number): void {
     this.#listener.onWritten?.(queue.endpoint.namespace, OBJECT_BYTES + bytes + attempts * ATTEMPT_BYTES)
   }
 
-  #objectOf(delivery: Delivery, home: InLog): RawObject {
+  #newObject(delivery: Delivery, storage: InLog): RawObject {
     const { endpoint } = delivery.queue
-    const { event, eventIndex } = home.entry
+    const { event, eventIndex } = storage.entry
     const spec: WebhookDeliverySpec = {
       endpoint: endpoint.name,
       endpointUid: endpoint.uid,
       deliveryId: messageId(delivery.name),
       eventType: event.type,
       position: formatPosition(delivery),
-      ...(isInline(home)
+      ...(isInline(storage)
         ? { payload: event.payload }
-        : { payloadRef: { segment: home.segment.segment.name, event: eventIndex } }),
+        : { payloadRef: { segment: storage.segment.segment.name, event: eventIndex } }),
       ...(event.redeliveryOf ? { redeliveryOf: event.redeliveryOf } : {}),
       writtenAt: new Date(this.#clock.now()).toISOString(),
     }
@@ -219,15 +215,15 @@ function isInline({ entry }: InLog): boolean {
   return byteLength(entry.event.payload) <= INLINE_PAYLOAD_BYTES
 }
 
-/** Of the object that shows it, or would. */
-export function deliveryRef(delivery: Delivery): { namespace: string; name: string } {
-  const { namespace, uid } = delivery.queue.endpoint
-  return { namespace, name: deliveryObjectName(delivery.name, uid) }
+/** Namespace and name of its object, whether that exists or not. */
+export function deliveryRef({ name, queue }: Delivery): { namespace: string; name: string } {
+  const { namespace, uid } = queue.endpoint
+  return { namespace, name: deliveryObjectName(name, uid) }
 }
 
-/** More attempts, an end, or to have been set aside, is further on; an end is never taken back. */
-function isBehind(held: WebhookDeliveryStatus | undefined, status: WebhookDeliveryStatus): boolean {
-  if (isFinal(held?.state)) return false
-  if (isSetAside(status)) return held?.nextAttemptAt === undefined
-  return isFinal(status.state) || (status.attemptCount ?? 0) > (held?.attemptCount ?? 0)
+/** More attempts, an end, or having been set aside is later; an end is never taken back. */
+function isBehind(current: WebhookDeliveryStatus | undefined, status: WebhookDeliveryStatus): boolean {
+  if (isFinal(current?.state)) return false
+  if (isSetAside(status)) return current?.nextAttemptAt === undefined
+  return isFinal(status.state) || (status.attemptCount ?? 0) > (current?.attemptCount ?? 0)
 }

@@ -3,161 +3,165 @@ import type { CancelReason, DeliveryState } from '../../apis/webhook-delivery.ts
 import { withOwnership, withoutOwnership } from '../../ha/ownership.ts'
 import { ApiError } from '../../kube/client.ts'
 import { Fifo } from '../../lib/semaphore.ts'
-import { endpointReference } from '../endpoints/directory.ts'
-import { type EngineContext, hasLostShard, retryUntilDurable } from './context.ts'
+import { type EngineContext, hasLostShard, retryUntilDurable, warnOnEndpoint } from './context.ts'
 import type { StoreResult } from './objects.ts'
-import { type Delivery, IN_OBJECT, type InLog } from './queue.ts'
+import { type Delivery, IN_OBJECT, type InLog, type OpenSegment } from './queue.ts'
 import { isFinal } from './status.ts'
 
 /**
- * Giving an entry of the log its WebhookDelivery: after the first outcome, or after two seconds without one.
- * The entry is closed by a `moved` record; until that is durable everything here may be repeated.
+ * Promotion: gives an entry of the log its WebhookDelivery, after its first outcome or after two seconds without one, so that
+ * its segment can close. A `moved` record closes the entry; until that is durable everything here may be repeated.
  */
 
-/** A delivery whose object nobody may make is driven from the log for so long, then canceled. */
+/** An entry whose object is refused is driven from the log for so long, then canceled. */
 const REFUSED_FOR_MS = 10 * 60_000
-/** The API server gives a request up after a minute, answered or not. */
+/** The API server gives up a request after a minute, answered or not. */
 const MAY_COME_MS = 65_000
 
 /**
- * Makes the object and closes the entry. At most one at a time for an entry: a second call waits for the first.
- * @param made told when the object is there, and its entry is still open
- * @throws Error only when the process ends before that
+ * Creates the object and closes the entry. One at a time for an entry: a second call waits for the first.
+ * @param onCreated called when the object exists and its entry is still open
+ * @throws Error only if the process ends before that
  */
 export async function promoteToObject(
   ctx: EngineContext,
   delivery: Delivery,
-  home: InLog,
-  made: () => void = () => undefined,
+  storage: InLog,
+  onCreated: () => void = () => undefined,
 ): Promise<void> {
-  while (home.promotion) await home.promotion
-  if (delivery.storage !== home) return
-  const moving = promote(ctx, delivery, home, made)
-  home.promotion = moving.catch(() => undefined)
+  while (storage.promotion) await storage.promotion
+  if (delivery.storage !== storage) return
+  const promotion = promote(ctx, delivery, storage, onCreated)
+  storage.promotion = promotion.catch(() => undefined)
   try {
-    await moving
+    await promotion
   } finally {
-    home.promotion = undefined
+    storage.promotion = undefined
   }
 }
 
-/** Another replica may have brought the entry to its end meanwhile: nothing would show the end of an object that is made then. */
-async function store(ctx: EngineContext, delivery: Delivery, home: InLog): Promise<StoreResult | undefined> {
-  if (!home.segment.open.has(delivery.index)) return undefined
-  const result = await ctx.objects.store(delivery, home, home.status)
-  // The entry stays open meanwhile: nothing would show the end of an object that comes after it was closed.
-  if (result.kind === 'refused' && isFinal(home.status?.state) && mayCome(ctx, home))
+/** Undefined if another replica closed the entry: the end of an object created now would never be shown. */
+async function store(
+  ctx: EngineContext,
+  delivery: Delivery,
+  storage: InLog,
+): Promise<StoreResult | undefined> {
+  if (!storage.segment.open.has(delivery.index)) return undefined
+  const result = await ctx.objects.store(delivery, storage, storage.status)
+  // Keeps the entry open: an object that came after it was closed would never show its end.
+  if (result.kind === 'refused' && isFinal(storage.status?.state) && mayCome(ctx, storage))
     throw new ApiError('Unavailable', 'a call that was not answered may still make the object')
   return result
 }
 
-/** Whether an object may still be made by an earlier call, which was not answered. */
+/** Whether an earlier call that got no answer may still create the object. */
 function mayCome({ clock }: EngineContext, { objectMayExist, unansweredAt = 0 }: InLog): boolean {
   return objectMayExist === true && clock.monotonic() - unansweredAt < MAY_COME_MS
 }
 
-async function promote(ctx: EngineContext, delivery: Delivery, home: InLog, made: () => void): Promise<void> {
-  const result = await retryUntilDurable(ctx, 'a delivery', () => store(ctx, delivery, home))
-  made()
-  const { state } = home.status ?? {}
+async function promote(
+  ctx: EngineContext,
+  delivery: Delivery,
+  storage: InLog,
+  onCreated: () => void,
+): Promise<void> {
+  const result = await retryUntilDurable(ctx, 'a delivery', () => store(ctx, delivery, storage))
+  onCreated()
+  const end = endOf(storage)
   if (!result) {
-    if (state && isFinal(state)) endEntry(ctx, delivery, home, state)
-    return
-  }
-  if (result.kind === 'stored') {
+    if (end) endEntry(ctx, delivery, storage, end)
+  } else if (result.kind === 'stored') {
     await ctx.outcomes.record({ kind: 'moved', position: delivery })
-    return close(ctx, delivery, home)
-  }
-  if (state && isFinal(state)) {
-    // What it came to is durable; that nothing will show it changes nothing about it.
+    showInObject(ctx, delivery, storage)
+  } else if (end) {
+    // Its end is durable, even if no object will show it.
     if (result.kind === 'refused') complain(ctx, delivery, result.message)
     await ctx.outcomes.record({ kind: 'moved', position: delivery })
-    return endEntry(ctx, delivery, home, state)
-  }
-  if (result.kind === 'namespaceGone') return await cancelEntry(ctx, delivery, home, 'NamespaceGone')
-  await refused(ctx, delivery, home, result.message)
+    endEntry(ctx, delivery, storage, end)
+  } else if (result.kind === 'namespaceGone') await cancelEntry(ctx, delivery, storage, 'NamespaceGone')
+  else await continueRefused(ctx, delivery, storage, result.message)
 }
 
-/** The object shows it from here on. */
-function close(ctx: EngineContext, delivery: Delivery, home: InLog): void {
-  if (delivery.storage !== home) return
-  const state = home.status?.state
+/** The state of an entry whose attempts have ended it. */
+function endOf({ status }: InLog): DeliveryState | undefined {
+  return isFinal(status?.state) ? status?.state : undefined
+}
+
+/** From here on the object is the truth. */
+function showInObject(ctx: EngineContext, delivery: Delivery, storage: InLog): void {
+  if (delivery.storage !== storage) return
+  const end = endOf(storage)
   delivery.storage = IN_OBJECT
-  if (state && isFinal(state)) ctx.ended(delivery, state, true)
-  else ctx.promoted(delivery)
+  if (end) ctx.engine.finish(delivery, end, true)
+  else ctx.engine.markPromoted(delivery)
 }
 
-/** Quota or policy: it goes on from the log for a while. */
-async function refused(ctx: EngineContext, delivery: Delivery, home: InLog, message: string): Promise<void> {
+/** Quota or policy: the entry goes on from the log for a while. */
+async function continueRefused(
+  ctx: EngineContext,
+  delivery: Delivery,
+  storage: InLog,
+  message: string,
+): Promise<void> {
   const now = ctx.clock.now()
-  home.refusedSince ??= now
+  storage.refusedSince ??= now
   complain(ctx, delivery, message)
-  if (now - home.refusedSince > REFUSED_FOR_MS && !mayCome(ctx, home))
-    await cancelEntry(ctx, delivery, home, 'CannotStore')
+  if (now - storage.refusedSince > REFUSED_FOR_MS && !mayCome(ctx, storage))
+    await cancelEntry(ctx, delivery, storage, 'CannotStore')
 }
 
-function complain(ctx: EngineContext, delivery: Delivery, message: string): void {
-  const view = ctx.directory.find(delivery.queue.endpoint)
-  if (view) {
-    ctx.events.record(endpointReference(view.endpoint.metadata), {
-      type: 'Warning',
-      reason: 'CannotStoreDelivery',
-      message: `No WebhookDelivery can be made: ${message}`,
-    })
-  }
-  ctx.log.warn('A delivery object was refused', { delivery: messageId(delivery.name), message })
+function complain(ctx: EngineContext, { name, queue }: Delivery, message: string): void {
+  warnOnEndpoint(ctx, queue.endpoint, 'CannotStoreDelivery', `No WebhookDelivery can be made: ${message}`)
+  ctx.log.warn('A delivery object was refused', { delivery: messageId(name), message })
 }
 
 /** Ends an entry of the log without an object. */
 export async function cancelEntry(
   ctx: EngineContext,
   delivery: Delivery,
-  home: InLog,
+  storage: InLog,
   reason: CancelReason,
 ): Promise<void> {
   await ctx.outcomes.record({ kind: 'canceled', position: delivery, reason })
-  endEntry(ctx, delivery, home, 'canceled')
+  endEntry(ctx, delivery, storage, 'canceled')
 }
 
-/** The entry's end is durable, and no object shows it. */
-export function endEntry(ctx: EngineContext, delivery: Delivery, home: InLog, state: DeliveryState): void {
-  if (delivery.storage !== home) return
+/** Finishes an entry whose end is durable and that no object shows. */
+export function endEntry(ctx: EngineContext, delivery: Delivery, storage: InLog, state: DeliveryState): void {
+  if (delivery.storage !== storage) return
   delivery.storage = IN_OBJECT
-  ctx.ended(delivery, state, false)
+  ctx.engine.finish(delivery, state, false)
 }
 
-/**
- * Entries of the log that are to get an object though nothing has come of them yet: a few at a time, so that a
- * backlog of thousands takes neither the API server nor the room for outcomes from the endpoints that get along.
- */
-
-/** Objects that are being made. */
-const AT_A_TIME = 16
-/** These, and those whose object is there and whose entry is still to be closed: a write of so many records waits for no more. */
+/** Objects that are created at a time. */
+const MAX_CREATING = 16
+/** These, and those that exist and whose entry is still to be closed: a write of so many records is sent at once. */
 const MAX_OPEN = 64
 /** Between tries of an object that was refused. */
 const FIRST_RETRY_MS = 2000
-const LONGEST_RETRY_MS = 60_000
+const MAX_RETRY_MS = 60_000
 
-type Retry = { dueAt: number; waitMs: number }
-
+/**
+ * Promotes entries that have no outcome yet, a few at a time, so that a backlog of thousands takes neither the API server nor
+ * the capacity for outcomes from endpoints that make progress.
+ */
 export class PromotionQueue {
   readonly #ctx: EngineContext
   readonly #queue = new Fifo<Delivery>()
   readonly #queued = new Set<Delivery>()
-  /** Those that were refused, while they stay in the log. */
-  readonly #retries = new WeakMap<InLog, Retry>()
-  readonly #aside = withoutOwnership()
-  #making = 0
+  /** Refused entries, while they stay in the log. */
+  readonly #retries = new WeakMap<InLog, { dueAt: number; waitMs: number }>()
+  readonly #withoutOwnership = withoutOwnership()
+  #creating = 0
   #open = 0
 
   constructor(ctx: EngineContext) {
     this.#ctx = ctx
   }
 
-  /** Asked for again and again while it stays in the log. */
-  add(delivery: Delivery, home: InLog): void {
-    const retry = this.#retries.get(home)
+  /** Called repeatedly while the entry stays in the log. */
+  add(delivery: Delivery, storage: InLog): void {
+    const retry = this.#retries.get(storage)
     if (this.#queued.has(delivery) || (retry && retry.dueAt > this.#ctx.clock.monotonic())) return
     this.#queued.add(delivery)
     this.#queue.push(delivery)
@@ -165,47 +169,43 @@ export class PromotionQueue {
   }
 
   #pump(): void {
-    while (this.#making < AT_A_TIME && this.#open < MAX_OPEN && !this.#ctx.giveUp.aborted) {
+    const { giveUp, shards, engine } = this.#ctx
+    while (this.#creating < MAX_CREATING && this.#open < MAX_OPEN && !giveUp.aborted) {
       const delivery = this.#queue.shift()
       if (!delivery) return
-      this.#making += 1
+      this.#creating += 1
       this.#open += 1
-      const made = once(() => {
-        this.#making -= 1
-        // What comes next is not done for the shard of this one.
-        this.#aside(() => this.#pump())
+      const onCreated = once(() => {
+        this.#creating -= 1
+        // The next one may be of another shard.
+        this.#withoutOwnership(() => this.#pump())
       })
-      const { shards } = this.#ctx
-      const moved = withOwnership(shards, delivery.queue.shard, () => this.#move(delivery, made)).finally(
-        () => {
-          this.#queued.delete(delivery)
-          this.#open -= 1
-          made()
-          this.#pump()
-        },
-      )
-      this.#ctx.background(moved, delivery.queue)
+      const promote = () => this.#promote(delivery, onCreated)
+      const promoted = withOwnership(shards, delivery.queue.shard, promote).finally(() => {
+        this.#queued.delete(delivery)
+        this.#open -= 1
+        onCreated()
+        this.#pump()
+      })
+      engine.runInBackground(promoted, delivery.queue)
     }
   }
 
-  /** @param made told when its object is there: another one may be made while the record of that is written */
-  async #move(delivery: Delivery, made: () => void): Promise<void> {
+  /** @param onCreated called when the object exists: the next can be created while the record is written */
+  async #promote(delivery: Delivery, onCreated: () => void): Promise<void> {
     const { storage, queue } = delivery
-    // An outcome that has come meanwhile brings the object itself.
-    if (storage.kind !== 'log' || storage.status || queue.closed || !this.#ctx.shards.owns(queue.shard))
-      return
+    const { shards, giveUp, clock, log } = this.#ctx
+    // An outcome that came meanwhile promotes the entry itself.
+    if (storage.kind !== 'log' || storage.status || queue.closed || !shards.owns(queue.shard)) return
     try {
-      await promoteToObject(this.#ctx, delivery, storage, made)
+      await promoteToObject(this.#ctx, delivery, storage, onCreated)
     } catch (error) {
-      if (!this.#ctx.giveUp.aborted && !hasLostShard(this.#ctx))
-        this.#ctx.log.error('A delivery was not given its object', { error })
+      if (!giveUp.aborted && !hasLostShard(this.#ctx))
+        log.error('A delivery was not given its object', { error })
     }
-    if (delivery.storage === storage) this.#refused(storage)
-  }
-
-  #refused(home: InLog): void {
-    const waitMs = Math.min(LONGEST_RETRY_MS, (this.#retries.get(home)?.waitMs ?? FIRST_RETRY_MS / 2) * 2)
-    this.#retries.set(home, { dueAt: this.#ctx.clock.monotonic() + waitMs, waitMs })
+    if (delivery.storage !== storage) return
+    const waitMs = Math.min(MAX_RETRY_MS, (this.#retries.get(storage)?.waitMs ?? FIRST_RETRY_MS / 2) * 2)
+    this.#retries.set(storage, { dueAt: clock.monotonic() + waitMs, waitMs })
   }
 }
 
@@ -215,5 +215,66 @@ function once(run: () => void): () => void {
     if (isDone) return
     isDone = true
     run()
+  }
+}
+
+/** Most segments close within seconds. */
+const PROMOTED_AFTER_MS = 2000
+/** Segments that come within this time share a timer; one for each would wake a replica as often as the log does. */
+const BATCH_MS = 250
+/** A busy queue that makes progress keeps its entries in the log for longer: an object for each would slow it down. */
+const PROGRESS_MS = 2000
+const MAX_IN_LOG_MS = 30_000
+
+/** Promotes entries that have had no outcome for a while: held, waiting in an ordered queue, or hanging. */
+export class PromotionScheduler {
+  readonly #ctx: EngineContext
+  readonly #queue: PromotionQueue
+  /** Segments that a timer will check. */
+  readonly #scheduled = new Set<OpenSegment>()
+  /** A check covers segments of many shards, whichever of them started it. */
+  readonly #withoutOwnership = withoutOwnership()
+  #batch: { since: number; segments: OpenSegment[] } | undefined
+
+  constructor(ctx: EngineContext) {
+    this.#ctx = ctx
+    this.#queue = new PromotionQueue(ctx)
+  }
+
+  /** Promotes entries of the segment that have no outcome by then, and repeats that while any are open. */
+  promoteLater(opened: OpenSegment): void {
+    if (opened.open.size === 0 || this.#scheduled.has(opened)) return
+    this.#scheduled.add(opened)
+    const { clock } = this.#ctx
+    const now = clock.monotonic()
+    if (this.#batch && now - this.#batch.since < BATCH_MS) {
+      this.#batch.segments.push(opened)
+      return
+    }
+    const segments = [opened]
+    this.#batch = { since: now, segments }
+    const checkAll = () => {
+      for (const one of segments) this.#check(one)
+    }
+    this.#withoutOwnership(() => clock.after(PROMOTED_AFTER_MS + BATCH_MS, checkAll))
+  }
+
+  #check(opened: OpenSegment): void {
+    this.#scheduled.delete(opened)
+    if (opened.open.size === 0) return
+    this.#ctx.engine.addCounted(opened)
+    const isOld = this.#ctx.clock.now() - opened.segment.writtenAt > MAX_IN_LOG_MS
+    for (const { delivery } of opened.open.values()) if (delivery) this.#promoteIfStuck(delivery, isOld)
+    this.promoteLater(opened)
+  }
+
+  #promoteIfStuck(delivery: Delivery, isOld: boolean): void {
+    const { storage, queue } = delivery
+    const { clock, shards } = this.#ctx
+    if (storage.kind !== 'log' || !shards.owns(queue.shard)) return
+    if (storage.promotion || storage.status || queue.closed) return
+    const makesProgress =
+      !queue.ordered && !queue.paused && clock.monotonic() - queue.lastSuccess < PROGRESS_MS
+    if (isOld || !makesProgress) this.#queue.add(delivery, storage)
   }
 }

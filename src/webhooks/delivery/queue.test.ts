@@ -98,11 +98,11 @@ describe('an ordered lane', () => {
       const taken = lane.startNext()
       if (taken) lane.remove(taken)
       lane.release(DONE)
-      expect(lane.places).toBeLessThan(100)
+      expect(lane.listedCount).toBeLessThan(100)
     }
     expect(lane.startNext()).toBeUndefined()
     expect(lane.size).toBe(0)
-    expect(lane.places).toBe(0)
+    expect(lane.listedCount).toBe(0)
   })
 })
 
@@ -174,7 +174,7 @@ describe('a delivery that is passed by', () => {
     lane.pass(second)
     second.stage = 'queued'
     lane.restore(second)
-    expect(lane.places).toBe(3)
+    expect(lane.listedCount).toBe(3)
     for (const version of [1, 2, 3]) {
       const taken = lane.startNext()
       expect(taken?.version).toBe(version)

@@ -11,44 +11,44 @@ import type { LogDelivery, LogSegment } from '../log/store.ts'
 import { longestWaitMs } from './retry-schedule.ts'
 
 /**
- * A delivery that has not come to its end, as the process holds it. There may be hundreds of thousands, so it
- * is slim: the payload stays in the log's segment or in the delivery's object.
+ * The state of the engine in memory: deliveries that have not ended, the queue of each endpoint, and the open entries of the
+ * log. There may be hundreds of thousands of deliveries, so each is slim: its payload stays in the segment or the object.
  */
 
 /**
- * queued   may start when its lane lets it
- * waiting  its next attempt is due later, and a timer will queue it; or another replica drives it
- * sending  an attempt is under way, or its outcome is being stored
- * passed   those behind it go on, though it is pending: its end is recorded and its object follows, or it cannot be read
- * ended    nothing more will happen
+ * queued   may start when its queue allows it
+ * waiting  a timer will queue it when its next attempt is due; or another replica drives it
+ * sending  an attempt is in progress, or its outcome is being stored
+ * passed   pending, but those behind it go on: its end is recorded and its object follows, or it cannot be read
+ * ended    nothing more happens
  */
 export type Stage = 'queued' | 'waiting' | 'sending' | 'passed' | 'ended'
 
-/** Still an entry of the log: no object shows it yet. */
+/** An entry of the log that has no object yet. */
 export type InLog = {
   kind: 'log'
   segment: OpenSegment
   entry: LogDelivery
-  /** What attempts from the log have come to; absent before the first. */
+  /** The result of attempts from the log; absent before the first. */
   status?: WebhookDeliveryStatus
-  /** The object is being made; settles when it is there or cannot be made now. */
+  /** The object is being created; settles when it exists or cannot be created now. */
   promotion?: Promise<void> | undefined
-  /** Since when its object cannot be made (quota, policy), milliseconds since 1970. */
+  /** Since when its object is refused (quota, policy), milliseconds since 1970. */
   refusedSince?: number
-  /** Since when Davit has no right to make it, monotonic. */
+  /** Since when Davit has no right to create it, monotonic. */
   lacksRightSince?: number
   /**
-   * Whoever had it before, or a call of this process whose answer was lost, may still be about to make its object. So
-   * there has to be one that shows its end: nobody else's then takes its name.
+   * A call of the previous owner, or one of this process that got no answer, may still create its object. Its end then has
+   * to be shown by an object, so that no late call can take the name.
    */
   objectMayExist?: boolean
-  /** When such a call was last known not to be answered yet, monotonic. */
+  /** When such a call was last known to be unanswered, monotonic. */
   unansweredAt?: number
 }
 
-/** A WebhookDelivery has it, and that object's status is the truth. */
+/** A WebhookDelivery exists; its status is the truth. */
 export type InObject = { kind: 'object' }
-/** One for all: there may be hundreds of thousands. */
+/** Shared by all, to save memory. */
 export const IN_OBJECT: InObject = { kind: 'object' }
 
 export type Delivery = {
@@ -59,33 +59,33 @@ export type Delivery = {
   readonly index: number
   /** When the event was accepted, milliseconds since 1970. */
   readonly acceptedAt: number
-  /** Its event was made as a WebhookEvent, or may have been: whether all of that have ended is looked at. */
+  /** Whether its event is, or may be, a WebhookEvent, which is done when all its deliveries have ended. */
   readonly ofWebhookEvent: boolean
-  /** What an object of it holds of its payload. */
+  /** The part of the payload that its object holds. */
   readonly bytes: number
   attempts: number
   /** When the next attempt is due, milliseconds since 1970; 0 for at once. */
   dueAt: number
   stage: Stage
-  /** It came to its end, or is no longer this process's business. */
+  /** It has ended, or this process no longer tracks it. */
   left: boolean
   storage: InLog | InObject
-  /** The version in which its object shows its end, where this process wrote that. */
+  /** The version in which its object shows its end, if this process wrote it. */
   endVersion?: string
 }
 
-/** One that the log alone knows of; unless told otherwise it is queued where this process drives its lane. */
+/** A delivery for an entry of the log. By default it is queued if this process drives its queue. */
 export function deliveryFromEntry(
-  lane: EndpointQueue,
+  queue: EndpointQueue,
   opened: OpenSegment,
   entry: LogDelivery,
-  stage: Stage = lane.driver === 'us' ? 'queued' : 'waiting',
+  stage: Stage = queue.driver === 'us' ? 'queued' : 'waiting',
 ): Delivery {
   const { event, index } = entry
   return {
-    // It may wait for hours, in which the text of the segment must not stay.
+    // A slice would keep the text of the whole segment, maybe for hours.
     name: copyString(event.id),
-    queue: lane,
+    queue,
     version: opened.segment.version,
     index,
     acceptedAt: opened.segment.writtenAt,
@@ -99,12 +99,9 @@ export function deliveryFromEntry(
   }
 }
 
-/**
- * When its next attempt is due, milliseconds since 1970. The clock may have been set back since that was decided: storing it takes a
- * while, and another replica may have done it.
- */
+/** When the next attempt is due, milliseconds since 1970. Caps a time that was stored by a clock running ahead. */
 export function dueTime(
-  { dueAt, attempts }: Delivery,
+  { dueAt, attempts }: Pick<Delivery, 'dueAt' | 'attempts'>,
   { clock, waitScale }: { clock: Pick<Clock, 'now'>; waitScale: number },
 ): number {
   return Math.min(dueAt, clock.now() + longestWaitMs(attempts, waitScale))
@@ -114,51 +111,51 @@ function compareDeliveries(a: Delivery, b: Delivery): number {
   return a.version - b.version || a.index - b.index
 }
 
-/**
- * The deliveries of one endpoint that have not come to their end, and which of them may start now.
- *
- * Unordered: queued deliveries in the order in which they became due, up to `concurrency` at a time. Ordered:
- * the head of the log's order alone; the next starts only when the head has ended (interface §6.5). An endpoint
- * may change between the two at any time: what is under way ends first.
- */
-
 export type EndpointRef = { readonly namespace: string; readonly name: string; readonly uid: string }
 /**
- * Which replica drives it: this one; this one ends what is under way, and begins nothing; another one, or nobody.
+ * us       this replica sends
+ * leaving  attempts in progress finish, none start
+ * others   another replica sends, or none
  */
 export type QueueDriver = 'us' | 'leaving' | 'others'
-export type QueuePolicy = { ordered: boolean; concurrency: number }
 
-/** Attempts since the last that was answered with 2xx: how many, since when (milliseconds since 1970), and how the last one ended. */
+/** Failed attempts since the last 2xx: how many, since when (milliseconds since 1970), and the class of the last. */
 export type Failing = { attempts: number; since: number; class: AttemptClass }
 
-/** Beyond so much that is not wholly stored an endpoint waits, so that it does not use up what all share. */
+/** Above so many attempts whose outcome is not stored yet an endpoint waits, so that it does not take what all share. */
 const MAX_SETTLING = 256
-/** Deliveries that have ended and are still listed in the log's order, while others follow. */
+/** Ended deliveries that may stay listed at the head of the log's order. */
 const MAX_SLACK = 32
 
+/**
+ * The pending deliveries of one endpoint, and which of them may start now.
+ *
+ * Unordered: queued deliveries in the order in which they became due, up to `concurrency` at a time. Ordered: only the head
+ * of the log's order; the next starts when the head has ended (interface §6.5). An endpoint may switch between the two at
+ * any time; attempts in progress finish first.
+ */
 export class EndpointQueue {
   readonly endpoint: EndpointRef
   readonly shard: number
   driver: QueueDriver = 'others'
-  /** Its endpoint is disabled, not known yet, or has no keys yet: nothing starts. */
+  /** Nothing starts: its endpoint is disabled, not known yet, or has no keys yet. */
   paused = true
-  /** Its endpoint is gone: what comes back from an attempt is canceled. */
+  /** Its endpoint is gone: a delivery that returns from an attempt is canceled. */
   closed = false
-  /** What was attempted and is not wholly stored. */
+  /** Attempts whose outcome is not wholly stored. */
   settling = 0
-  /** Pieces of work on its deliveries beside attempts, those that settle among them. */
+  /** Background works on its deliveries, including those that settle. */
   busy = 0
-  /** Its endpoint is disabled: what it has is held. Changed through the tally alone, which counts both ways. */
+  /** Its endpoint is disabled, so its deliveries are held. Changed only by PendingCounters, which counts both ways. */
   held = false
-  /** Listed with the dispatcher, so that it is listed once. */
+  /** Whether the dispatcher lists it, so that it does so once. */
   listed = false
   /** Monotonic time of the last attempt that was answered with 2xx. */
   lastSuccess = Number.NEGATIVE_INFINITY
-  /** Undefined when its last attempt succeeded; `unseen` when this process has made none. */
+  /** Undefined if its last attempt succeeded; `unseen` if this process has made none. */
   failing: Failing | 'unseen' | undefined = 'unseen'
   readonly #members = new Set<Delivery>()
-  /** Members that the others do not wait for. */
+  /** Members that do not hold up the others. */
   readonly #passed = new Set<Delivery>()
   readonly #queue = new Fifo<Delivery>()
   /** Members in the log's order; kept only while the endpoint is ordered. */
@@ -167,7 +164,7 @@ export class EndpointQueue {
   #inFlight = 0
   #concurrency = 8
   #bytes = 0
-  /** Shrinks to 1 while attempts time out, so that endpoints that hang do not use up all attempts at a time. */
+  /** Shrinks to 1 while attempts time out, so that a hanging endpoint does not use up the attempts of all. */
   #window = 8
 
   constructor(endpoint: EndpointRef) {
@@ -179,13 +176,13 @@ export class EndpointQueue {
     return this.#members.size
   }
 
-  /** Bytes of their payloads. */
+  /** Payload bytes of its deliveries. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Places that its lists take up, those of deliveries that have ended included. */
-  get places(): number {
+  /** Length of its lists, including ended deliveries. */
+  get listedCount(): number {
     return this.#queue.size + (this.#sequence?.length ?? 0)
   }
 
@@ -197,13 +194,12 @@ export class EndpointQueue {
     return this.#sequence !== undefined
   }
 
-  /** What is due waits for what is under way, or, where it is ordered, for its head. */
+  /** Whether due deliveries wait for attempts in progress or, if it is ordered, for its head. */
   get isHeldUp(): boolean {
     if (!this.#sequence) return this.#inFlight >= this.#window
     return this.#inFlight > 0 || this.#sequence[this.#head]?.stage !== 'queued'
   }
 
-  /** Nothing of it is under way. */
   get isIdle(): boolean {
     return this.#inFlight === 0 && this.busy === 0
   }
@@ -213,7 +209,7 @@ export class EndpointQueue {
     this.closed = true
   }
 
-  /** Somebody else drives it from here on: nothing is queued. Call it while it is idle. */
+  /** Leaves the queue to another replica. Call it while the queue is idle. */
   detach(): void {
     this.driver = 'others'
     this.failing = 'unseen'
@@ -228,14 +224,14 @@ export class EndpointQueue {
     return this.#members.values()
   }
 
-  setPolicy(policy: QueuePolicy): void {
-    if (policy.concurrency !== this.#concurrency) {
-      this.#concurrency = policy.concurrency
-      this.#window = policy.concurrency
+  setPolicy({ ordered, concurrency }: { ordered: boolean; concurrency: number }): void {
+    if (concurrency !== this.#concurrency) {
+      this.#concurrency = concurrency
+      this.#window = concurrency
     }
-    if (policy.ordered === this.ordered) return
+    if (ordered === this.ordered) return
     this.#queue.clear()
-    if (policy.ordered) {
+    if (ordered) {
       this.#sequence = [...this.#members].sort(compareDeliveries)
       this.#head = 0
     } else {
@@ -244,7 +240,7 @@ export class EndpointQueue {
     }
   }
 
-  /** Takes in a delivery of the log or of an object; in any order. */
+  /** Adds a delivery; in any order. */
   add(delivery: Delivery): void {
     this.#members.add(delivery)
     this.#bytes += delivery.bytes
@@ -252,14 +248,14 @@ export class EndpointQueue {
     else if (delivery.stage === 'queued') this.#queue.push(delivery)
   }
 
-  /** Its next attempt has become due. */
+  /** Queues a waiting delivery, whose next attempt is due. */
   markDue(delivery: Delivery): void {
     if (delivery.stage !== 'waiting') return
     delivery.stage = 'queued'
     if (!this.#sequence) this.#queue.push(delivery)
   }
 
-  /** The delivery that may start now; it is under way from then on, until `release`. */
+  /** Takes the delivery that may start now, if there is one; it is in flight until `release`. */
   startNext(): Delivery | undefined {
     if (this.paused || this.settling >= MAX_SETTLING) return undefined
     const delivery = this.#sequence ? this.#takeHead(this.#sequence) : this.#takeNext()
@@ -269,7 +265,7 @@ export class EndpointQueue {
     return delivery
   }
 
-  /** The attempt no longer holds the lane. @param how whether it timed out, and the monotonic time of a success */
+  /** The attempt no longer holds the queue. @param how whether it timed out, and the monotonic time of a success */
   release(how: { timedOut: boolean; succeededAt?: number | undefined }): void {
     this.#inFlight -= 1
     this.lastSuccess = how.succeededAt ?? this.lastSuccess
@@ -278,26 +274,26 @@ export class EndpointQueue {
       : Math.min(this.#concurrency, this.#window * 2)
   }
 
-  /** An attempt has ended. @param startedAt milliseconds since 1970 */
+  /** Notes the result of an attempt in `failing`. @param startedAt milliseconds since 1970 */
   recordAttempt({ acceptedAt, attempts }: Delivery, result: AttemptClass, startedAt: number): void {
     if (result === '2xx') this.failing = undefined
     if (result === '2xx' || result === 'canceled') return
     const { failing } = this
-    // What came before was another process's to see.
+    // Another process made the attempts before.
     const isRepeat = failing === 'unseen' && attempts > 0
     const first = { since: isRepeat ? acceptedAt : startedAt, attempts: isRepeat ? attempts : 0 }
     const before = failing === 'unseen' ? first : (failing ?? first)
     this.failing = { attempts: before.attempts + 1, since: before.since, class: result }
   }
 
-  /** It stays pending, and those behind it go on. */
+  /** Lets those behind it go on, though it is pending. */
   pass(delivery: Delivery): void {
     delivery.stage = 'passed'
     this.#passed.add(delivery)
     if (this.#sequence) this.#trim(this.#sequence)
   }
 
-  /** Those behind it wait for it again, where they did not. */
+  /** Undoes `pass`. */
   restore(delivery: Delivery): void {
     if (!this.#passed.delete(delivery) || !this.#sequence) return
     const at = this.#sequence.indexOf(delivery)
@@ -306,7 +302,7 @@ export class EndpointQueue {
     this.#insert(this.#sequence, delivery)
   }
 
-  /** The delivery has come to its end or has left this process. */
+  /** Removes a delivery that has ended or has left this process. */
   remove(delivery: Delivery): void {
     delivery.stage = 'ended'
     if (this.#members.delete(delivery)) this.#bytes -= delivery.bytes
@@ -314,7 +310,7 @@ export class EndpointQueue {
     if (this.#sequence) this.#trim(this.#sequence)
   }
 
-  /** Also where nothing is ever taken, since another replica does. */
+  /** Also runs where another replica sends and nothing is ever taken. */
   #trim(sequence: Delivery[]): void {
     while (isPast(sequence[this.#head]?.stage)) this.#head += 1
     const isLong = this.#head > MAX_SLACK && this.#head * 2 > sequence.length
@@ -338,7 +334,7 @@ export class EndpointQueue {
     }
   }
 
-  /** Nearly always at the end: the log is read in its order. */
+  /** Nearly always appends, since the log is read in order. */
   #insert(sequence: Delivery[], delivery: Delivery): void {
     let at = sequence.length
     while (at > this.#head) {
@@ -354,16 +350,50 @@ function isPast(stage: Stage | undefined): boolean {
   return stage === 'ended' || stage === 'passed'
 }
 
-/**
- * The entries of a segment that no record has closed, by their index. Every replica closes those of all one by one, which an
- * array takes a fraction of the time for that a Map does.
- */
-class OpenEntries {
-  readonly #byIndex: (OpenEntry | undefined)[] = []
-  #size = 0
+/** An entry that no record has closed. */
+export type OpenEntry = {
+  readonly entry: LogDelivery
+  /** Its delivery, if its queue has one. */
+  delivery: Delivery | undefined
+  /** The queue that counts it while it has no delivery. */
+  counted: EndpointQueue | undefined
+  /** Its records, in the order of the log. */
+  records: readonly OutcomeRecord[]
+  /** Why it must not be sent. */
+  refused: CancelReason | undefined
+}
 
-  constructor(entries: readonly OpenEntry[]) {
-    for (const open of entries) this.#byIndex[open.entry.index] = open
+export type OpenSegment = {
+  /** Without its entries, each of which is held only as long as needed. */
+  readonly segment: Omit<LogSegment, 'deliveries' | 'undelivered'>
+  /** Entries that are not closed. */
+  readonly open: OpenEntries
+  readonly bytes: number
+}
+
+/** An open entry, with the segment that it is in. */
+export type UnresolvedEntry = { opened: OpenSegment; open: OpenEntry }
+
+const NO_RECORDS: readonly OutcomeRecord[] = []
+
+/**
+ * The open entries of a segment, by index. Every replica closes the entries of all, one by one, for which an array is many
+ * times as fast as a Map.
+ */
+export class OpenEntries {
+  readonly #byIndex: (OpenEntry | undefined)[] = []
+  #size: number
+
+  constructor(entries: readonly LogDelivery[]) {
+    // All fields are there from the start: a later one would move each entry in memory, in every replica.
+    for (const entry of entries)
+      this.#byIndex[entry.index] = {
+        entry,
+        delivery: undefined,
+        counted: undefined,
+        records: NO_RECORDS,
+        refused: undefined,
+      }
     this.#size = entries.length
   }
 
@@ -379,7 +409,7 @@ class OpenEntries {
     return this.#byIndex[index] !== undefined
   }
 
-  /** Whether it was there. */
+  /** @returns whether it was open */
   delete(index: number): boolean {
     if (!this.has(index)) return false
     this.#byIndex[index] = undefined
@@ -387,116 +417,8 @@ class OpenEntries {
     return true
   }
 
-  /** In the order of their indexes. What is closed meanwhile is left out. */
+  /** In the order of the indexes, without those that are closed meanwhile. */
   *values(): IterableIterator<OpenEntry> {
     for (const open of this.#byIndex) if (open) yield open
-  }
-}
-
-/**
- * The segments of the log that still hold something open, and the low-water mark: every delivery in a segment
- * up to that version is closed, so nothing older needs to be read after a restart. Of all shards: what is closed is what
- * the log says, whoever wrote it.
- */
-
-/** An entry that no record has closed. */
-export type OpenEntry = {
-  readonly entry: LogDelivery
-  /** The delivery of it in its lane. */
-  delivery: Delivery | undefined
-  /** The lane that it will be in: until then it is counted, and no more. */
-  counted: EndpointQueue | undefined
-  /** What the log says of its attempts, in order. */
-  records: readonly OutcomeRecord[]
-  /** It is not to be sent. */
-  refused: CancelReason | undefined
-}
-
-export type OpenSegment = {
-  /** Without its entries: each is held for as long as it is needed. */
-  readonly segment: Omit<LogSegment, 'deliveries' | 'unsent'>
-  /** Those that are not closed. */
-  readonly open: OpenEntries
-  readonly bytes: number
-}
-
-/** An entry of the log that no record has closed, while it is looked for its object. */
-export type UnresolvedEntry = { opened: OpenSegment; open: OpenEntry }
-
-const NO_RECORDS: readonly OutcomeRecord[] = []
-
-/** With all that it may have: to give it something later would move it to another place in memory, in each replica. */
-function openEntry(entry: LogDelivery): OpenEntry {
-  return { entry, delivery: undefined, counted: undefined, records: NO_RECORDS, refused: undefined }
-}
-
-export class OpenSegments {
-  /** In the order of their versions. */
-  #segments: OpenSegment[] = []
-  readonly #byVersion = new Map<number, OpenSegment>()
-  /** The one asked for last: most records speak of the segment that the one before speaks of. */
-  #recent: OpenSegment | undefined
-  #lowWater: number
-  #bytes = 0
-
-  constructor(lowWater = 0) {
-    this.#lowWater = lowWater
-  }
-
-  get lowWater(): number {
-    return this.#lowWater
-  }
-
-  get size(): number {
-    return this.#segments.length
-  }
-
-  /** Bytes of payload held for entries of the log that have no object yet. */
-  get bytes(): number {
-    return this.#bytes
-  }
-
-  /** Undefined when the segment is known or behind the mark. All its deliveries are open. */
-  add(segment: LogSegment): OpenSegment | undefined {
-    if (segment.version <= this.#lowWater || this.#byVersion.has(segment.version)) return undefined
-    const { deliveries, undelivered: _, ...place } = segment
-    const bytes = deliveries.reduce((sum, { event }) => sum + event.payload.length, 0)
-    const open = new OpenEntries(deliveries.map(openEntry))
-    const opened: OpenSegment = { segment: place, open, bytes }
-    let at = this.#segments.length
-    while (at > 0 && (this.#segments[at - 1]?.segment.version ?? 0) > segment.version) at -= 1
-    this.#segments.splice(at, 0, opened)
-    this.#byVersion.set(segment.version, opened)
-    this.#bytes += bytes
-    this.#advance()
-    return opened
-  }
-
-  /** Undefined when it is not known, or all of it is closed. */
-  at(version: number): OpenSegment | undefined {
-    if (this.#recent?.segment.version !== version) this.#recent = this.#byVersion.get(version)
-    return this.#recent
-  }
-
-  /** One delivery of it is closed: its end, or that an object has it, is durable. */
-  close(segment: OpenSegment, index: number): void {
-    if (!segment.open.delete(index) || segment.open.size > 0) return
-    this.#bytes -= segment.bytes
-    this.#advance()
-  }
-
-  values(): readonly OpenSegment[] {
-    return this.#segments
-  }
-
-  #advance(): void {
-    let closed = 0
-    while (this.#segments[closed]?.open.size === 0) closed += 1
-    if (closed === 0) return
-    this.#recent = undefined
-    for (const { segment } of this.#segments.splice(0, closed)) {
-      this.#byVersion.delete(segment.version)
-      this.#lowWater = segment.version
-    }
   }
 }

@@ -12,54 +12,42 @@ import { inGroups } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
-import { cancelObject, exhaustObject, leaveUnread } from './attempt.ts'
+import { leaveUnread } from './attempt.ts'
 import { type EngineContext, retryUntilDurable, startOwnedWork } from './context.ts'
 import type { DeliveryEngine } from './engine.ts'
 import type { LogFollower } from './log-follower.ts'
 import { deliveryRef } from './objects.ts'
-import {
-  type Delivery,
-  type EndpointQueue,
-  IN_OBJECT,
-  type OpenEntry,
-  type UnresolvedEntry,
-} from './queue.ts'
+import { cancelObject, exhaustObject } from './outcome.ts'
+import { type Delivery, dueTime, type EndpointQueue, IN_OBJECT, type UnresolvedEntry } from './queue.ts'
 import { isSameDelivery, offsetKey } from './remote-outcomes.ts'
-import { longestWaitMs } from './retry-schedule.ts'
 import { endsDelivery, isFinal } from './status.ts'
 
-/** What a WebhookDelivery says to be, and whether Davit has made it. */
+/**
+ * Recovery from objects, as a takeover lists them: reconciles each WebhookDelivery with what the log says. A delivery that has
+ * not ended continues in its queue; one that has ended is no longer pending.
+ */
+
+/** Looked up by name at a time. */
+const AT_A_TIME = 16
+/** An end that is older was recorded by the replica that wrote it; of the others at most so many are recorded for it. */
+const UNRECORDED_MS = 5 * 60_000
+const MAX_RECORDED = 5000
 
 /** Organizations by the UIDs of their endpoints. */
-export type Owners = ReadonlyMap<string, string>
-
-function organizationsByEndpoint(directory: Pick<EndpointDirectory, 'all'>): Owners {
+function organizationsByEndpoint(directory: Pick<EndpointDirectory, 'all'>): ReadonlyMap<string, string> {
   return new Map(
     [...directory.all()].map(({ endpoint: { metadata } }) => [metadata.uid, metadata.namespace ?? '']),
   )
 }
 
-/**
- * Somebody has made it by hand: it has not the name that its delivery has, or says to be of another organization's endpoint, whose
- * lane it must not get into.
- */
-function isForeign({ metadata, spec }: DeliveryOutline, owners: Owners): boolean {
-  const event = nameOfMessage(spec.deliveryId)
-  if (event === undefined) return false
-  const owner = owners.get(spec.endpointUid) ?? metadata.namespace
-  return owner !== metadata.namespace || metadata.name !== deliveryObjectName(event, spec.endpointUid)
-}
-
-/** Undefined when it is of no place in the log. */
+/** Undefined if it states no valid offset. */
 function deliveryFromObject(engine: DeliveryEngine, outline: DeliveryOutline): Delivery | undefined {
   const { spec, status, metadata } = outline
   const name = nameOfMessage(spec.deliveryId)
   const position = parsePosition(spec.position)
   if (name === undefined || position === undefined) return undefined
-  const { clock, waitScale } = engine.ctx
   const attempts = status?.attemptCount ?? 0
-  const latest = clock.now() + longestWaitMs(attempts, waitScale)
-  const dueAt = Math.min(latest, Date.parse(status?.nextAttemptAt ?? '') || 0)
+  const dueAt = dueTime({ attempts, dueAt: Date.parse(status?.nextAttemptAt ?? '') || 0 }, engine.ctx)
   return {
     name: copyString(name),
     queue: engine.queueFor({ namespace: metadata.namespace, name: spec.endpoint, uid: spec.endpointUid }),
@@ -70,70 +58,42 @@ function deliveryFromObject(engine: DeliveryEngine, outline: DeliveryOutline): D
     bytes: spec.payload ?? INLINE_PAYLOAD_BYTES,
     attempts,
     dueAt,
-    stage: dueAt > clock.now() ? 'waiting' : 'queued',
+    stage: dueAt > engine.ctx.clock.now() ? 'waiting' : 'queued',
     left: false,
     storage: IN_OBJECT,
   }
 }
 
-/** Deliveries that are found with an object that shows no end, though their end was decided on before. */
-
-/** Counted as exhausted, but the process ended before the delivery's own end was written. */
-function wasCounted(engine: DeliveryEngine, { name, queue }: Delivery): boolean {
-  return engine.ctx.directory.find(queue.endpoint)?.endpoint.status?.lastCounted === messageId(name)
-}
-
-/** Before another delivery of the endpoint is counted, after which nothing would tell that this one was. */
-function exhaustCounted(engine: DeliveryEngine, delivery: Delivery): void {
-  const { ctx } = engine
-  delivery.stage = 'sending'
-  const exhaust = async () => {
-    const object = await ctx.objects.find(delivery)
-    if (object) await exhaustObject(ctx, delivery, object)
-    else ctx.dropped(delivery)
-  }
-  const end = () => retryUntilDurable(ctx, 'the end of an exhausted delivery', exhaust)
-  const { queue } = delivery
-  startOwnedWork(ctx, queue, () => ctx.streaks.exhausted(queue.endpoint, messageId(delivery.name), end))
-}
-
-function cancelRestored(engine: DeliveryEngine, delivery: Delivery): void {
-  const { ctx } = engine
-  delivery.stage = 'sending'
-  const cancel = async () => {
-    const object = await ctx.objects.find(delivery)
-    if (object) await cancelObject(ctx, delivery, object, 'Restored')
-    else ctx.dropped(delivery)
-  }
-  startOwnedWork(ctx, delivery.queue, () => retryUntilDurable(ctx, 'the end of a restored delivery', cancel))
-}
-
 /**
- * WebhookDelivery objects as a list shows them, brought together with what the log says: what has not ended has its place
- * in its lane, and what is known to have ended is pending no longer.
+ * Ends a delivery that was restored from a backup, or that was counted as exhausted by a process that ended before it wrote
+ * the status. The latter comes before another delivery of the endpoint is counted, which would hide that this one was.
  */
-
-/** Looked for by their names at a time. */
-const AT_A_TIME = 16
-/** What a replica has ended so long before it died, it has said; and of so many at most it is said for it. */
-const UNRECORDED_MS = 5 * 60_000
-const MAX_RECORDED = 5000
+function endDecided({ ctx }: DeliveryEngine, delivery: Delivery, wasRestored: boolean): void {
+  const { queue } = delivery
+  const id = messageId(delivery.name)
+  const wasCounted = ctx.directory.find(queue.endpoint)?.endpoint.status?.lastCounted === id
+  if (!wasRestored && !wasCounted) return
+  delivery.stage = 'sending'
+  const what = wasRestored ? 'the end of a restored delivery' : 'the end of an exhausted delivery'
+  const write = () =>
+    retryUntilDurable(ctx, what, async () => {
+      const object = await ctx.objects.find(delivery)
+      if (!object) ctx.engine.drop(delivery)
+      else if (wasRestored) await cancelObject(ctx, delivery, object, 'Restored')
+      else await exhaustObject(ctx, delivery, object)
+    })
+  startOwnedWork(ctx, queue, wasRestored ? write : () => ctx.streaks.exhausted(queue.endpoint, id, write))
+}
 
 export type RecoveryOptions = {
   engine: DeliveryEngine
   follower: LogFollower
-  /** Those that are taken over. */
+  /** The shards that are taken over. */
   shards: ReadonlySet<number>
-  /** What has an object is taken out of it. */
+  /** Their open entries; those that have an object are removed. */
   unresolved: Map<string, UnresolvedEntry>
-  /** Of these shards. */
-  lanes: readonly EndpointQueue[]
-}
-
-type Written = { spec: { writtenAt: string }; metadata: { creationTimestamp?: string | undefined } }
-
-function wasRestored({ spec, metadata }: Written): boolean {
-  return isRestored(Date.parse(spec.writtenAt), Date.parse(metadata.creationTimestamp ?? ''))
+  /** Their queues. */
+  queues: readonly EndpointQueue[]
 }
 
 export class RecoveryFromObjects {
@@ -141,50 +101,46 @@ export class RecoveryFromObjects {
   readonly #follower: LogFollower
   readonly #shards: ReadonlySet<number>
   readonly #unresolved: Map<string, UnresolvedEntry>
-  /** Deliveries of those shards that have to have an object, as far as it was not found, by `<namespace>/<name>`. */
+  /** Deliveries of those shards that must have an object which was not found yet, by `<namespace>/<name>`. */
   readonly #missing = new Map<string, Delivery>()
-  /** Where a list is started again, what was seen before is not taken twice. */
+  /** UIDs, since a list may start again. */
   readonly #seen = new Set<string>()
-  /** Organizations by the UIDs of their endpoints. */
-  readonly #owners: ReadonlyMap<string, string>
-  #told = 0
+  readonly #organizations: ReadonlyMap<string, string>
+  #recorded = 0
   #unfinished = 0
   #newest = 0
 
-  constructor({ engine, follower, shards, unresolved, lanes }: RecoveryOptions) {
+  constructor({ engine, follower, shards, unresolved, queues }: RecoveryOptions) {
     this.#engine = engine
     this.#follower = follower
     this.#shards = shards
     this.#unresolved = unresolved
-    this.#owners = organizationsByEndpoint(engine.ctx.directory)
-    for (const lane of lanes)
-      for (const delivery of lane.members()) {
+    this.#organizations = organizationsByEndpoint(engine.ctx.directory)
+    for (const queue of queues)
+      for (const delivery of queue.members()) {
         const { namespace, name } = deliveryRef(delivery)
         const key = `${namespace}/${name}`
         if (!unresolved.has(key)) this.#missing.set(key, delivery)
       }
   }
 
-  /** Those of the shards taken over that have not ended. */
+  /** Deliveries of the shards taken over that have not ended. */
   get unfinished(): number {
     return this.#unfinished
   }
 
-  /** The newest segment of which one of them is, by version. */
+  /** The version of the newest segment that one of them is in. */
   get newest(): number {
     return this.#newest
   }
 
-  /** @returns undefined when it cannot be read or was seen before */
+  /** @returns undefined if it cannot be read or was seen before */
   addObject(raw: RawObject): DeliveryOutline | undefined {
     const { namespace, name } = raw.metadata
     const key = `${namespace}/${name}`
     const known = this.#missing.get(key)
     const { data: outline } = deliveryOutline.safeParse(raw)
-    if (outline && isForeign(outline, this.#owners)) {
-      this.#complain(outline)
-      return undefined
-    }
+    if (outline && this.#isForeign(outline)) return undefined
     this.#missing.delete(key)
     if (!outline) {
       this.#engine.ctx.log.warn('A WebhookDelivery cannot be read', { name })
@@ -194,14 +150,14 @@ export class RecoveryFromObjects {
     if (this.#seen.has(outline.metadata.uid)) return undefined
     this.#seen.add(outline.metadata.uid)
     const delivery = deliveryFromObject(this.#engine, outline)
-    if (delivery && this.#shards.has(delivery.queue.shard)) this.#takeOurs(outline, delivery, known)
-    else if (delivery?.queue.driver === 'others') this.#takeOthers(outline, delivery)
+    if (delivery && this.#shards.has(delivery.queue.shard)) this.#addOurs(outline, delivery, known)
+    else if (delivery?.queue.driver === 'others') this.#addRemote(outline, delivery)
     return outline
   }
 
   /**
-   * All objects were seen. What has to have one, and was not among them (somebody may have taken its label away), is looked
-   * for by its name. @throws Error when given up
+   * Looks up by name what has to have an object that the list did not contain (its label may have been removed).
+   * @throws Error when given up
    */
   async lookUpMissing(signal: AbortSignal): Promise<void> {
     await inGroups([...this.#missing], AT_A_TIME, ([key, delivery]) => this.#lookUp(key, delivery, signal))
@@ -214,29 +170,30 @@ export class RecoveryFromObjects {
       findOrUnread(ctx, delivery),
     )
     if (delivery.left) return
-    if (!object) ctx.dropped(delivery)
-    else if (object instanceof UnreadableError) this.#leaveUnread(key, delivery)
-    else {
-      const outline = deliveryOutline.parse(object)
-      const isOther = isForeign(outline, this.#owners)
-      const found = isOther ? undefined : deliveryFromObject(this.#engine, outline)
-      if (found) this.#takeOurs(outline, found, delivery)
-      else if (isOther) {
-        // Its own object is gone: this one has only its name.
-        this.#complain(outline)
-        ctx.dropped(delivery)
-      }
-    }
+    if (!object) return ctx.engine.drop(delivery)
+    if (object instanceof UnreadableError) return this.#leaveUnread(key, delivery)
+    const outline = deliveryOutline.parse(object)
+    // Its own object is gone, and a foreign one has the name.
+    if (this.#isForeign(outline)) return ctx.engine.drop(delivery)
+    const found = deliveryFromObject(this.#engine, outline)
+    if (found) this.#addOurs(outline, found, delivery)
   }
 
-  #complain({ metadata: { namespace, name } }: DeliveryOutline): void {
-    this.#engine.ctx.log.warn('A WebhookDelivery is none that Davit has made, and is left alone', {
-      namespace,
-      name,
-    })
+  /**
+   * Whether it was made by hand: its name does not follow from its delivery, or it refers to an endpoint of another
+   * organization, whose queue it must not get into.
+   */
+  #isForeign({ metadata: { namespace, name }, spec }: DeliveryOutline): boolean {
+    const event = nameOfMessage(spec.deliveryId)
+    if (event === undefined) return false
+    const owner = this.#organizations.get(spec.endpointUid) ?? namespace
+    if (owner === namespace && name === deliveryObjectName(event, spec.endpointUid)) return false
+    const fields = { namespace, name }
+    this.#engine.ctx.log.warn('A WebhookDelivery is none that Davit has made, and is left alone', fields)
+    return true
   }
 
-  /** It is there, so it has not ended; when it is mended it goes on. Until then those behind it do. */
+  /** The object exists, so the delivery has not ended. It continues when it is repaired; until then those behind it do. */
   #leaveUnread(key: string, known: Delivery | undefined): void {
     const unresolved = this.#unresolved.get(key)
     if (unresolved) this.#close(key, unresolved)
@@ -247,106 +204,104 @@ export class RecoveryFromObjects {
     leaveUnread(this.#engine.ctx, delivery, new UnreadableError(webhookDeliveryKind.kind, key))
   }
 
-  #takeOurs({ metadata, spec, status }: DeliveryOutline, found: Delivery, missing?: Delivery): void {
+  #addOurs(outline: DeliveryOutline, found: Delivery, missing?: Delivery): void {
+    const { metadata, status } = outline
     const key = `${metadata.namespace}/${metadata.name}`
-    const unresolved = this.#unresolved.get(key) ?? this.#shownSince(found)
+    const unresolved = this.#unresolved.get(key) ?? this.#openEntry(found)
     const isEnded = isFinal(status?.state)
-    const isBehind = !isEnded && attemptsIn(unresolved) > (status?.attemptCount ?? 0)
     if (!isEnded) this.#unfinished += 1
-    // One that says to be of a segment from after itself was made over a store that had been set back.
+    // An object that states a segment newer than itself was made before the store was set back.
     const isPossible = found.version < Number(metadata.resourceVersion)
     if (!isEnded && isPossible) this.#newest = Math.max(this.#newest, found.version)
-    // The log goes on with it.
-    if (isBehind) return
+    // The log has more attempts, and continues it.
+    if (!isEnded && attemptsIn(unresolved) > (status?.attemptCount ?? 0)) return
     if (unresolved) this.#close(key, unresolved)
     const known = unresolved?.open.delivery ?? this.#known(found) ?? missing
     const pending = known?.left ? undefined : known
-    if (!isEnded) this.#goOn({ spec, metadata }, pending, found)
-    else if (pending) this.#end(pending, unresolved)
-    else if (unresolved) this.#tellUnlessKnown(unresolved, found)
-    else this.#tellEnded(status?.completedAt, found)
+    if (isEnded) this.#addEnded(status?.completedAt, found, pending, unresolved)
+    else this.#continue(outline, pending, found)
   }
 
-  /** Also where another replica has said that an object has it, and this one has not let go of it yet. */
+  #addEnded(
+    completedAt: string | undefined,
+    found: Delivery,
+    pending: Delivery | undefined,
+    unresolved: UnresolvedEntry | undefined,
+  ): void {
+    const isRecorded = unresolved?.open.records.some(endsDelivery) ?? false
+    if (pending) {
+      // Without a record of its end, `end` writes one.
+      if (!isRecorded) this.#engine.objectBacked.add(pending)
+      this.#engine.end(pending)
+    } else if (!unresolved) this.#recordEndOnce(completedAt, found)
+    // Recorded under a void claim, if at all: the others learn of its object and its end only now.
+    else if (!isRecorded) this.#engine.recordEnd(found)
+  }
+
+  /** Also one that another replica has promoted and this one has not let go of yet. */
   #known(found: Delivery): Delivery | undefined {
     const known = this.#engine.objectBacked.at(found) ?? this.#engine.remoteOutcomes.deferredAt(found)
     return known && isSameDelivery(known, found) ? known : undefined
   }
 
   /**
-   * Whoever ended it may have died before it could say so. What the log says is not said again, as far as that is remembered; and
-   * whoever has handed the shard over has said it.
+   * Records an end that its writer may have died before recording. Skipped if the log has the record, as far as this replica
+   * remembers, and after an orderly handoff, which implies it.
    */
-  #tellEnded(completedAt: string | undefined, { version, index, queue }: Delivery): void {
-    const { ctx } = this.#engine
-    const isOld = !(ctx.clock.now() - Date.parse(completedAt ?? '') < UNRECORDED_MS)
+  #recordEndOnce(completedAt: string | undefined, found: Delivery): void {
+    const isOld = !(this.#engine.ctx.clock.now() - Date.parse(completedAt ?? '') < UNRECORDED_MS)
     const { recordedEnds, claims } = this.#follower
-    const told = recordedEnds?.get(offsetKey({ version, index }))
-    // What was said after somebody else had claimed the shard is nothing to those who know that.
-    const isHeard = told !== undefined && !claims.isFenced(queue.shard, told.version, told.writer)
-    const isTold = recordedEnds ? isHeard : claims.isInOrder(queue.shard)
-    if (isOld || isTold || this.#told >= MAX_RECORDED) return
-    this.#told += 1
-    ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), queue)
+    const { shard } = found.queue
+    const record = recordedEnds?.get(offsetKey(found))
+    // A record under a void claim does not count.
+    const isRecorded = recordedEnds
+      ? record !== undefined && !claims.isFenced(shard, record.version, record.writer)
+      : claims.isInOrder(shard)
+    if (isOld || isRecorded || this.#recorded >= MAX_RECORDED) return
+    this.#recorded += 1
+    this.#engine.recordEnd(found)
   }
 
-  /** This replica has ended it, when what it said was void: the others learn now that an object has it, and that it has ended. */
-  #tellUnlessKnown({ open }: UnresolvedEntry, { version, index, queue }: Delivery): void {
-    if (open.records.some(endsDelivery)) return
-    const { ctx } = this.#engine
-    ctx.background(ctx.outcomes.record({ kind: 'ended', position: { version, index } }), queue)
+  /** The open entry of an object whose segment arrived while objects were listed. */
+  #openEntry({ version, index, name, queue }: Delivery): UnresolvedEntry | undefined {
+    const opened = this.#engine.ctx.segments.at(version)
+    const open = opened?.open.get(index)
+    if (!opened || !open) return undefined
+    const { event, endpoint } = open.entry
+    return event.id === name && endpoint.uid === queue.endpoint.uid ? { opened, open } : undefined
   }
 
-  /** An entry that is open, and whose segment was shown while objects were listed. */
-  #shownSince(found: Delivery): UnresolvedEntry | undefined {
-    const opened = this.#engine.ctx.segments.at(found.version)
-    const open = opened?.open.get(found.index)
-    return opened && open && isOf(open, found) ? { opened, open } : undefined
-  }
-
-  #goOn({ spec, metadata }: Written, pending: Delivery | undefined, found: Delivery): void {
+  #continue({ spec, metadata }: DeliveryOutline, pending: Delivery | undefined, found: Delivery): void {
     const { attempts, dueAt, stage } = found
     const delivery = pending ? Object.assign(pending, { attempts, dueAt, stage, storage: IN_OBJECT }) : found
     this.#engine.objectBacked.addFound(delivery)
     if (pending) this.#engine.resume(pending)
     else this.#engine.add(found)
-    if (wasRestored({ spec, metadata })) cancelRestored(this.#engine, delivery)
-    else if (wasCounted(this.#engine, delivery)) exhaustCounted(this.#engine, delivery)
+    const wasRestored = isRestored(Date.parse(spec.writtenAt), Date.parse(metadata.creationTimestamp))
+    endDecided(this.#engine, delivery, wasRestored)
   }
 
-  /** Where the log does not say that it has ended, the others have to be told. */
-  #end(pending: Delivery, unresolved: UnresolvedEntry | undefined): void {
-    if (!unresolved?.open.records.some(endsDelivery)) this.#engine.objectBacked.add(pending)
-    this.#engine.end(pending)
-  }
-
-  /** The entry's object is there; that was not recorded. */
-  #close(key: string, { opened, open }: UnresolvedEntry): void {
+  /** Records that the object of an entry exists. */
+  #close(key: string, { opened, open: { entry } }: UnresolvedEntry): void {
     this.#unresolved.delete(key)
-    const { ctx } = this.#engine
-    const position = { version: opened.segment.version, index: open.entry.index }
-    const { event, endpoint } = open.entry
-    const lane = this.#engine.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
-    ctx.background(ctx.outcomes.record({ kind: 'moved', position }), lane)
+    const queue = this.#engine.queueOf(entry)
+    const position = { version: opened.segment.version, index: entry.index }
+    const { outcomes } = this.#engine.ctx
+    this.#engine.runInBackground(outcomes.record({ kind: 'moved', position }), queue)
   }
 
-  /** Another replica drives it: what is still an entry of the log is shown when that says so. */
-  #takeOthers({ status }: DeliveryOutline, found: Delivery): void {
+  /** Counts a delivery of another replica. An entry that is still open is promoted by its record. */
+  #addRemote({ status }: DeliveryOutline, found: Delivery): void {
     const { objectBacked, ctx } = this.#engine
-    if (
-      isFinal(status?.state) ||
-      objectBacked.at(found) ||
-      this.#follower.endsDuringList?.has(offsetKey(found))
-    )
-      return
-    if (ctx.segments.at(found.version)?.open.has(found.index)) return
+    const hasEnded = isFinal(status?.state) || this.#follower.endsDuringList?.has(offsetKey(found))
+    if (hasEnded || objectBacked.at(found) || ctx.segments.at(found.version)?.open.has(found.index)) return
     found.stage = 'waiting'
     this.#engine.add(found)
     objectBacked.addFound(found)
   }
 }
 
-/** Undefined when it is gone. */
+/** Undefined if it is gone. */
 async function findOrUnread(
   ctx: EngineContext,
   delivery: Delivery,
@@ -357,10 +312,6 @@ async function findOrUnread(
     if (error instanceof UnreadableError) return error
     throw error
   }
-}
-
-function isOf({ entry }: OpenEntry, { name, queue }: Delivery): boolean {
-  return entry.event.id === name && entry.endpoint.uid === queue.endpoint.uid
 }
 
 function attemptsIn(unresolved: UnresolvedEntry | undefined): number {

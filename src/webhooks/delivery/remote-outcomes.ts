@@ -3,158 +3,158 @@ import type { OutcomeRecord } from '../../apis/outcome-segment.ts'
 import type { LogDelivery } from '../log/store.ts'
 import { type Delivery, type EndpointQueue, IN_OBJECT } from './queue.ts'
 
+/**
+ * What this replica knows of deliveries from elsewhere, by their offset in the log: those that have an object, outcomes that
+ * other replicas recorded, and records that came before their segment.
+ */
+
 /** More than a segment can hold, and few enough for versions of eleven digits. */
 const INDEXES = 65_536
 
-/** Pending deliveries that an object shows, by their places in the log. There may be hundreds of thousands. */
+/** One number for an offset in the log, as long as versions have no more than eleven digits. */
+export function offsetKey({ version, index }: Position): number {
+  return version * INDEXES + index
+}
+
+/** Whether both are the same event at the same endpoint. */
+export function isSameDelivery(one: Delivery, other: Delivery): boolean {
+  return one.name === other.name && one.queue.endpoint.uid === other.queue.endpoint.uid
+}
+
+/** Pending deliveries that have an object, by offset. There may be hundreds of thousands. */
 export class ObjectBackedDeliveries {
-  readonly #byPlace = new Map<number, Delivery>()
+  readonly #byOffset = new Map<number, Delivery>()
 
   at(position: Position): Delivery | undefined {
-    // A place is a number beyond 32 bits, for which Map has to make an object first.
-    return this.#byPlace.size === 0 ? undefined : this.#byPlace.get(offsetKey(position))
+    // The key exceeds 32 bits, for which Map has to allocate first.
+    return this.#byOffset.size === 0 ? undefined : this.#byOffset.get(offsetKey(position))
   }
 
-  /** That of an entry of the log: what an object says of its place is its word alone, and one of another endpoint is not it. */
+  /** The delivery of an entry. An object may state a wrong offset, so the endpoint has to match as well. */
   findEntry(
     version: number,
     { index, endpoint }: Pick<LogDelivery, 'index' | 'endpoint'>,
   ): Delivery | undefined {
-    const shown = this.at({ version, index })
-    return shown?.queue.endpoint.uid === endpoint.uid ? shown : undefined
+    const found = this.at({ version, index })
+    return found?.queue.endpoint.uid === endpoint.uid ? found : undefined
   }
 
   has(delivery: Delivery): boolean {
     return this.at(delivery) === delivery
   }
 
-  /** Those first that were added first. */
+  /** In the order in which they were added. */
   values(): MapIterator<Delivery> {
-    return this.#byPlace.values()
+    return this.#byOffset.values()
   }
 
-  /** By what the log says, which knows its own places. */
+  /** For an offset that the log states. */
   add(delivery: Delivery): void {
-    this.#byPlace.set(offsetKey(delivery), delivery)
+    this.#byOffset.set(offsetKey(delivery), delivery)
   }
 
-  /** By what an object says: of two that are not the same, and say to be at one place, the first stays. */
+  /** For an offset that an object states: if two objects claim the same, the first one wins. */
   addFound(delivery: Delivery): void {
-    const held = this.at(delivery)
-    if (!held || isSameDelivery(held, delivery)) this.add(delivery)
+    const existing = this.at(delivery)
+    if (!existing || isSameDelivery(existing, delivery)) this.add(delivery)
   }
 
   delete(delivery: Delivery): void {
-    if (this.has(delivery)) this.#byPlace.delete(offsetKey(delivery))
+    if (this.has(delivery)) this.#byOffset.delete(offsetKey(delivery))
   }
 }
 
-/** An event at an endpoint. */
-export function isSameDelivery(one: Delivery, other: Delivery): boolean {
-  return one.name === other.name && one.queue.endpoint.uid === other.queue.endpoint.uid
-}
-
-/** One number for a place, as long as versions have no more than eleven digits. */
-export function offsetKey({ version, index }: Position): number {
-  return version * INDEXES + index
-}
-
-/** What the log says of a delivery: an object has it, or it is pending no longer. */
-type RemoteOutcome = 'shown' | 'ended'
-
-export type RemoteOutcomesOptions = {
-  shown: ObjectBackedDeliveries
-  /** It is pending no longer. */
-  forget: (delivery: Delivery) => void
-}
+/** By the log, an object exists, or the delivery is no longer pending. */
+type RemoteOutcome = 'promoted' | 'ended'
 
 /**
- * What another replica has said of deliveries. Where this one has not let go of them (it could not renew its Lease for long,
- * and somebody else drives them by now) that counts when it has nothing of them under way.
+ * Applies outcomes recorded by other replicas. While this replica still drives the delivery (it could not renew its Lease, and
+ * another replica took over), they are deferred until nothing of its queue is in progress.
  */
 export class RemoteOutcomes {
-  readonly #options: RemoteOutcomesOptions
-  /** By place. */
-  readonly #later = new Map<number, { delivery: Delivery; apply: RemoteOutcome }>()
+  readonly #objectBacked: ObjectBackedDeliveries
+  readonly #onEnd: (delivery: Delivery) => void
+  /** By offset. */
+  readonly #deferred = new Map<number, { delivery: Delivery; outcome: RemoteOutcome }>()
 
-  constructor(options: RemoteOutcomesOptions) {
-    this.#options = options
+  /** @param onEnd called with a delivery that is no longer pending */
+  constructor(objectBacked: ObjectBackedDeliveries, onEnd: (delivery: Delivery) => void) {
+    this.#objectBacked = objectBacked
+    this.#onEnd = onEnd
   }
 
-  /** By what the log says, the delivery at this place has come to its end. */
+  /** Ends the delivery at this offset, if there is one that is no open entry. */
   applyEnd(position: Position): void {
-    const delivery = this.#options.shown.at(position) ?? this.deferredAt(position)
-    if (delivery) this.told(delivery, 'ended')
+    const delivery = this.#objectBacked.at(position) ?? this.deferredAt(position)
+    if (delivery) this.apply(delivery, 'ended')
   }
 
-  /** One that this replica has not let go of, at this place: it is neither an entry of the log any more, nor is it shown yet. */
+  /** The delivery with a deferred outcome at this offset: no longer an open entry, nor among those with an object yet. */
   deferredAt(position: Position): Delivery | undefined {
-    return this.#later.get(offsetKey(position))?.delivery
+    return this.#deferred.get(offsetKey(position))?.delivery
   }
 
-  /** It is pending no longer. */
+  /** Drops the deferred outcome of a delivery that is no longer pending. */
   forget(delivery: Delivery): void {
-    const place = offsetKey(delivery)
-    if (this.#later.get(place)?.delivery === delivery) this.#later.delete(place)
+    const key = offsetKey(delivery)
+    if (this.#deferred.get(key)?.delivery === delivery) this.#deferred.delete(key)
   }
 
-  /** This replica knows that an object has it, by what it has written itself. */
+  /** This replica has itself recorded that the delivery has an object. */
   markPromoted(delivery: Delivery): void {
-    this.#options.shown.add(delivery)
-    if (this.#later.get(offsetKey(delivery))?.apply === 'shown') this.forget(delivery)
+    this.#objectBacked.add(delivery)
+    if (this.#deferred.get(offsetKey(delivery))?.outcome === 'promoted') this.forget(delivery)
   }
 
-  told(delivery: Delivery, told: RemoteOutcome): void {
-    const { shown, forget } = this.#options
+  apply(delivery: Delivery, outcome: RemoteOutcome): void {
     if (delivery.left) return
-    if (this.deferredAt(delivery) && told === 'shown') return
-    if (delivery.queue.driver !== 'others') this.#later.set(offsetKey(delivery), { delivery, apply: told })
-    else if (told === 'ended') forget(delivery)
+    if (this.deferredAt(delivery) && outcome === 'promoted') return
+    if (delivery.queue.driver !== 'others') this.#deferred.set(offsetKey(delivery), { delivery, outcome })
+    else if (outcome === 'ended') this.#onEnd(delivery)
     else {
       delivery.storage = IN_OBJECT
-      shown.add(delivery)
+      this.#objectBacked.add(delivery)
     }
   }
 
-  /** Nothing of the lane is under way here. */
-  applyDeferred(lane: EndpointQueue): void {
-    for (const [place, { delivery, apply }] of [...this.#later]) {
-      if (delivery.queue !== lane) continue
-      this.#later.delete(place)
-      this.told(delivery, apply)
+  /** Applies what was deferred for a queue that is idle now. */
+  applyDeferred(queue: EndpointQueue): void {
+    for (const [key, { delivery, outcome }] of [...this.#deferred]) {
+      if (delivery.queue !== queue) continue
+      this.#deferred.delete(key)
+      this.apply(delivery, outcome)
     }
   }
 }
 
-/** A record, with the version of the segment that it is in, and who wrote that. */
+/** A record, with the version and the writer of its segment. */
 export type SequencedRecord = { record: OutcomeRecord; version: number; writer: string }
 
-/** Segments that were closed before they were shown, or cannot be read, are looked for from this many on. */
+/** From so many segments on, those that never come (closed before, or unreadable) are dropped. */
 const TIDY_FROM = 1000
 /** A watch that is cut off for minutes at full load. */
 const MAX_RECORDS = 200_000
 
 const NONE: ReadonlyMap<number, SequencedRecord[]> = new Map()
 
-/** Records of entries whose segment was not shown yet, by its version. */
+/** Records of entries whose segment has not arrived yet, by the version of that segment. */
 export class OutOfOrderRecords {
   readonly #byVersion = new Map<number, SequencedRecord[]>()
   #size = 0
 
-  /** More wait than can be held. */
   get isFull(): boolean {
     return this.#size > MAX_RECORDS
   }
 
-  add(said: SequencedRecord): void {
+  add(sequenced: SequencedRecord): void {
     this.#size += 1
-    const { version } = said.record.position
-    const held = this.#byVersion.get(version)
-    if (held) held.push(said)
-    else this.#byVersion.set(version, [said])
+    const { version } = sequenced.record.position
+    const existing = this.#byVersion.get(version)
+    if (existing) existing.push(sequenced)
+    else this.#byVersion.set(version, [sequenced])
   }
 
-  /** The records of a segment that is shown now, by index, in order. */
+  /** Removes the records of a segment that has arrived. @returns them by index, in order */
   take(version: number): ReadonlyMap<number, SequencedRecord[]> {
     const records = this.#byVersion.get(version)
     if (!records) return NONE
@@ -162,7 +162,7 @@ export class OutOfOrderRecords {
     return Map.groupBy(records, ({ record }) => record.position.index)
   }
 
-  /** Nothing up to this version is open. */
+  /** Drops what is behind the low-water mark. */
   forget(lowWater: number): void {
     if (this.#byVersion.size < TIDY_FROM) return
     for (const version of this.#byVersion.keys()) if (version <= lowWater) this.#drop(version)

@@ -1,4 +1,4 @@
-/** When a failed delivery is attempted again (interface §8). */
+/** When a failed delivery is attempted again (interface §8). Pure: time and chance are arguments. */
 
 /** Attempts of one delivery in total. */
 export const MAX_ATTEMPTS = 8
@@ -12,47 +12,41 @@ const WAITS_MS = [30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 2 * H
 
 const LAST_WAIT_MS = 5 * HOUR
 /**
- * Of a delivery that is set aside: long enough that a process which ends at each such attempt delivers everything else in
- * between.
+ * Delay before a delivery that was set aside is retried. Long enough that everything else gets through even if each retry
+ * crashes the process.
  */
 export const SET_ASIDE_MS = 5 * MINUTE
 
-/** From the start of one attempt of an ordered endpoint to the start of the next. */
+/** Between the starts of two attempts of an ordered endpoint. */
 const ORDERED_CADENCE_MS = 3 * MINUTE
 
-/**
- * Milliseconds that the attempt after the `made`-th is waited for at most, whatever the policy was. A time that was stored may be of a
- * clock that was ahead: nothing waits longer than this from now.
- */
+/** Upper bound on the wait after `made` attempts. Caps due times that were stored by a clock running ahead. */
 export function longestWaitMs(made: number, scale: number): number {
   if (made === 0) return Math.ceil(SET_ASIDE_MS * scale)
   return Math.ceil(Math.max(WAITS_MS[made - 1] ?? LAST_WAIT_MS, ORDERED_CADENCE_MS) * scale)
 }
 
-export type AttemptTimes = { startedAt: number; endedAt: number }
-
 export type SchedulePolicy = {
   ordered: boolean
-  /** Factor on every wait; 1 but in demonstrations. */
+  /** Factor on every wait; 1 except in demonstrations. */
   scale: number
 }
 
 /**
- * When the attempt after the `made`-th is due, in milliseconds since 1970; undefined when none is left.
+ * When the next attempt after `made` is due, in milliseconds since 1970; undefined if none is left.
  * Unordered: the documented wait times 0.5 to 1, from the end of the attempt. Ordered: every three minutes
  * from start to start, without jitter.
  * @param fraction uniform in [0, 1)
  */
 export function nextAttemptAt(
   made: number,
-  times: AttemptTimes,
+  times: { startedAt: number; endedAt: number },
   policy: SchedulePolicy,
   fraction: number,
 ): number | undefined {
   if (made >= MAX_ATTEMPTS) return undefined
-  if (policy.ordered) {
+  if (policy.ordered)
     return Math.max(times.endedAt, times.startedAt + Math.ceil(ORDERED_CADENCE_MS * policy.scale))
-  }
   const wait = WAITS_MS[Math.max(0, made - 1)] ?? LAST_WAIT_MS
   return times.endedAt + Math.ceil(wait * policy.scale * (1 - fraction / 2))
 }

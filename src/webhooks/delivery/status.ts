@@ -8,28 +8,33 @@ import type {
 import { sanitizeText } from '../../lib/text.ts'
 import { MAX_ATTEMPTS, nextAttemptAt, type SchedulePolicy, SET_ASIDE_MS } from './retry-schedule.ts'
 
-/** What an attempt means for its delivery (interface §6.3): 2xx within the deadline is success, all else is failure. */
+/**
+ * The status of a delivery, as attempts and records of the log determine it (interface §3.2, §6.3).
+ *
+ *   pending --attempt fails--> retrying --attempt fails, fewer than 8 made--> retrying
+ *   pending, retrying --attempt answered with 2xx--> succeeded
+ *   retrying --eighth attempt fails--> exhausted
+ *   pending, retrying --its endpoint is deleted, or it was held too long, ...--> canceled
+ */
 
-/** What came back of one HTTP attempt; the shape of the sender's outcome. */
+/** The result of one HTTP attempt; a part of the sender's outcome. */
 export type Outcome =
   | { kind: 'response'; code: number; latencyMs: number; response: string }
   | { kind: 'failure'; error: string; latencyMs: number; code?: number }
 
-/** Characters of an error or a response that are kept. */
+/** Characters kept of an error or a response. */
 const MAX_TEXT = 256
 
 export type AttemptResult = { succeeded: boolean; attempt: DeliveryAttempt }
 
-/** @param startedAt milliseconds since 1970 */
+/** 2xx within the deadline is success, all else is failure. @param startedAt milliseconds since 1970 */
 export function toAttemptResult(outcome: Outcome, startedAt: number): AttemptResult {
   const at = new Date(startedAt).toISOString()
   const latencyMs = Math.max(0, Math.round(outcome.latencyMs))
   if (outcome.kind === 'failure') {
     const code = outcome.code === undefined ? {} : { code: outcome.code }
-    return {
-      succeeded: false,
-      attempt: { at, latencyMs, ...code, error: sanitizeText(outcome.error, MAX_TEXT) },
-    }
+    const error = sanitizeText(outcome.error, MAX_TEXT)
+    return { succeeded: false, attempt: { at, latencyMs, ...code, error } }
   }
   const succeeded = outcome.code >= 200 && outcome.code <= 299
   const response = outcome.response === '' ? {} : { response: sanitizeText(outcome.response, MAX_TEXT) }
@@ -38,25 +43,15 @@ export function toAttemptResult(outcome: Outcome, startedAt: number): AttemptRes
 }
 
 function describeStatus(code: number): string {
-  if (code >= 300 && code <= 399) return `HTTP ${code}: redirects are not followed`
-  return `HTTP ${code}`
+  return code >= 300 && code <= 399 ? `HTTP ${code}: redirects are not followed` : `HTTP ${code}`
 }
-
-/**
- * The life of a delivery (interface §3.2).
- *
- *   pending --attempt fails--> retrying --attempt fails, fewer than 8 made--> retrying
- *   pending, retrying --attempt answered with 2xx--> succeeded
- *   retrying --eighth attempt fails--> exhausted
- *   pending, retrying --its endpoint is deleted, or it was held too long, ...--> canceled
- */
 
 export function isFinal(state: DeliveryState | undefined): boolean {
   return state === 'succeeded' || state === 'exhausted' || state === 'canceled'
 }
 
 /**
- * The status after an attempt; the same attempt a second time (an answer of the store was lost) changes nothing.
+ * The status after an attempt. Applying the same attempt again (a response of the store was lost) changes nothing.
  * @param endedAt milliseconds since 1970 @param fraction uniform in [0, 1)
  */
 export function afterAttempt(
@@ -64,7 +59,7 @@ export function afterAttempt(
   result: AttemptResult,
   when: { endedAt: number; policy: SchedulePolicy; fraction: number },
 ): WebhookDeliveryStatus {
-  // An attempt may still be under way while its delivery is canceled.
+  // The delivery may have been canceled during the attempt.
   if (isFinal(before.state)) return before
   if (before.attempts?.at(-1)?.at === result.attempt.at) return before
   const attempts = [...(before.attempts ?? []), result.attempt].slice(-8)
@@ -78,8 +73,8 @@ export function afterAttempt(
 }
 
 /**
- * The status of a delivery that was open when processes ended, again and again: it may be why, so it is attempted
- * apart from the others, and seldom.
+ * The status of a delivery that was open at several crashes, and may be their cause: it is attempted rarely, and apart from
+ * the others.
  * @param scale factor on the wait @param now milliseconds since 1970
  */
 export function setAsideStatus(now: number, scale: number): WebhookDeliveryStatus {
@@ -87,12 +82,12 @@ export function setAsideStatus(now: number, scale: number): WebhookDeliveryStatu
   return { state: 'retrying', attemptCount: 0, nextAttemptAt }
 }
 
-/** Whether it was set aside and has not been attempted since with an outcome that is known. */
+/** Whether it was set aside and has no known outcome of an attempt since. */
 export function isSetAside(status: WebhookDeliveryStatus | undefined): boolean {
   return status?.state === 'retrying' && (status.attemptCount ?? 0) === 0
 }
 
-/** The status of a delivery that ends without another attempt; a final one stays as it is. */
+/** The status of a delivery that ends without another attempt; a final status stays. */
 export function canceledStatus(
   before: WebhookDeliveryStatus,
   reason: CancelReason,
@@ -109,8 +104,8 @@ export function canceledStatus(
 }
 
 /**
- * The status of a delivery that was counted as exhausted before a crash kept its end from being written. What the
- * last attempt came to is not known any more; that it was made and failed is.
+ * The status of a delivery that was counted as exhausted before a crash prevented the write of its end. The last attempt is
+ * known to have failed, but not how.
  */
 export function exhaustedStatus(before: WebhookDeliveryStatus, now: number): WebhookDeliveryStatus {
   return {
@@ -121,20 +116,18 @@ export function exhaustedStatus(before: WebhookDeliveryStatus, now: number): Web
   }
 }
 
-/** What records of the log say of a delivery. */
-
-/** Its entry in the log is closed: the log says its end, or an object shows it. */
+/** Whether the record closes the entry: the log has its end, or its object exists. */
 export function closesEntry(record: OutcomeRecord): boolean {
   return record.kind === 'moved' || record.kind === 'canceled' || (record.kind === 'sent' && !record.object)
 }
 
-/** It has come to its end, though an object of it may be owed. After the last attempt there is no next one. */
+/** Whether the record ends the delivery, though its object may still be owed. A last attempt has no next one. */
 export function endsDelivery(record: OutcomeRecord): boolean {
   if (record.kind === 'failed') return record.nextAttemptAt === 0
   return record.kind === 'sent' || record.kind === 'canceled'
 }
 
-/** The status that the records of its attempts come to. */
+/** The status that follows from the records of its attempts. */
 export function statusFromRecords(records: readonly OutcomeRecord[]): WebhookDeliveryStatus {
   let status: WebhookDeliveryStatus = {}
   for (const record of records) {
@@ -142,9 +135,8 @@ export function statusFromRecords(records: readonly OutcomeRecord[]): WebhookDel
     const endedAt = Date.parse(record.attempt.at) + record.attempt.latencyMs
     const result = { succeeded: record.kind === 'sent', attempt: record.attempt }
     status = afterAttempt(status, result, { endedAt, policy: { ordered: false, scale: 1 }, fraction: 0 })
-    if (record.kind === 'failed' && status.state === 'retrying') {
+    if (record.kind === 'failed' && status.state === 'retrying')
       status = { ...status, nextAttemptAt: new Date(record.nextAttemptAt).toISOString() }
-    }
   }
   return status
 }
