@@ -20,7 +20,7 @@ import {
 import { findOriginal, type Original, type OriginalSources, PING_TYPE } from '../webhooks/events/publish.ts'
 import type { QuotaExceeded } from '../webhooks/events/quota.ts'
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
-import type { DeliveryPlaces, OwnAppends } from './delivery-index/queries.ts'
+import type { DeliveryLocator, OwnAppends } from './delivery-index/queries.ts'
 import { type EndpointId, type EndpointSources, type Keyed, readEndpoint } from './endpoint-resource.ts'
 import { Problem, RefusedError, type RefusedPlace, refuseWhileStale, withRefusals } from './http/problems.ts'
 import { IDEMPOTENCY_KEY } from './http/request.ts'
@@ -139,7 +139,7 @@ export class Subscriptions {
 export type PublishingServiceOptions = EndpointSources &
   PublicationRules &
   OriginalSources &
-  Pick<DeliveryPlaces, 'appears'> & {
+  Pick<DeliveryLocator, 'appears'> & {
     subscriptions: Subscriptions
     eventLog: EventLog
     /** Told at once of what was appended. */

@@ -17,7 +17,7 @@ import { createEventLog, firstNameReader, SegmentNamer } from '../webhooks/log/k
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
 import { CredentialDirectory, type RegistryCredentials } from './credential-resource.ts'
 import { CredentialService } from './credentials.ts'
-import type { DeliveryPlaces, OwnAppends } from './delivery-index/queries.ts'
+import type { DeliveryLocator, OwnAppends } from './delivery-index/queries.ts'
 import { LiveControllers } from './endpoint-acknowledgements.ts'
 import type { Endpoints } from './endpoint-resource.ts'
 import { EndpointService } from './endpoints.ts'
@@ -127,7 +127,7 @@ export type ServerServicesOptions = {
   parameterPrefix: string
   /** Organizations that a restore has made anew (organizations.ts). */
   formerOrganizations?: Iterable<readonly [uid: string, before: string]>
-  index: OwnAppends & DeliveryPlaces & UnfinishedDeliveries & Pick<Watch, 'reopen'>
+  index: OwnAppends & DeliveryLocator & UnfinishedDeliveries & Pick<Watch, 'reopen'>
   clock: Clock
   random: Random
   log: Logger

@@ -30,7 +30,7 @@ export class DeliveryWatches {
     const onSetBack = () => {
       this.setBack += 1
     }
-    this.index = new DeliveryLines({ capacity, onLost })
+    this.index = new DeliveryLines(capacity, onLost)
     this.#segments = new SegmentStore(this.index, onSetBack)
     this.#outcomes = new OutcomeStore(this.index, onSetBack)
     this.#objects = new ObjectDeliveryStore(this.index, onSetBack)

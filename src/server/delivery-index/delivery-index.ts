@@ -1,14 +1,15 @@
+/** The delivery index: answers requests for the deliveries of an endpoint from memory, over the log and the objects. */
 import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
 import { nameOfMessage } from '../../apis/ids.ts'
 import type { InformerDependencies } from '../../kube/informer.ts'
 import type { GaugeRegistry } from '../../lib/metrics.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
 import { RefusedError, withRefusals } from '../http/problems.ts'
-import { endedIn, NONE, packedName } from './line-table.ts'
+import { countEnded, NONE, packedName } from './line-table.ts'
 import {
   type DeliveryDetail,
   type DeliveryIndex,
-  type DeliveryPlaces,
+  type DeliveryLocator,
   DeliveryWaiter,
   type LoggedEndpoint,
   type LogPage,
@@ -19,57 +20,53 @@ import {
 } from './queries.ts'
 import { IndexReading } from './reader.ts'
 
-/** The log of every endpoint as one list, over what lies in segments and what has an object. */
-
 export type DeliveryIndexOptions = {
   needs: InformerDependencies
-  /** The operator's namespace. */
+  /** Davit's own namespace. */
   namespace: string
-  /** Lines that are kept in mind; beyond it the oldest that have ended are left out. */
+  /** Maximum of deliveries in memory; beyond it the oldest ended ones are evicted. */
   maxEntries: number
 }
 
-/** What a reader that came too early is asked to wait, in seconds. */
+/** Retry-After of reads that come too early. */
 const RETRY_AFTER_SECONDS = 2
 
 export type IndexStats = {
-  /** Lines, the endpoints and segments that they are of, and records that wait for their segments. */
+  /** Lines, their endpoints and segments, and the outcome records that wait for segments. */
   lines: number
   endpoints: number
   segments: number
   held: number
-  /** Bytes of the lines themselves, and of their order. */
+  /** Bytes of the lines and of their order. */
   bytes: number
-  /** Lines that were left out for want of room, since the start. */
+  /** Lines that were evicted or did not fit, since the start. */
   dropped: number
-  /** How often everything had to be read again. */
   restarts: number
-  /** Whether it is being read, for the first time or again. */
   reading: boolean
 }
 
-export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPlaces {
-  /** Everything was read once. */
+export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryLocator {
+  /** Resolves when everything was read once. */
   readonly ready: Promise<void>
   readonly #options: DeliveryIndexOptions
   readonly #ready = Promise.withResolvers<void>()
-  readonly #young: DeliveryWaiter
+  readonly #waiter: DeliveryWaiter
   #reading: IndexReading
   #wasRead = false
   #restarts = 0
   #dropped = 0
   #stopped = false
-  /** Readings that were given up. */
-  #ending: Promise<unknown> = Promise.resolve()
+  /** Resolves when all earlier readings have stopped. */
+  #earlierStopped: Promise<unknown> = Promise.resolve()
 
   constructor(options: DeliveryIndexOptions) {
     this.#options = options
     this.ready = this.#ready.promise
     this.#reading = this.#newReading()
-    this.#young = new DeliveryWaiter({
-      clock: options.needs.clock,
-      isKnown: (endpoint, deliveryId) => this.#find(endpoint, deliveryId) !== NONE,
-    })
+    this.#waiter = new DeliveryWaiter(
+      options.needs.clock,
+      (endpoint, deliveryId) => this.#find(endpoint, deliveryId) !== NONE,
+    )
   }
 
   start(): this {
@@ -77,27 +74,24 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
     return this
   }
 
-  /** What is still to be read, in words; undefined when all was. Again so when all of it is read again. */
+  /** What is being read, as text, for the first time or again; undefined if all was read. */
   get progress(): string | undefined {
     return this.#reading.progress
   }
 
-  /**
-   * What keeps the process from being ready, in words for /readyz: only the first reading. Later ones may befall all
-   * replicas at once, which go on with everything but the log meanwhile.
-   */
+  /** Text for /readyz. Only the first reading counts: later ones may hit all replicas at once, which still serve everything else. */
   get problem(): string | undefined {
     return this.#wasRead ? undefined : this.progress
   }
 
-  /** The watches may be dead without knowing it. */
+  /** Reopens watches that may be dead without noticing. */
   reopen(): void {
     this.#reading.reopen()
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
-    await this.#ending
+    await this.#earlierStopped
     await this.#reading.stop()
   }
 
@@ -112,7 +106,7 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
   }
 
   async appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
-    if (await this.#young.appears(endpoint, deliveryId)) return true
+    if (await this.#waiter.appears(endpoint, deliveryId)) return true
     if (!this.#reading.isCutOff) return false
     throw new RefusedError('overloaded', {
       detail: 'The log of deliveries cannot be watched now; whether it has this one is not known.',
@@ -122,13 +116,11 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
 
   async #readNow(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined> {
     const { needs, namespace } = this.#options
-    return await withRefusals(() =>
-      readDetail({ lines: this.#lines(), api: needs.api, namespace }, endpoint, deliveryId),
-    )
+    return await withRefusals(() => readDetail(this.#lines(), needs.api, namespace, endpoint, deliveryId))
   }
 
-  appended(place: Appended, events: readonly AcceptedEvent[]): void {
-    this.#reading.lines.appended(place, events)
+  appended(appended: Appended, events: readonly AcceptedEvent[]): void {
+    this.#reading.lines.appended(appended, events)
   }
 
   segmentOf(endpoint: LoggedEndpoint, deliveryId: string): string | undefined {
@@ -142,11 +134,11 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
     return (id && this.#reading.lines.lines.logs.find(namespace, uid)?.lines.find(id)) ?? NONE
   }
 
-  /** Deliveries of each endpoint that have not ended; none before everything was read, since all seem open then. */
+  /** Counts unfinished deliveries per endpoint. Yields nothing while reading, when ended ones still look unfinished. */
   *unfinished(): IterableIterator<{ namespace: string; uid: string; size: number }> {
     if (this.progress !== undefined) return
     for (const { namespace, uid, lines, counts } of this.#reading.lines.lines.logs.values()) {
-      const size = lines.size - endedIn(counts)
+      const size = lines.size - countEnded(counts)
       if (size > 0) yield { namespace, uid, size }
     }
   }
@@ -159,7 +151,7 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
       endpoints: logs.size,
       segments: segments.size,
       held,
-      // Adds up over all endpoints: only for whoever asks.
+      // Computed on demand, since it sums over all endpoints.
       get bytes() {
         return table.bytes + logs.bytes
       },
@@ -179,22 +171,15 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
   }
 
   #newReading(): IndexReading {
-    const { needs, namespace, maxEntries: capacity } = this.#options
-    const reading = new IndexReading({
-      needs,
-      namespace,
-      capacity,
-      onLost: (why) => this.#readAgain(why),
+    const { needs, namespace, maxEntries } = this.#options
+    const reading = new IndexReading(needs, namespace, maxEntries, (why) => this.#readAgain(why))
+    void reading.ready.then(() => {
+      const { lines } = reading
+      if (this.#wasRead) needs.log.info('The log of deliveries was read again', { lines: lines.size })
+      this.#wasRead = true
+      this.#ready.resolve()
     })
-    void reading.ready.then(() => this.#readToItsEnd(reading))
     return reading
-  }
-
-  #readToItsEnd({ lines }: IndexReading): void {
-    if (this.#wasRead)
-      this.#options.needs.log.info('The log of deliveries was read again', { lines: lines.size })
-    this.#wasRead = true
-    this.#ready.resolve()
   }
 
   #readAgain(why: string): void {
@@ -204,40 +189,40 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryPla
     this.#restarts += 1
     this.#dropped += before.lines.lines.dropped
     this.#reading = this.#newReading().start()
-    this.#ending = Promise.all([this.#ending, before.stop()])
+    this.#earlierStopped = Promise.all([this.#earlierStopped, before.stop()])
   }
 }
-
-/** What is read of the index when Prometheus scrapes. */
 
 export function registerIndexGauges(
   registry: Pick<GaugeRegistry, 'gauge'>,
   index: { stats(): IndexStats },
 ): void {
-  registry.gauge(
+  const gauge = (name: string, help: string, read: (stats: IndexStats) => number) =>
+    registry.gauge(name, help, () => read(index.stats()))
+  gauge(
     'davit_index_deliveries',
     'Deliveries in the log of all endpoints, as the facade shows it.',
-    () => index.stats().lines,
+    ({ lines }) => lines,
   )
-  registry.gauge('davit_index_bytes', 'Memory of that log, about.', () => index.stats().bytes)
-  registry.gauge(
+  gauge('davit_index_bytes', 'Memory of that log, about.', ({ bytes }) => bytes)
+  gauge(
     'davit_index_dropped',
     'Deliveries that are not shown because there are more than may be kept in mind, since the start: the oldest of those that have ended.',
-    () => index.stats().dropped,
+    ({ dropped }) => dropped,
   )
-  registry.gauge(
+  gauge(
     'davit_index_held_outcomes',
     'Outcomes that wait until the events they speak of are seen.',
-    () => index.stats().held,
+    ({ held }) => held,
   )
-  registry.gauge(
+  gauge(
     'davit_index_restarts',
     'How often that log had to be read again from the beginning.',
-    () => index.stats().restarts,
+    ({ restarts }) => restarts,
   )
-  registry.gauge(
+  gauge(
     'davit_index_reading',
     'Whether that log is being read, so that its routes are put off: 0 or 1.',
-    () => Number(index.stats().reading),
+    ({ reading }) => Number(reading),
   )
 }

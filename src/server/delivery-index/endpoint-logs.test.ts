@@ -93,7 +93,7 @@ describe('lines in order', () => {
     for (let at = 0; at < 5000; at += 1) model.add(at)
     const exhaust = (number: number) => {
       const line = model.held.get(number) ?? NONE
-      model.table.setStanding(line, { state: 'exhausted', attempts: 8, at: 0 })
+      model.table.setStatus(line, { state: 'exhausted', attempts: 8, at: 0 })
       model.sorted.stateChanged(line)
     }
     exhaust(2000)

@@ -1,26 +1,25 @@
+/**
+ * The lines of each endpoint in the order of their ids, in small blocks: a new line is nearly always the newest and is appended, and
+ * inserting or removing a line anywhere moves at most one block.
+ */
 import { endpointTag } from '../../apis/ids.ts'
 import { copyString } from '../../lib/text.ts'
 import { type LineTable, NONE, PACKED_WORDS, type PackedId, STATES } from './line-table.ts'
 
 /**
- * The lines of one endpoint in the order of their ids, in small blocks: a new line, nearly always the newest, is put
- * at the end, and a line anywhere is found, put in or taken out without moving more than a block.
- */
-
-/**
- * Oldest first, so that what is added comes last. `states`: a bit for each state that a line of it may have. `types`: the
- * same for types of events, of which many share a bit.
+ * Oldest first, so that new lines come last. `states`: a bit for each state that a line of the block may have. `types`: the same for event
+ * types, several of which share a bit.
  */
 type Block = { lines: Uint32Array; size: number; states: number; types: number }
 
-/** Numbers of the one state and the one type that are wanted; any where absent. */
+/** Numbers of a state and an event type; absent: any. */
 export type WantedLines = { state?: number | undefined; type?: number | undefined }
 
 const TYPE_BITS = 32
 const ANY = -1
 
-const SMALLEST = 4
-const LARGEST = 512
+const MIN_BLOCK = 4
+const MAX_BLOCK = 512
 
 /** @returns false to stop */
 export type Visit = (line: number) => boolean
@@ -29,9 +28,9 @@ export class SortedLines {
   readonly #table: LineTable
   #blocks: Block[] = []
   #size = 0
-  /** The place that was looked up last. */
+  /** The position that `#locate` found last. */
   #block = 0
-  #at = 0
+  #index = 0
   readonly #id = new Uint32Array(PACKED_WORDS)
 
   constructor(table: LineTable) {
@@ -46,22 +45,22 @@ export class SortedLines {
     return this.#blocks.reduce((sum, { lines }) => sum + lines.byteLength, 0)
   }
 
-  /** NONE when there is none of this id. */
+  /** NONE if no line has this id. */
   find(id: PackedId): number {
     this.#locate(id)
-    const line = this.#blocks[this.#block]?.lines[this.#at]
+    const line = this.#blocks[this.#block]?.lines[this.#index]
     return line !== undefined && this.#isHere(line) && this.#table.compare(line, id) === 0 ? line : NONE
   }
 
-  /** There must be none of its id. */
+  /** No line may have the same id. */
   add(line: number): void {
     this.#table.copyId(line, this.#id)
     this.#locate(this.#id)
-    // Behind the last block: it goes to the end of that.
+    // After the last block: append to that.
     const last = this.#blocks.length - 1
     if (this.#block > last && last >= 0) {
       this.#block = last
-      this.#at = this.#blocks[last]?.size ?? 0
+      this.#index = this.#blocks[last]?.size ?? 0
     }
     this.#insert(line)
     this.#size += 1
@@ -71,14 +70,14 @@ export class SortedLines {
     this.#table.copyId(line, this.#id)
     this.#locate(this.#id)
     const block = this.#blocks[this.#block]
-    if (!block || block.lines[this.#at] !== line) return
-    block.lines.copyWithin(this.#at, this.#at + 1, block.size)
+    if (!block || block.lines[this.#index] !== line) return
+    block.lines.copyWithin(this.#index, this.#index + 1, block.size)
     block.size -= 1
     this.#size -= 1
     if (block.size === 0) this.#blocks.splice(this.#block, 1)
   }
 
-  /** The state of a line has changed. */
+  /** To be called when the state of a line has changed. */
   stateChanged(line: number): void {
     this.#table.copyId(line, this.#id)
     this.#locate(this.#id)
@@ -87,52 +86,52 @@ export class SortedLines {
   }
 
   /**
-   * From the newest on, or from the first that is older than `after`, to older ones. Nothing may change meanwhile.
-   * @param wanted blocks without lines like that are passed over; others are visited whole
+   * Visits lines from the newest, or the first that is older than `after`, to the oldest. Lines must not change meanwhile.
+   * @param wanted blocks that have no such line are skipped; all lines of the others are visited
    */
   walk(after: PackedId | undefined, visit: Visit, wanted: WantedLines = {}): void {
     this.#block = this.#blocks.length
-    this.#at = 0
+    this.#index = 0
     if (after) this.#locate(after)
     const states = wanted.state === undefined ? ANY : 1 << wanted.state
-    const types = wanted.type === undefined ? ANY : bitOfType(wanted.type)
-    for (let index = this.#block; index >= 0; index -= 1) {
-      const block = this.#blocks[index]
+    const types = wanted.type === undefined ? ANY : typeBit(wanted.type)
+    for (let number = this.#block; number >= 0; number -= 1) {
+      const block = this.#blocks[number]
       if (!block || (block.states & states) === 0 || (block.types & types) === 0) continue
-      if (!this.#walkBlock(block, index === this.#block ? this.#at : block.size, visit)) return
+      if (!this.#walkBlock(block, number === this.#block ? this.#index : block.size, visit)) return
     }
   }
 
   #walkBlock(block: Block, from: number, visit: Visit): boolean {
     let [states, types] = [0, 0]
-    for (let at = from - 1; at >= 0; at -= 1) {
-      const line = block.lines[at] ?? NONE
+    for (let index = from - 1; index >= 0; index -= 1) {
+      const line = block.lines[index] ?? NONE
       states |= 1 << this.#table.stateNumber(line)
-      types |= bitOfType(this.#table.type(line))
+      types |= typeBit(this.#table.type(line))
       if (!visit(line)) return false
     }
-    // The next one need not look for what is not there any more.
+    // Clears the bits of states that no line has any more.
     if (from === block.size) [block.states, block.types] = [states, types]
     return true
   }
 
-  /** From the oldest on. Nothing may change meanwhile. */
+  /** Visits lines from the oldest. Lines must not change meanwhile. */
   walkOldest(visit: Visit): void {
     for (const block of this.#blocks) {
-      for (let at = 0; at < block.size; at += 1) if (!visit(block.lines[at] ?? NONE)) return
+      for (let index = 0; index < block.size; index += 1) if (!visit(block.lines[index] ?? NONE)) return
     }
   }
 
-  /** A place behind the last line of its block holds what was there before. */
+  /** Beyond the size of a block there are leftovers of earlier lines. */
   #isHere(line: number): boolean {
-    return line !== NONE && this.#at < (this.#blocks[this.#block]?.size ?? 0)
+    return line !== NONE && this.#index < (this.#blocks[this.#block]?.size ?? 0)
   }
 
-  /** The place of the first line, from the oldest on, that is not older than `id`. */
+  /** Finds the position of the oldest line that is not older than `id`. */
   #locate(id: PackedId): void {
     let [low, high] = [0, this.#blocks.length]
     const last = this.#blocks[high - 1]
-    // Nearly always it is the newest.
+    // Nearly always it is the newest line.
     if (last && this.#table.compare(last.lines[last.size - 1] ?? NONE, id) > 0) low = high
     while (low < high) {
       const middle = (low + high) >> 1
@@ -142,10 +141,10 @@ export class SortedLines {
       else high = middle
     }
     this.#block = low
-    this.#at = this.#placeIn(this.#blocks[low], id)
+    this.#index = this.#indexIn(this.#blocks[low], id)
   }
 
-  #placeIn(block: Block | undefined, id: PackedId): number {
+  #indexIn(block: Block | undefined, id: PackedId): number {
     let [low, high] = [0, block?.size ?? 0]
     while (low < high) {
       const middle = (low + high) >> 1
@@ -158,26 +157,26 @@ export class SortedLines {
   #insert(line: number): void {
     let block = this.#blocks[this.#block]
     if (!block) {
-      block = { lines: new Uint32Array(SMALLEST), size: 0, states: 0, types: 0 }
+      block = { lines: new Uint32Array(MIN_BLOCK), size: 0, states: 0, types: 0 }
       this.#blocks.push(block)
     }
     if (block.size === block.lines.length) {
-      if (block.size < LARGEST) block.lines = larger(block.lines)
+      if (block.size < MAX_BLOCK) block.lines = larger(block.lines)
       else block = this.#split(block)
     }
-    block.lines.copyWithin(this.#at + 1, this.#at, block.size)
-    block.lines[this.#at] = line
+    block.lines.copyWithin(this.#index + 1, this.#index, block.size)
+    block.lines[this.#index] = line
     block.size += 1
     block.states |= 1 << this.#table.stateNumber(line)
-    block.types |= bitOfType(this.#table.type(line))
+    block.types |= typeBit(this.#table.type(line))
   }
 
-  /** @returns the block with room for the place, which is then a place in it */
+  /** Splits a full block. @returns the block that now contains the position */
   #split(block: Block): Block {
-    const keep = this.#at === block.size ? block.size : block.size >> 1
+    const keep = this.#index === block.size ? block.size : block.size >> 1
     const isEmpty = keep === block.size
     const next: Block = {
-      lines: new Uint32Array(isEmpty ? SMALLEST : LARGEST),
+      lines: new Uint32Array(isEmpty ? MIN_BLOCK : MAX_BLOCK),
       size: 0,
       states: isEmpty ? 0 : block.states,
       types: isEmpty ? 0 : block.types,
@@ -186,24 +185,22 @@ export class SortedLines {
     next.size = block.size - keep
     block.size = keep
     this.#blocks.splice(this.#block + 1, 0, next)
-    if (this.#at < keep || (this.#at === keep && keep < LARGEST)) return block
-    this.#at -= keep
+    if (this.#index < keep || (this.#index === keep && keep < MAX_BLOCK)) return block
+    this.#index -= keep
     this.#block += 1
     return next
   }
 }
 
-function bitOfType(type: number): number {
+function typeBit(type: number): number {
   return 1 << (type % TYPE_BITS)
 }
 
 function larger(lines: Uint32Array): Uint32Array {
-  const grown = new Uint32Array(Math.min(LARGEST, lines.length * 2))
+  const grown = new Uint32Array(Math.min(MAX_BLOCK, lines.length * 2))
   grown.set(lines)
   return grown
 }
-
-/** The endpoints that have lines, found by UID (as the log names them) and by tag (as names of objects do). */
 
 export type EndpointLog = {
   readonly number: number
@@ -213,12 +210,13 @@ export type EndpointLog = {
   readonly lines: SortedLines
   /** Lines by the number of their state. */
   readonly counts: number[]
-  /** What has ended and is not newer has been left out for want of room. */
+  /** Ended lines up to this id were evicted. */
   floor?: PackedId
 }
 
 const TAG_CHARACTERS = 8
 
+/** The endpoints that have lines, by UID (as in the log) and by tag (as in names of objects). */
 export class EndpointLogs {
   readonly #table: LineTable
   readonly #byUid = new Map<string, EndpointLog>()
@@ -234,7 +232,6 @@ export class EndpointLogs {
     return this.#byUid.size
   }
 
-  /** Memory of the orders of lines. */
   get bytes(): number {
     let bytes = 0
     for (const { lines } of this.#byUid.values()) bytes += lines.bytes
@@ -245,7 +242,7 @@ export class EndpointLogs {
     return this.#byUid.values()
   }
 
-  /** An endpoint's UID counts in its own namespace only. */
+  /** A UID is valid in its own namespace only. */
   find(namespace: string, uid: string): EndpointLog | undefined {
     return this.#byUid.get(`${namespace}/${uid}`)
   }
@@ -277,7 +274,6 @@ export class EndpointLogs {
     return log
   }
 
-  /** An endpoint without lines costs nothing. */
   dropIfEmpty(log: EndpointLog): void {
     if (log.lines.size > 0 || this.#byNumber[log.number] !== log) return
     this.#byNumber[log.number] = undefined
@@ -287,7 +283,7 @@ export class EndpointLogs {
   }
 }
 
-/** Whether it is older than everything that may be taken in once it has ended. */
+/** Whether an ended delivery of this id counts as evicted. */
 export function isBelowFloor(log: EndpointLog, id: PackedId): boolean {
   if (!log.floor) return false
   for (let word = 0; word < PACKED_WORDS; word += 1) {

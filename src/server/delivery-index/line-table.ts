@@ -1,32 +1,34 @@
+/**
+ * The rows of the delivery index: one line per delivery as numbers, 56 bytes each, in buffers that the garbage collector does not walk.
+ * Released rows are reused, so the number of a line is meaningless once the line is removed.
+ */
 import { type DeliveryState, deliveryState } from '../../apis/webhook-delivery.ts'
 import { BASE32_ALPHABET } from '../../lib/text.ts'
 import { isFinal } from '../../webhooks/delivery/status.ts'
 
-/** The 26 characters of an id as four words of 32 bits: a third of the memory, and compared as numbers. */
-
-/** Most significant first; they compare as the texts do. */
+/** The 26 characters of an id as four 32-bit words, most significant first, so that they compare like the text. */
 export type PackedId = Uint32Array
 
 export const PACKED_WORDS = 4
 
 const CHARACTERS = 26
 const WORD = 2 ** 32
-/** Two bits of the 130 that the characters have are always zero. */
+/** The characters encode 130 bits, of which the first two are zero. */
 const UNUSED_BITS = 2
 
 const DIGITS = new Int8Array(128).fill(-1)
 for (let digit = 0; digit < BASE32_ALPHABET.length; digit += 1)
   DIGITS[BASE32_ALPHABET.charCodeAt(digit)] = digit
 
-/** @returns false when `name` is none of Davit's; `into` is then undefined in parts */
+/** @returns false if `name` is no id of Davit; `into` is then partly written */
 export function packName(name: string, into: PackedId): boolean {
   if (name.length !== CHARACTERS) return false
   let held = 0
   let bits = -UNUSED_BITS
   let word = 0
-  for (let at = 0; at < CHARACTERS; at += 1) {
-    const digit = DIGITS[name.charCodeAt(at)] ?? -1
-    if (digit < 0 || (at === 0 && digit > 7)) return false
+  for (let index = 0; index < CHARACTERS; index += 1) {
+    const digit = DIGITS[name.charCodeAt(index)] ?? -1
+    if (digit < 0 || (index === 0 && digit > 7)) return false
     held = held * 32 + digit
     bits += 5
     if (bits < 32) continue
@@ -39,13 +41,13 @@ export function packName(name: string, into: PackedId): boolean {
   return true
 }
 
-/** Undefined when `name` is none of Davit's. */
+/** Undefined if `name` is no id of Davit. */
 export function packedName(name: string): PackedId | undefined {
   const id = new Uint32Array(PACKED_WORDS)
   return packName(name, id) ? id : undefined
 }
 
-/** @param from where the four words begin in `words` */
+/** @param from index of the first of the four words */
 export function unpackName(words: Uint32Array, from = 0): string {
   let name = ''
   let held = 0
@@ -63,19 +65,14 @@ export function unpackName(words: Uint32Array, from = 0): string {
   return name
 }
 
-/**
- * Lines of all endpoints as rows of numbers, 56 bytes each, outside of the heap that the garbage collector walks.
- * A row that was given back is used again: its number says nothing once its line is gone.
- */
-
 /** No line, no segment, no outcomes. */
 export const NONE = 0xffff_ffff
 
-/** What the log itself knows of a delivery's end. */
+/** How a delivery ended according to the log alone. */
 export type LogEnd = 'none' | 'sent' | 'canceled' | 'exhausted'
 
-/** How a delivery stands. `at`: when it ended or, before that, its next attempt; milliseconds since 1970, NaN unknown. */
-export type Standing = { state: DeliveryState; attempts: number; at: number }
+/** `at`: when the delivery ended or, before that, its next attempt; milliseconds since 1970, NaN if unknown. */
+export type LineStatus = { state: DeliveryState; attempts: number; at: number }
 
 type Bits = { readonly shift: number; readonly mask: number }
 const STATE: Bits = { shift: 0, mask: 7 }
@@ -86,18 +83,17 @@ const LISTED: Bits = { shift: 13, mask: 1 }
 const MOVED: Bits = { shift: 14, mask: 1 }
 const OBJECT_ENDED: Bits = { shift: 15, mask: 1 }
 
-/** The number of a state is its place here. */
+/** The number of a state is its index here. */
 export const STATES: readonly DeliveryState[] = deliveryState.options
 const LOG_ENDS: readonly LogEnd[] = ['none', 'sent', 'canceled', 'exhausted']
 
 /** @param counts lines by the number of their state */
-export function endedIn(counts: readonly number[]): number {
+export function countEnded(counts: readonly number[]): number {
   return STATES.reduce((sum, state, number) => sum + (isFinal(state) ? (counts[number] ?? 0) : 0), 0)
 }
 
-/** The table grows by so many rows, in place. */
-const STEP = 16_384
-const ID_BYTES = 4 * PACKED_WORDS
+/** Rows by which the table grows, in place. */
+const GROWTH = 16_384
 
 export class LineTable {
   readonly capacity: number
@@ -110,18 +106,18 @@ export class LineTable {
   readonly #indexes: Uint32Array
   readonly #outcomes: Uint32Array
   readonly #times: Float64Array
-  /** Version of the object; 0 where there is none. */
+  /** Version of the object; 0 without one. */
   readonly #versions: Float64Array
   #rows = 0
   #used = 0
   #size = 0
-  /** Rows that were given back: the first; each has the next in the place of its segment. */
+  /** The first free row. Each free row has the next one in its segment column. */
   #free = NONE
 
-  /** @param capacity rows that there may be; memory is taken as they come */
+  /** @param capacity maximum of rows; memory is allocated as they are added */
   constructor(capacity: number) {
     this.capacity = capacity
-    this.#ids = new Uint32Array(this.#column(ID_BYTES))
+    this.#ids = new Uint32Array(this.#column(4 * PACKED_WORDS))
     this.#facts = new Uint32Array(this.#column(4))
     this.#logs = new Uint32Array(this.#column(4))
     this.#types = new Uint32Array(this.#column(4))
@@ -132,12 +128,11 @@ export class LineTable {
     this.#versions = new Float64Array(this.#column(8))
   }
 
-  /** Lines. */
   get size(): number {
     return this.#size
   }
 
-  /** Every line has a number below it. */
+  /** All lines have lower numbers. */
   get end(): number {
     return this.#used
   }
@@ -150,7 +145,7 @@ export class LineTable {
     return this.#size >= this.capacity
   }
 
-  /** A pending line without object, segment or outcomes. The table must not be full. */
+  /** Adds a pending line without object, segment or outcomes. The table must not be full. */
   allocate(id: PackedId, log: number, type: number): number {
     const line = this.#free === NONE ? this.#used : this.#free
     if (line === this.#used) {
@@ -177,7 +172,7 @@ export class LineTable {
     this.#size -= 1
   }
 
-  /** Negative when the line's id comes before, which makes the line newer. */
+  /** Negative if the line's id sorts first, so that the line is newer. */
   compare(line: number, id: PackedId): number {
     const from = line * PACKED_WORDS
     for (let word = 0; word < PACKED_WORDS; word += 1) {
@@ -192,7 +187,7 @@ export class LineTable {
     for (let word = 0; word < PACKED_WORDS; word += 1) into[word] = this.#ids[from + word] ?? 0
   }
 
-  /** The 26 characters of its id. */
+  /** The 26 characters of the id. */
   name(line: number): string {
     return unpackName(this.#ids, line * PACKED_WORDS)
   }
@@ -209,7 +204,7 @@ export class LineTable {
     return this.#get(line, STATE)
   }
 
-  standing(line: number): Standing {
+  status(line: number): LineStatus {
     return {
       state: STATES[this.#get(line, STATE)] ?? 'pending',
       attempts: this.#get(line, ATTEMPTS),
@@ -217,7 +212,7 @@ export class LineTable {
     }
   }
 
-  setStanding(line: number, { state, attempts, at }: Standing): void {
+  setStatus(line: number, { state, attempts, at }: LineStatus): void {
     this.#set(line, STATE, STATES.indexOf(state))
     this.#set(line, ATTEMPTS, attempts)
     this.#times[line] = at
@@ -227,12 +222,12 @@ export class LineTable {
     return LOG_ENDS[this.#get(line, LOG_END)] ?? 'none'
   }
 
-  /** Attempts of which the log has records. */
+  /** Attempts that the log has recorded. */
   logAttempts(line: number): number {
     return this.#get(line, LOG_ATTEMPTS)
   }
 
-  setLogKnowledge(line: number, end: LogEnd, attempts: number): void {
+  setLogOutcome(line: number, end: LogEnd, attempts: number): void {
     this.#set(line, LOG_END, LOG_ENDS.indexOf(end))
     this.#set(line, LOG_ATTEMPTS, attempts)
   }
@@ -241,7 +236,7 @@ export class LineTable {
     this.#set(line, MOVED, moved ? 1 : 0)
   }
 
-  /** Number of the segment that accepted it, or NONE. */
+  /** Number of the segment that contains the event, or NONE. */
   segment(line: number): number {
     return this.#segments[line] ?? NONE
   }
@@ -250,12 +245,12 @@ export class LineTable {
     return this.#indexes[line] ?? 0
   }
 
-  setPlace(line: number, segment: number, index: number): void {
+  setOffset(line: number, segment: number, index: number): void {
     this.#segments[line] = segment
     this.#indexes[line] = index
   }
 
-  /** Number of the newest outcomes that tell of it, or NONE. */
+  /** Number of the newest OutcomeSegment with an attempt of this line, or NONE. */
   outcomes(line: number): number {
     return this.#outcomes[line] ?? NONE
   }
@@ -272,18 +267,18 @@ export class LineTable {
     return this.objectVersion(line) > 0
   }
 
-  /** Its object has come to its end. */
+  /** Whether the object's own status is final. */
   objectEnded(line: number): boolean {
     return this.#get(line, OBJECT_ENDED) === 1
   }
 
-  /** @param version 0 where it is gone */
+  /** @param version 0 if the object is gone */
   setObject(line: number, version: number, ended: boolean): void {
     this.#versions[line] = version
     this.#set(line, OBJECT_ENDED, ended ? 1 : 0)
   }
 
-  /** An object has it, by the log's word. */
+  /** Whether the log says that the delivery moved to an object. */
   isMoved(line: number): boolean {
     return this.#get(line, MOVED) === 1
   }
@@ -316,7 +311,7 @@ export class LineTable {
   }
 
   #grow(): void {
-    this.#rows = Math.min(this.capacity, this.#rows + STEP)
+    this.#rows = Math.min(this.capacity, this.#rows + GROWTH)
     for (const { buffer, width } of this.#buffers) buffer.resize(this.#rows * width)
   }
 }

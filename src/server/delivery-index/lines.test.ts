@@ -49,7 +49,7 @@ const never = () => {
 
 describe('the room for lines', () => {
   it('is made by leaving out the oldest that have ended', () => {
-    const index = new DeliveryLines({ capacity: 3, onLost: never })
+    const index = new DeliveryLines(3, never)
     for (const number of [1, 2, 3]) accept(index, number)
     send(index, 2)
     send(index, 3)
@@ -61,7 +61,7 @@ describe('the room for lines', () => {
   })
 
   it('is made by the endpoint that has most of them, so that nobody pushes out the log of another', () => {
-    const index = new DeliveryLines({ capacity: 4, onLost: never })
+    const index = new DeliveryLines(4, never)
     accept(index, 1, 'uid-quiet')
     for (const number of [2, 3, 4]) accept(index, number)
     for (const number of [1, 2, 3, 4]) send(index, number)
@@ -74,7 +74,7 @@ describe('the room for lines', () => {
   })
 
   it('is not there for a new line while none has ended, and the line is counted as left out', () => {
-    const index = new DeliveryLines({ capacity: 2, onLost: never })
+    const index = new DeliveryLines(2, never)
     for (const number of [1, 2, 3]) accept(index, number)
     expect(held(index)).toEqual(names(1, 2))
     expect(index.lines.dropped).toBe(1)
@@ -82,7 +82,7 @@ describe('the room for lines', () => {
   })
 
   it('is not given back to what was left out when a list shows its object again', () => {
-    const index = new DeliveryLines({ capacity: 2, onLost: never })
+    const index = new DeliveryLines(2, never)
     for (const number of [1, 2, 3]) index.object(shown(number), number + 1)
     expect(held(index)).toEqual(names(2, 3))
     index.object(shown(1), 2)
@@ -93,7 +93,7 @@ describe('the room for lines', () => {
   })
 
   it('can be that of one line, which each new one takes', () => {
-    const index = new DeliveryLines({ capacity: 1, onLost: never })
+    const index = new DeliveryLines(1, never)
     for (const number of [1, 2, 3]) {
       accept(index, number)
       send(index, number)
@@ -106,7 +106,7 @@ describe('the room for lines', () => {
 
 describe('a line', () => {
   it('whose number stands for another one by now takes no outcome of the one before', () => {
-    const index = new DeliveryLines({ capacity: 1, onLost: never })
+    const index = new DeliveryLines(1, never)
     accept(index, 1)
     send(index, 1)
     accept(index, 2)
@@ -114,17 +114,17 @@ describe('a line', () => {
     const line = index.lines.logs
       .find('org', 'uid-a')
       ?.lines.find(packedName(nameAt(2)) ?? new Uint32Array(4))
-    expect(index.lines.table.standing(line ?? NONE).state).toBe('pending')
+    expect(index.lines.table.status(line ?? NONE).state).toBe('pending')
   })
 
   it('of an endpoint is not that of another organization that has an endpoint of the same UID', () => {
-    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    const index = new DeliveryLines(10, never)
     index.object({ ...shown(1), namespace: 'other' }, 1)
     expect(held(index)).toEqual([])
   })
 
   it('waits for no segment that its outcome cannot know of', () => {
-    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    const index = new DeliveryLines(10, never)
     accept(index, 5)
     const attempt = { at: new Date(START).toISOString(), latencyMs: 1 }
     const records = [5, 999_999].map((version) => {
@@ -140,7 +140,7 @@ describe('a line', () => {
     const onLost = () => {
       lost += 1
     }
-    const index = new DeliveryLines({ capacity: 10, onLost })
+    const index = new DeliveryLines(10, onLost)
     const attempt = { at: new Date(START).toISOString(), latencyMs: 1 }
     const record = { kind: 'sent', position: { version: 5, index: 0 }, attempt, object: false } as const
     const records = Array.from({ length: 100_000 }, () => record)
@@ -151,7 +151,7 @@ describe('a line', () => {
   })
 
   it('that the log moved stays until its object is seen, or must have been', () => {
-    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    const index = new DeliveryLines(10, never)
     for (const number of [1, 2]) {
       accept(index, number)
       const moved = { kind: 'moved', position: { version: number, index: 0 } } as const
@@ -165,7 +165,7 @@ describe('a line', () => {
   })
 
   it('whose object has ended takes nothing of what the log says of earlier attempts', () => {
-    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    const index = new DeliveryLines(10, never)
     accept(index, 1)
     index.object({ ...shown(1, 'canceled'), attempts: 0 }, 5)
     send(index, 1)
@@ -173,7 +173,7 @@ describe('a line', () => {
   })
 
   it('goes with its object where its place in the log is one that does not count', () => {
-    const index = new DeliveryLines({ capacity: 10, onLost: never })
+    const index = new DeliveryLines(10, never)
     index.object(shown(1, 'retrying'), 5)
     accept(index, 1)
     const record = { kind: 'canceled', position: { version: 1, index: 0 }, reason: 'Duplicate' } as const

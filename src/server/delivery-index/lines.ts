@@ -1,27 +1,38 @@
+/**
+ * The lines of all endpoints with everything that refers to them: their order per endpoint, counts by state, offsets in the log, and
+ * names of OutcomeSegments. delivery-lines.ts decides what a line says.
+ */
 import type { Position } from '../../apis/delivery-segment.ts'
 import type { DeliveryState } from '../../apis/webhook-delivery.ts'
 import { copyString } from '../../lib/text.ts'
 import { isFinal } from '../../webhooks/delivery/status.ts'
 import { type EndpointLog, EndpointLogs } from './endpoint-logs.ts'
-import { endedIn, LineTable, NONE, PACKED_WORDS, type PackedId, STATES, type Standing } from './line-table.ts'
-
-/** Which line stands for which place in the log, segment by segment. */
+import {
+  countEnded,
+  type LineStatus,
+  LineTable,
+  NONE,
+  PACKED_WORDS,
+  type PackedId,
+  STATES,
+} from './line-table.ts'
 
 export type IndexedSegment = {
   readonly number: number
   readonly name: string
   readonly version: number
-  /** Lines by index: NONE where there is none (any more), UNKNOWN before it was seen. */
+  /** Lines by index: NONE if there is none (any more), UNKNOWN before the entry was seen. */
   lines: number[] | Uint32Array
-  /** The segment itself was seen, not only what this process appended to it. */
+  /** The whole segment was seen, not only what this process appended to it. */
   complete: boolean
 }
 
 export const UNKNOWN = NONE - 1
 
-/** From so many on numbers are kept without what an array costs for each. */
-const MANY = 16
+/** Larger segments use a typed array; for smaller ones its own overhead costs more than it saves. */
+const SMALL_SEGMENT = 16
 
+/** Maps offsets in the log to lines, segment by segment. */
 class IndexedSegments {
   readonly #byName = new Map<string, IndexedSegment>()
   readonly #byVersion = new Map<number, IndexedSegment>()
@@ -44,24 +55,24 @@ class IndexedSegments {
     return this.#byNumber[number]
   }
 
-  /** Line of a place in the log; NONE where there is none. */
+  /** The line at an offset of the log, or NONE. */
   lineAt({ version, index }: Position): number {
     const line = this.#byVersion.get(version)?.lines[index]
     return line === undefined || line === UNKNOWN ? NONE : line
   }
 
-  /** @param count how many places it has at least */
+  /** @param count minimum number of entries */
   findOrAdd(name: string, version: number, count: number): IndexedSegment {
     const held = this.#byName.get(name)
     if (held) {
-      if (held.lines.length < count) held.lines = placesOf(count, held.lines)
+      if (held.lines.length < count) held.lines = offsetTable(count, held.lines)
       return held
     }
     const segment: IndexedSegment = {
       number: this.#free.pop() ?? this.#byNumber.length,
       name: copyString(name),
       version,
-      lines: placesOf(count, []),
+      lines: offsetTable(count, []),
       complete: false,
     }
     this.#byNumber[segment.number] = segment
@@ -78,34 +89,30 @@ class IndexedSegments {
   }
 }
 
-function placesOf(count: number, held: ArrayLike<number>): number[] | Uint32Array {
-  const places: number[] | Uint32Array =
-    count < MANY ? new Array<number>(count).fill(UNKNOWN) : new Uint32Array(count).fill(UNKNOWN)
-  for (let index = 0; index < held.length; index += 1) places[index] = held[index] ?? UNKNOWN
-  return places
+function offsetTable(count: number, held: ArrayLike<number>): number[] | Uint32Array {
+  const table: number[] | Uint32Array =
+    count < SMALL_SEGMENT ? new Array<number>(count).fill(UNKNOWN) : new Uint32Array(count).fill(UNKNOWN)
+  for (let index = 0; index < held.length; index += 1) table[index] = held[index] ?? UNKNOWN
+  return table
 }
 
-/** Names of the OutcomeSegments that lines refer to, each held once and for as long as one does. */
-
-type Held = { name: string; references: number }
-
+/** Names of OutcomeSegments, reference-counted and each stored once. */
 class OutcomeNames {
-  readonly #names: (Held | undefined)[] = []
+  readonly #names: ({ name: string; references: number } | undefined)[] = []
   readonly #free: number[] = []
 
-  /** Names held. */
   get size(): number {
     return this.#names.length - this.#free.length
   }
 
-  /** A number for the name; each `hold` of it needs its `release`. */
+  /** Assigns a number to the name. Every `hold` needs a `release`. */
   add(name: string): number {
     const number = this.#free.pop() ?? this.#names.length
     this.#names[number] = { name: copyString(name), references: 0 }
     return number
   }
 
-  /** Undefined when nothing refers to it. */
+  /** Undefined if nothing refers to it. */
   name(number: number): string | undefined {
     return this.#names[number]?.name
   }
@@ -125,29 +132,22 @@ class OutcomeNames {
   }
 }
 
-/**
- * The lines of all endpoints, with what hangs on them: the order in each log, counts by state, places in the log,
- * names of outcomes. What a line says is decided by those who call.
- */
-
-export type NewLine = { type: string; redeliveryOf?: string | undefined }
-
-/** Lines that make room for new ones at a time, of a thousand that there may be. */
-const EVICTED_OF_THOUSAND = 1
+/** One line of so many is evicted at once. */
+const LINES_PER_EVICTION = 1000
 
 export class Lines {
   readonly table: LineTable
   readonly logs: EndpointLogs
   readonly segments = new IndexedSegments()
   readonly outcomes = new OutcomeNames()
-  /** Lines that were left out for want of room, since the start. */
+  /** Lines that were evicted or did not fit, since the start. */
   dropped = 0
-  /** Of lines with several outcomes those before the newest. */
+  /** For lines with several outcomes: all but the newest. */
   readonly #olderOutcomes = new Map<number, number[]>()
   readonly #redeliveries = new Map<number, string>()
   readonly #types: string[] = []
   readonly #typeNumbers = new Map<string, number>()
-  /** Told before the line's number may stand for another one. */
+  /** Called before the number of the line may be reused. */
   readonly #onRemoved: (line: number) => void
 
   constructor(capacity: number, onRemoved: (line: number) => void) {
@@ -156,16 +156,20 @@ export class Lines {
     this.#onRemoved = onRemoved
   }
 
-  /** A pending line; NONE when there is no room. The log must have none of this id. */
-  add(wanted: EndpointLog, id: PackedId, { type, redeliveryOf }: NewLine): number {
-    if (this.table.full && !this.#makeRoom()) {
+  /** Adds a pending line; NONE if there is no space. The log must not have this id yet. */
+  add(
+    wanted: EndpointLog,
+    id: PackedId,
+    { type, redeliveryOf }: { type: string; redeliveryOf?: string | undefined },
+  ): number {
+    if (this.table.full && !this.#evict()) {
       this.dropped += 1
       this.logs.dropIfEmpty(wanted)
       return NONE
     }
-    // Making room may have taken the last line of its log.
+    // Eviction may have removed the last line of this log, and with it the log.
     const log = this.logs.findOrAdd(wanted.namespace, wanted.uid)
-    const line = this.table.allocate(id, log.number, this.#numberOf(type))
+    const line = this.table.allocate(id, log.number, this.#typeNumber(type))
     log.lines.add(line)
     count(log, 'pending', 1)
     if (redeliveryOf !== undefined) this.#redeliveries.set(line, copyString(redeliveryOf))
@@ -178,14 +182,14 @@ export class Lines {
     this.forgetLog(line)
     this.#redeliveries.delete(line)
     if (log) {
-      count(log, this.table.standing(line).state, -1)
+      count(log, this.table.status(line).state, -1)
       log.lines.remove(line)
     }
     this.table.release(line)
     if (log) this.logs.dropIfEmpty(log)
   }
 
-  /** The log tells nothing of the line any more. */
+  /** Drops what the log said about the line. */
   forgetLog(line: number): void {
     const segment = this.segments.at(this.table.segment(line))
     if (segment) segment.lines[this.table.indexInSegment(line)] = NONE
@@ -194,23 +198,23 @@ export class Lines {
     for (const older of this.#olderOutcomes.get(line) ?? []) this.outcomes.release(older)
     this.#olderOutcomes.delete(line)
     this.table.setOutcomes(line, NONE)
-    this.table.setPlace(line, NONE, 0)
-    this.table.setLogKnowledge(line, 'none', 0)
+    this.table.setOffset(line, NONE, 0)
+    this.table.setLogOutcome(line, 'none', 0)
     this.table.setMoved(line, false)
   }
 
-  setPlace(line: number, segment: IndexedSegment, index: number): void {
-    this.table.setPlace(line, segment.number, index)
+  setOffset(line: number, segment: IndexedSegment, index: number): void {
+    this.table.setOffset(line, segment.number, index)
     segment.lines[index] = line
   }
 
-  setStanding(line: number, standing: Standing): void {
+  setStatus(line: number, status: LineStatus): void {
     const log = this.logs.of(line)
-    const before = this.table.standing(line).state
-    this.table.setStanding(line, standing)
-    if (!log || before === standing.state) return
+    const before = this.table.status(line).state
+    this.table.setStatus(line, status)
+    if (!log || before === status.state) return
     count(log, before, -1)
-    count(log, standing.state, 1)
+    count(log, status.state, 1)
     log.lines.stateChanged(line)
   }
 
@@ -224,7 +228,7 @@ export class Lines {
     else this.#olderOutcomes.set(line, [held])
   }
 
-  /** Names of the OutcomeSegments that tell of attempts of the line. */
+  /** Names of the OutcomeSegments with attempts of the line. */
   outcomesOf(line: number): string[] {
     const numbers = [this.table.outcomes(line), ...(this.#olderOutcomes.get(line) ?? [])]
     const names = numbers.map((number) => this.outcomes.name(number))
@@ -235,7 +239,7 @@ export class Lines {
     return this.#types[this.table.type(line)] ?? ''
   }
 
-  /** Undefined when no line has been of this type. */
+  /** Undefined if no line ever had this type. */
   typeNumber(type: string): number | undefined {
     return this.#typeNumbers.get(type)
   }
@@ -244,7 +248,7 @@ export class Lines {
     return this.#redeliveries.get(line)
   }
 
-  #numberOf(type: string): number {
+  #typeNumber(type: string): number {
     const known = this.#typeNumbers.get(type)
     if (known !== undefined) return known
     const own = copyString(type)
@@ -253,27 +257,27 @@ export class Lines {
     return this.#types.length - 1
   }
 
-  /** Takes the oldest that have ended from the endpoint with the most of them: nobody's log pushes out another's. */
-  #makeRoom(): boolean {
+  /** Removes the oldest ended lines of the endpoint that has the most of them, so that none crowds out the others. */
+  #evict(): boolean {
     let fullest: EndpointLog | undefined
     let most = 0
     for (const log of this.logs.values()) {
-      const ended = endedIn(log.counts)
+      const ended = countEnded(log.counts)
       if (ended > most) [fullest, most] = [log, ended]
     }
     if (!fullest) return false
-    const wanted = Math.max(1, Math.floor((this.table.capacity * EVICTED_OF_THOUSAND) / 1000))
-    const going: number[] = []
+    const wanted = Math.max(1, Math.floor(this.table.capacity / LINES_PER_EVICTION))
+    const evicted: number[] = []
     fullest.lines.walkOldest((line) => {
-      if (isFinal(this.table.standing(line).state)) going.push(line)
-      return going.length < wanted
+      if (isFinal(this.table.status(line).state)) evicted.push(line)
+      return evicted.length < wanted
     })
     const floor = new Uint32Array(PACKED_WORDS)
-    this.table.copyId(going.at(-1) ?? NONE, floor)
+    this.table.copyId(evicted.at(-1) ?? NONE, floor)
     fullest.floor = floor
-    for (const line of going) this.remove(line)
-    this.dropped += going.length
-    return going.length > 0
+    for (const line of evicted) this.remove(line)
+    this.dropped += evicted.length
+    return evicted.length > 0
   }
 }
 

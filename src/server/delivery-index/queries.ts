@@ -1,10 +1,10 @@
+/** Queries of the delivery index: pages of an endpoint's deliveries, and one delivery with its attempts (interface §2.5, §4.2). */
 import type { AcceptedEvent, Position } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, messageId, nameOfMessage, timeOfName } from '../../apis/ids.ts'
 import { decodeOutcomeRecords, outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
 import {
   type DeliveryAttempt,
   type DeliveryState,
-  type WebhookDelivery,
   webhookDeliveries,
   webhookDelivery,
 } from '../../apis/webhook-delivery.ts'
@@ -15,28 +15,26 @@ import { isFinal } from '../../webhooks/delivery/status.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
 import { readObjectDelivery } from './delivery-lines.ts'
 import type { EndpointLog } from './endpoint-logs.ts'
-import { NONE, PACKED_WORDS, type PackedId, packedName, STATES, type Standing } from './line-table.ts'
+import { type LineStatus, NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
 import type { Lines } from './lines.ts'
 
-/** The log of an endpoint as one list: what lies in segments and what has an object look alike (interface §2.5, §4.2). */
-
-/** Whose log: one recreated under the same name has another UID, and a log of its own. */
+/** An endpoint that is recreated under the same name has another UID and its own log. */
 export type LoggedEndpoint = { namespace: string; name: string; uid: string }
 
-/** A delivery as its owner sees it. Times are ISO 8601, UTC, with milliseconds. */
+/** Times are ISO 8601, UTC, with milliseconds. */
 export type DeliveryLine = {
   /** `msg_...` */
   deliveryId: string
   eventType: string
   status: DeliveryState
   attemptCount: number
-  /** Only while it is pending or retrying, and known. */
+  /** Only while pending or retrying, if known. */
   nextAttemptAt?: string
-  /** Only when it has come to its end. */
+  /** Only after the end. */
   completedAt?: string
-  /** The `msg_` id of the delivery that this one repeats. */
+  /** Id of the delivery that this one repeats. */
   redeliveryOf?: string
-  /** The time in its id. */
+  /** The time in the id. */
   createdAt: string
 }
 
@@ -44,82 +42,72 @@ export type DeliveryLine = {
 export type DeliveryDetail = DeliveryLine & { attempts: readonly DeliveryAttempt[] }
 
 export type LogQuery = {
-  /** Lines of a page, at least 1. */
+  /** Page size, at least 1. */
   limit: number
-  /** The last id that the reader has, `msg_...`; also of one that was deleted since. */
+  /** The last id of the previous page, even if that delivery was deleted since. */
   after?: string | undefined
   status?: DeliveryState | undefined
   eventType?: string | undefined
 }
 
-/** `next` is the last id of the page; absent where nothing is left behind it. */
+/** `next` is the last id of the page; absent on the last page. */
 export type LogPage = { deliveries: DeliveryLine[]; next?: string }
 
 export interface DeliveryIndex {
-  /** Newest first. @throws RefusedError overloaded while the log is being read */
+  /** Newest first. @throws RefusedError `overloaded` while the log is being read */
   list(endpoint: LoggedEndpoint, query: LogQuery): Promise<LogPage>
-  /**
-   * Undefined when the endpoint has no such delivery (any more).
-   * @throws RefusedError overloaded, unavailable
-   */
+  /** Undefined if the endpoint has no such delivery (any more). @throws RefusedError `overloaded`, `unavailable` */
   read(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined>
 }
 
-/** Lets readers see at once what this process has appended. */
+/** Makes events readable right after this process appended them. */
 export interface OwnAppends {
-  /** @param events those of one append, in their order, and where they landed */
-  appended(place: Appended, events: readonly AcceptedEvent[]): void
+  /** @param events those of one append, in order */
+  appended(appended: Appended, events: readonly AcceptedEvent[]): void
 }
 
-/** Where a delivery's event lies in the log, so that nobody has to search for it. */
-export interface DeliveryPlaces {
-  /** Name of its DeliverySegment; undefined where that is gone, or the delivery is not known. */
+/** Finds the event of a delivery without searching the log. */
+export interface DeliveryLocator {
+  /** Name of its DeliverySegment; undefined if that is gone or the delivery is unknown. */
   segmentOf(endpoint: LoggedEndpoint, deliveryId: string): string | undefined
   /**
-   * Waits a moment for a delivery that is not known and whose id says that it was accepted just now, by another process.
-   * @returns whether it has come
-   * @throws RefusedError `overloaded` where the log cannot be watched: it may be there all the same
+   * Waits for an unknown delivery whose id says that another process accepted it just now.
+   * @returns whether it appeared
+   * @throws RefusedError `overloaded` if the watch of the log is interrupted, so that the delivery may exist nevertheless
    */
   appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean>
 }
 
-/** Clocks of processes may differ by so much, and watches be so late. */
+/** Bounds the clock skew between processes and the lag of the watch. */
 const YOUNG_MS = 5000
-const WAITED_MS = 1000
-const LOOKED_EVERY_MS = 25
-/** Whoever invents ids of this moment keeps no more requests waiting than these. */
+const MAX_WAIT_MS = 1000
+const POLL_MS = 25
+/** Bounds the waiting requests of clients that make up ids. */
 const MAX_WAITING = 100
 
-export type DeliveryWaiterOptions = {
-  clock: Clock
-  /** Whether the log has been seen to hold the delivery. */
-  isKnown(endpoint: LoggedEndpoint, deliveryId: string): boolean
-}
-
-/**
- * Waits for deliveries that another process may have accepted a moment ago, as their ids tell: whoever was told the id
- * there may ask here before the log was seen.
- */
+/** Waits for deliveries that another process just accepted: clients may ask for the id before the watch shows the event. */
 export class DeliveryWaiter {
-  readonly #options: DeliveryWaiterOptions
+  readonly #clock: Clock
+  readonly #isKnown: (endpoint: LoggedEndpoint, deliveryId: string) => boolean
   #waiting = 0
 
-  constructor(options: DeliveryWaiterOptions) {
-    this.#options = options
+  constructor(clock: Clock, isKnown: (endpoint: LoggedEndpoint, deliveryId: string) => boolean) {
+    this.#clock = clock
+    this.#isKnown = isKnown
   }
 
-  /** @returns whether it has come; at once where that is not to be expected */
+  /** @returns whether it appeared; false at once if that cannot be expected */
   async appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
-    const { clock, isKnown } = this.#options
+    const clock = this.#clock
     const age = clock.now() - timeOfName(nameOfMessage(deliveryId) ?? '')
     const isYoung = age > -YOUNG_MS && age < YOUNG_MS
     if (!isYoung || this.#waiting === MAX_WAITING) return false
     this.#waiting += 1
     try {
-      const until = clock.monotonic() + WAITED_MS
+      const until = clock.monotonic() + MAX_WAIT_MS
       while (clock.monotonic() < until) {
-        await sleep(clock, LOOKED_EVERY_MS)
-        if (isKnown(endpoint, deliveryId)) return true
+        await sleep(clock, POLL_MS)
+        if (this.#isKnown(endpoint, deliveryId)) return true
       }
       return false
     } finally {
@@ -128,19 +116,14 @@ export class DeliveryWaiter {
   }
 }
 
-/** A page of an endpoint's log. */
-
-/** Looking through a long log for the few lines that are asked for, the event loop gets a turn so often. */
+/** A long walk yields to the event loop after so much time, which is checked after so many lines. */
 const SLICE_MS = 10
 const SLICE_LINES = 4096
 
 type Wanted = { state: number | undefined; type: number | undefined; most: number }
 type Progress = { found: DeliveryLine[]; after: PackedId | undefined; done: boolean }
 
-/**
- * Newest first, by id: what is there all along is on one page of a walk through all of them, whatever comes and goes
- * meanwhile.
- */
+/** Newest first. Pages are stable: a delivery that exists throughout appears on exactly one page. */
 export async function logPage(
   lines: Lines,
   endpoint: LoggedEndpoint,
@@ -150,14 +133,15 @@ export async function logPage(
   const type = query.eventType === undefined ? undefined : lines.typeNumber(query.eventType)
   if (query.eventType !== undefined && type === undefined) return { deliveries: [] }
   const state = query.status === undefined ? undefined : STATES.indexOf(query.status)
-  // One more tells whether there is a next page.
+  // One more than the page shows whether there is a next page.
   const wanted: Wanted = { state, type, most: query.limit + 1 }
-  const progress: Progress = { found: [], after: startOf(query.after), done: false }
+  const after = query.after === undefined ? undefined : packedName(nameOfMessage(query.after) ?? '')
+  const progress: Progress = { found: [], after, done: false }
   while (!progress.done) {
-    // Looked up again after each turn: it may have gone, and come again.
+    // Looked up after every yield, since the log may have been dropped and added again.
     const log = lines.logs.find(endpoint.namespace, endpoint.uid)
     if (!log || (state !== undefined && log.counts[state] === 0)) break
-    walkSlice(lines, log, wanted, { progress, clock })
+    walkSlice(lines, log, wanted, progress, clock)
     if (!progress.done) await yieldToEventLoop()
   }
   const deliveries = progress.found.slice(0, query.limit)
@@ -165,16 +149,12 @@ export async function logPage(
   return { deliveries, ...(next === undefined ? {} : { next }) }
 }
 
-/** Undefined from the newest on. */
-function startOf(after: string | undefined): PackedId | undefined {
-  return after === undefined ? undefined : packedName(nameOfMessage(after) ?? '')
-}
-
 function walkSlice(
   lines: Lines,
   log: EndpointLog,
   wanted: Wanted,
-  { progress, clock }: { progress: Progress; clock: Pick<Clock, 'monotonic'> },
+  progress: Progress,
+  clock: Pick<Clock, 'monotonic'>,
 ): void {
   const { table } = lines
   const until = clock.monotonic() + SLICE_MS
@@ -199,81 +179,73 @@ function matches({ table }: Lines, line: number, { state, type }: Wanted): boole
 }
 
 function lineOf(lines: Lines, line: number): DeliveryLine {
-  const standing = lines.table.standing(line)
-  return describeLine(lines.table.name(line), standing, {
+  return describeLine(lines.table.name(line), lines.table.status(line), {
     type: lines.typeOf(line),
     redeliveryOf: lines.redeliveryOf(line),
   })
 }
 
-/** @param name the 26 characters of its id */
+/** @param name the 26 characters of the id */
 function describeLine(
   name: string,
-  { state, attempts, at }: Standing,
-  about: { type: string; redeliveryOf?: string | undefined },
+  { state, attempts, at }: LineStatus,
+  event: { type: string; redeliveryOf?: string | undefined },
 ): DeliveryLine {
   const time = timeText(at)
   return {
     deliveryId: messageId(name),
-    eventType: about.type,
+    eventType: event.type,
     status: state,
     attemptCount: attempts,
     ...(time === undefined ? {} : isFinal(state) ? { completedAt: time } : { nextAttemptAt: time }),
-    ...(about.redeliveryOf === undefined ? {} : { redeliveryOf: about.redeliveryOf }),
+    ...(event.redeliveryOf === undefined ? {} : { redeliveryOf: event.redeliveryOf }),
     createdAt: new Date(timeOfName(name)).toISOString(),
   }
 }
 
-/** Undefined where the time is not known. */
+/** Undefined if the time is unknown. */
 function timeText(at: number): string | undefined {
   const time = new Date(at)
   return at > 0 && !Number.isNaN(time.getTime()) ? time.toISOString() : undefined
 }
 
-/** One delivery with every attempt, as it is stored now: from its object or, where it has none, from the log. */
-
-export type DetailSources = {
-  lines: Lines
-  api: ResourceReader
-  /** The operator's namespace. */
-  namespace: string
-}
-
-/** Segments of outcomes that are read for one answer: one but for what nobody could make an object of. */
+/** OutcomeSegments that are read for one delivery. More than one only if the move to an object keeps failing. */
 const MAX_READS = 8
 
 /**
- * Undefined when there is no such delivery of that endpoint. A line that was left out for want of room is still found by
- * its object. @throws ApiError
+ * One delivery with every attempt, read live from its object or, without one, from the log; undefined if there is none. A delivery
+ * that was evicted from the lines is still found by its object.
+ * @param namespace Davit's own @throws ApiError
  */
 export async function readDetail(
-  sources: DetailSources,
+  lines: Lines,
+  api: ResourceReader,
+  namespace: string,
   endpoint: LoggedEndpoint,
   deliveryId: string,
 ): Promise<DeliveryDetail | undefined> {
   const name = nameOfMessage(deliveryId)
   const id = name === undefined ? undefined : packedName(name)
   if (name === undefined || !id) return undefined
-  const { lines } = sources
   const find = () => lines.logs.find(endpoint.namespace, endpoint.uid)?.lines.find(id) ?? NONE
-  const told = find()
-  if (told === NONE || lines.table.hasObject(told)) {
-    const shown = await readObject(sources.api, endpoint, name)
-    if (shown && !isBehindLog(lines, find(), shown)) return shown
-    if (!shown && isOfObjectAlone(lines, find())) return undefined
+  const before = find()
+  if (before === NONE || lines.table.hasObject(before)) {
+    const detail = await readObject(api, endpoint, name)
+    if (detail && !isBehindLog(lines, find(), detail)) return detail
+    if (!detail && isObjectOnly(lines, find())) return undefined
   }
-  // As it is by now: the line may have gone, and its number may be another's.
+  // Look the line up again: it may be gone, and its number reused.
   const line = find()
-  return line === NONE ? undefined : await readFromLog(sources, line)
+  return line === NONE ? undefined : await readFromLog(lines, api, namespace, line)
 }
 
-/** The object was made, and its status is not written yet. */
-function isBehindLog({ table }: Lines, line: number, shown: DeliveryDetail): boolean {
-  return line !== NONE && shown.completedAt === undefined && shown.attemptCount < table.logAttempts(line)
+/** Whether the object exists and its status is not written yet. */
+function isBehindLog({ table }: Lines, line: number, detail: DeliveryDetail): boolean {
+  return line !== NONE && detail.completedAt === undefined && detail.attemptCount < table.logAttempts(line)
 }
 
-/** The line goes as soon as the watch tells that its object is gone. */
-function isOfObjectAlone({ table }: Lines, line: number): boolean {
+/** Whether the line is going to be removed when the watch reports that its object is gone. */
+function isObjectOnly({ table }: Lines, line: number): boolean {
   return line !== NONE && table.hasObject(line) && table.logEnd(line) === 'none'
 }
 
@@ -284,17 +256,18 @@ async function readObject(
 ): Promise<DeliveryDetail | undefined> {
   const raw = await findObject(api, webhookDeliveries, { namespace, name: deliveryObjectName(name, uid) })
   const { data } = webhookDelivery.safeParse(raw)
-  // Somebody else's may have the name.
-  return raw && data?.spec.endpointUid === uid ? describeObject(raw, name, data) : undefined
+  // An object of another endpoint may have the name.
+  if (!raw || data?.spec.endpointUid !== uid) return undefined
+  const delivery = readObjectDelivery(raw)
+  return { ...describeLine(name, delivery, delivery), attempts: data.status?.attempts ?? [] }
 }
 
-function describeObject(raw: RawObject, name: string, { status }: WebhookDelivery): DeliveryDetail {
-  const shown = readObjectDelivery(raw)
-  return { ...describeLine(name, shown, shown), attempts: status?.attempts ?? [] }
-}
-
-async function readFromLog(sources: DetailSources, line: number): Promise<DeliveryDetail> {
-  const { lines, api, namespace } = sources
+async function readFromLog(
+  lines: Lines,
+  api: ResourceReader,
+  namespace: string,
+  line: number,
+): Promise<DeliveryDetail> {
   const described = lineOf(lines, line)
   const version = lines.segments.at(lines.table.segment(line))?.version
   const index = lines.table.indexInSegment(line)
@@ -309,7 +282,7 @@ function attemptsIn(raw: RawObject | undefined, { version, index }: Position): D
   const { data } = outcomeSegment.safeParse(raw)
   if (!data) return []
   return decodeOutcomeRecords(data.spec).flatMap((record) => {
-    const isIts = record.position.version === version && record.position.index === index
-    return isIts && (record.kind === 'sent' || record.kind === 'failed') ? [record.attempt] : []
+    const isSame = record.position.version === version && record.position.index === index
+    return isSame && (record.kind === 'sent' || record.kind === 'failed') ? [record.attempt] : []
   })
 }

@@ -1,3 +1,8 @@
+/**
+ * Reads the log and the WebhookDelivery objects into the lines of the index and keeps up with them. The segments come first, then the
+ * outcomes, then the objects, each as a consistent list: an outcome refers to an event that was accepted before, and to an object that
+ * was created before.
+ */
 import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
@@ -16,30 +21,36 @@ import {
 } from './delivery-lines.ts'
 import { NONE } from './line-table.ts'
 
-/** Takes the segments of the log into the lines as a reflector reads them, and keeps their names alone. */
+/** A store that passes what the informer reads on to the lines, and keeps no objects itself. */
+abstract class LinesStore {
+  protected readonly lines: DeliveryLines
+  readonly #onRollback: () => void
 
-export class SegmentStore implements Store<LogSegment> {
-  readonly #lines: DeliveryLines
-  readonly #onSetBack: () => void
-  #listed: Set<string> | undefined
-  /** Deleted by events while a list was being read, which may still show them. */
-  #deletedMeanwhile: Set<string> | undefined
-
-  /** @param onSetBack the API server's store is an older one: nothing that was read of it holds any more */
-  constructor(lines: DeliveryLines, onSetBack: () => void) {
-    this.#lines = lines
-    this.#onSetBack = onSetBack
-  }
-
-  get size(): number {
-    return this.#lines.lines.segments.size
+  /** @param onRollback etcd was restored from a backup: everything that was read is invalid */
+  constructor(lines: DeliveryLines, onRollback: () => void) {
+    this.lines = lines
+    this.#onRollback = onRollback
   }
 
   get(): undefined {
     return undefined
   }
 
-  *values(): IterableIterator<LogSegment> {}
+  *values(): IterableIterator<never> {}
+
+  age(): void {
+    this.#onRollback()
+  }
+}
+
+export class SegmentStore extends LinesStore implements Store<LogSegment> {
+  #listed: Set<string> | undefined
+  /** Deleted by events while a list is read that may still contain them. */
+  #deletedMeanwhile: Set<string> | undefined
+
+  get size(): number {
+    return this.lines.lines.segments.size
+  }
 
   isNews({ key, version }: ObjectIdentity, source: Source): boolean {
     const name = nameIn(key)
@@ -47,17 +58,17 @@ export class SegmentStore implements Store<LogSegment> {
       this.#listed?.add(name)
       if (this.#deletedMeanwhile?.has(name)) return false
     }
-    // It is never updated: only its deletion has a later version.
-    return version > (this.#lines.segmentVersion(name) ?? 0)
+    // Segments are never updated: only the deletion has a later version.
+    return version > (this.lines.segmentVersion(name) ?? 0)
   }
 
   apply(_identity: ObjectIdentity, segment: LogSegment): void {
-    this.#lines.segment(segment)
+    this.lines.segment(segment)
   }
 
   delete({ key }: ObjectIdentity): void {
     this.#deletedMeanwhile?.add(nameIn(key))
-    this.#lines.segmentGone(nameIn(key))
+    this.lines.segmentGone(nameIn(key))
   }
 
   beginList(): void {
@@ -68,12 +79,12 @@ export class SegmentStore implements Store<LogSegment> {
   *endList(listVersion: number, complete: boolean): IterableIterator<void> {
     const listed = this.#listed
     this.abandonList()
-    const { segments } = this.#lines.lines
+    const { segments } = this.lines.lines
     for (const name of complete && listed ? [...segments.names()] : []) {
       const version = segments.find(name)?.version ?? 0
-      if (version <= listVersion && !listed?.has(name)) yield this.#lines.segmentGone(name)
+      if (version <= listVersion && !listed?.has(name)) yield this.lines.segmentGone(name)
     }
-    yield* this.#lines.segmentsSeenUpTo(listVersion)
+    yield* this.lines.segmentsSeenUpTo(listVersion)
   }
 
   abandonList(): void {
@@ -82,11 +93,7 @@ export class SegmentStore implements Store<LogSegment> {
   }
 
   seenUpTo(version: number): void {
-    for (const _ of this.#lines.segmentsSeenUpTo(version));
-  }
-
-  age(): void {
-    this.#onSetBack()
+    for (const _ of this.lines.segmentsSeenUpTo(version));
   }
 }
 
@@ -94,39 +101,23 @@ function nameIn(key: string): string {
   return key.slice(key.indexOf('/') + 1)
 }
 
-/** Takes records of outcomes into the lines as a reflector reads them, each segment of them once, and keeps none. */
-
-export class OutcomeStore implements Store<OutcomeBatch> {
+export class OutcomeStore extends LinesStore implements Store<OutcomeBatch> {
   readonly size = 0
-  readonly #lines: DeliveryLines
-  readonly #onSetBack: () => void
-  /** Everything up to this version was taken in. */
+  /** All segments up to this version were applied. */
   #floor = 0
-  /** Versions above it that were: a list that broke off is read again. */
-  #taken = new Set<number>()
-
-  /** @param onSetBack the API server's store is an older one: nothing that was read of it holds any more */
-  constructor(lines: DeliveryLines, onSetBack: () => void) {
-    this.#lines = lines
-    this.#onSetBack = onSetBack
-  }
-
-  get(): undefined {
-    return undefined
-  }
-
-  *values(): IterableIterator<OutcomeBatch> {}
+  /** Later versions that were applied, since an interrupted list is read again. */
+  #applied = new Set<number>()
 
   isNews({ version }: ObjectIdentity): boolean {
-    return version > this.#floor && !this.#taken.has(version)
+    return version > this.#floor && !this.#applied.has(version)
   }
 
   apply({ version }: ObjectIdentity, outcomes: OutcomeBatch): void {
-    this.#taken.add(version)
-    this.#lines.outcomes(outcomes)
+    this.#applied.add(version)
+    this.lines.outcomes(outcomes)
   }
 
-  /** What it told stays told: it goes only when nothing is left that it speaks of. */
+  /** Outcomes remain valid: their segment is deleted only after the deliveries. */
   delete(): void {}
 
   beginList(): void {}
@@ -140,82 +131,62 @@ export class OutcomeStore implements Store<OutcomeBatch> {
 
   seenUpTo(version: number): void {
     this.#floor = Math.max(this.#floor, version)
-    if (this.#taken.size > 0) this.#taken = new Set()
-  }
-
-  age(): void {
-    this.#onSetBack()
+    if (this.#applied.size > 0) this.#applied = new Set()
   }
 }
 
-/** Takes WebhookDelivery objects into the lines as a reflector reads them, and keeps what the lines keep. */
+/** Lines that are checked per step at the end of a list. */
+const LINES_PER_STEP = 64
 
-/** Lines looked at in one step at the end of a list. */
-const STEP = 64
-
-export class ObjectDeliveryStore implements Store<ObjectDelivery> {
-  readonly #lines: DeliveryLines
-  readonly #onSetBack: () => void
-  /** All objects are known as of this version, from a complete list. */
+export class ObjectDeliveryStore extends LinesStore implements Store<ObjectDelivery> {
+  /** All objects up to this version are known from a complete list. */
   #floor = 0
   #listing = false
-  /** Versions at which events deleted objects while a list was being read, which may still show them. */
+  /** Versions at which events deleted objects while a list is read that may still contain them. */
   #deletedMeanwhile = new Map<string, number>()
 
-  /** @param onSetBack the API server's store is an older one: nothing that was read of it holds any more */
-  constructor(lines: DeliveryLines, onSetBack: () => void) {
-    this.#lines = lines
-    this.#onSetBack = onSetBack
-  }
-
   get size(): number {
-    return this.#lines.size
+    return this.lines.size
   }
-
-  get(): undefined {
-    return undefined
-  }
-
-  *values(): IterableIterator<ObjectDelivery> {}
 
   isNews({ key, version }: ObjectIdentity, source: Source): boolean {
-    const { table } = this.#lines.lines
-    const line = lineOfObject(this.#lines.lines, key)
+    const { table } = this.lines.lines
+    const line = lineOfObject(this.lines.lines, key)
     if (line !== NONE && source === 'list') table.markListed(line)
     const stale = source === 'event' ? this.#floor : (this.#deletedMeanwhile.get(key) ?? 0)
     return version > stale && version > (line === NONE ? 0 : table.objectVersion(line))
   }
 
-  apply({ key, version }: ObjectIdentity, shown: ObjectDelivery): void {
-    this.#lines.object(shown, version)
+  apply({ key, version }: ObjectIdentity, delivery: ObjectDelivery): void {
+    this.lines.object(delivery, version)
     if (!this.#listing) return
-    const line = lineOfObject(this.#lines.lines, key)
-    if (line !== NONE) this.#lines.lines.table.markListed(line)
+    const line = lineOfObject(this.lines.lines, key)
+    if (line !== NONE) this.lines.lines.table.markListed(line)
   }
 
   delete({ key, version }: ObjectIdentity): void {
     if (this.#listing) this.#deletedMeanwhile.set(key, version)
-    this.#lines.objectGone(key)
+    this.lines.objectGone(key)
   }
 
   beginList(): void {
     this.abandonList()
-    this.#lines.lines.table.unmarkAll()
+    this.lines.lines.table.unmarkAll()
     this.#listing = true
   }
 
   *endList(listVersion: number, complete: boolean): IterableIterator<void> {
-    const { table } = this.#lines.lines
+    const { table } = this.lines.lines
     for (let line = 0; complete && line < table.end; line += 1) {
       const isMissing =
         table.hasObject(line) && table.objectVersion(line) <= listVersion && !table.isListed(line)
-      if (isMissing) this.#lines.objectOfLineGone(line)
-      if (line % STEP === 0) yield
+      if (isMissing) this.lines.objectOfLineGone(line)
+      if (line % LINES_PER_STEP === 0) yield
     }
     this.abandonList()
     if (!complete) return
     this.#floor = Math.max(this.#floor, listVersion)
-    this.#lines.objectsSeenUpTo(listVersion)
+    this.lines.objectsSeenUpTo(listVersion)
   }
 
   abandonList(): void {
@@ -224,70 +195,60 @@ export class ObjectDeliveryStore implements Store<ObjectDelivery> {
   }
 
   seenUpTo(version: number): void {
-    this.#lines.objectsSeenUpTo(version)
+    this.lines.objectsSeenUpTo(version)
   }
-
-  age(): void {
-    this.#onSetBack()
-  }
-}
-
-/**
- * Reads the log and the objects into lines, and keeps up with them. In this order, each list as a consistent read: what
- * an outcome speaks of was accepted before, and the object that it names was made before.
- */
-
-export type IndexReadingOptions = {
-  needs: InformerDependencies
-  /** The operator's namespace. */
-  namespace: string
-  /** Lines that there may be. */
-  capacity: number
-  /** What was read does not hold any more, or something was missed: all of it has to be read again. */
-  onLost: (why: string) => void
 }
 
 const OBJECT_PAGE = 1000
-/** Objects are the largest of the lists that are compared. */
+/** Objects are the largest of all lists that are compared. */
 const COMPARE_EVERY_MS = 2 * 3600_000
 
-const SET_BACK = 'the store of the cluster was set back to an older one'
-
-type Stage = { words: string; reflector: Watch }
+type Stage = { what: string; informer: Watch }
 
 export class IndexReading {
   readonly lines: DeliveryLines
-  /** All of it was read. */
+  /** Resolves when everything was read once. */
   readonly ready: Promise<void>
   readonly #stages: readonly Stage[]
+  readonly #ready = Promise.withResolvers<void>()
   readonly #stopping = Promise.withResolvers<void>()
-  #markReady: () => void = () => undefined
-  /** The stage that is read now; undefined when all were. */
+  /** The stage in progress; undefined after the last one. */
   #stage: Stage | undefined
   #stopped = false
 
-  constructor(options: IndexReadingOptions) {
+  /**
+   * @param namespace Davit's own
+   * @param capacity maximum of lines
+   * @param onLost something was missed or became invalid: everything must be read again
+   */
+  constructor(
+    needs: InformerDependencies,
+    namespace: string,
+    capacity: number,
+    onLost: (why: string) => void,
+  ) {
     const lost = (why: string) => {
-      if (!this.#stopped) options.onLost(why)
+      if (!this.#stopped) onLost(why)
     }
-    const onLost = () => lost('outcomes came faster than the segments that they speak of')
-    this.lines = new DeliveryLines({ capacity: options.capacity, onLost })
-    this.#stages = stagesOf(options, this.lines, () => lost(SET_BACK))
+    this.lines = new DeliveryLines(capacity, () =>
+      lost('outcomes came faster than the segments that they speak of'),
+    )
+    this.#stages = createStages(needs, namespace, this.lines, () =>
+      lost('the store of the cluster was set back to an older one'),
+    )
     this.#stage = this.#stages[0]
-    this.ready = new Promise((resolve) => {
-      this.#markReady = resolve
-    })
+    this.ready = this.#ready.promise
   }
 
-  /** In words, while something is still to be read. */
+  /** What is being read, as text; undefined if all was read. */
   get progress(): string | undefined {
-    return this.#stage && `reading ${this.#stage.words}: ${this.lines.size} lines so far`
+    return this.#stage && `reading ${this.#stage.what}: ${this.lines.size} lines so far`
   }
 
-  /** What was accepted of late may not have been seen: the watch of the log was lost, and is not open again. */
+  /** The watch of the log is interrupted, so recent events may be missing. */
   get isCutOff(): boolean {
     const [log] = this.#stages
-    return log !== undefined && log.reflector.health.disconnectedForMs() > 0
+    return log !== undefined && log.informer.health.disconnectedForMs() > 0
   }
 
   start(): this {
@@ -295,59 +256,49 @@ export class IndexReading {
     return this
   }
 
-  /** The watches may be dead without knowing it. */
+  /** Reopens watches that may be dead without noticing. */
   reopen(): void {
-    for (const { reflector } of this.#stages) reflector.reopen()
+    for (const { informer } of this.#stages) informer.reopen()
   }
 
-  /** Resolves when nothing changes the lines any more. */
+  /** When it resolves, nothing changes the lines any more. */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#stopping.resolve()
-    await Promise.all(this.#stages.map(({ reflector }) => reflector.stop()))
+    await Promise.all(this.#stages.map(({ informer }) => informer.stop()))
   }
 
   async #read(): Promise<void> {
     for (const stage of this.#stages) {
       this.#stage = stage
-      stage.reflector.start()
-      await Promise.race([stage.reflector.synced, this.#stopping.promise])
+      stage.informer.start()
+      await Promise.race([stage.informer.synced, this.#stopping.promise])
       if (this.#stopped) return
     }
     this.#stage = undefined
-    this.#markReady()
+    this.#ready.resolve()
   }
 }
 
-function stagesOf(
-  { needs, namespace }: IndexReadingOptions,
+function createStages(
+  needs: InformerDependencies,
+  namespace: string,
   lines: DeliveryLines,
-  onSetBack: () => void,
+  onRollback: () => void,
 ): readonly Stage[] {
   const handler = { applied: () => undefined }
-  const query = { namespace, limit: LOG_PAGE }
+  const log = {
+    query: { namespace, limit: LOG_PAGE },
+    largestPage: LARGEST_LOG_PAGE,
+    handler,
+    streaming: true,
+  }
   const segments = new Informer<LogSegment>(
-    {
-      type: deliverySegments,
-      query,
-      largestPage: LARGEST_LOG_PAGE,
-      decode: readLiveSegment,
-      handler,
-      streaming: true,
-      store: new SegmentStore(lines, onSetBack),
-    },
+    { ...log, type: deliverySegments, decode: readLiveSegment, store: new SegmentStore(lines, onRollback) },
     needs,
   )
   const outcomes = new Informer<OutcomeBatch>(
-    {
-      type: outcomeSegments,
-      query,
-      largestPage: LARGEST_LOG_PAGE,
-      decode: readOutcomeBatch,
-      handler,
-      streaming: true,
-      store: new OutcomeStore(lines, onSetBack),
-    },
+    { ...log, type: outcomeSegments, decode: readOutcomeBatch, store: new OutcomeStore(lines, onRollback) },
     needs,
   )
   const objects = new Informer<ObjectDelivery>(
@@ -357,13 +308,13 @@ function stagesOf(
       decode: readObjectDelivery,
       handler,
       compareEveryMs: COMPARE_EVERY_MS,
-      store: new ObjectDeliveryStore(lines, onSetBack),
+      store: new ObjectDeliveryStore(lines, onRollback),
     },
     needs,
   )
   return [
-    { words: 'the events of the delivery log', reflector: segments },
-    { words: 'the outcomes of the delivery log', reflector: outcomes },
-    { words: 'the deliveries that have objects', reflector: objects },
+    { what: 'the events of the delivery log', informer: segments },
+    { what: 'the outcomes of the delivery log', informer: outcomes },
+    { what: 'the deliveries that have objects', informer: objects },
   ]
 }

@@ -36,7 +36,7 @@ let held: { lines: DeliveryLines; log: LongLog } | undefined
 serveCalls({
   fill: async (log: LongLog) => {
     const before = memory()
-    const lines = new DeliveryLines({ capacity: CAPACITY, onLost: () => undefined })
+    const lines = new DeliveryLines(CAPACITY, () => undefined)
     const started = performance.now()
     let longestMs = 0
     let since = cpuMs()
