@@ -1,4 +1,4 @@
-/** docs/rules.md names tests that exist. */
+/** test/reports/rules.md names tests that exist. */
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
@@ -12,7 +12,7 @@ function read(path: string): string | undefined {
 }
 
 describe('the page of rules', () => {
-  const rows = rulesIn(read('docs/rules.md') ?? '')
+  const rows = rulesIn(read('test/reports/rules.md') ?? '')
 
   test('names for every rule a test that exists, or says that there is none', () => {
     expect(rows.flatMap((row) => problemsOf(row, read))).toEqual([])

@@ -18,7 +18,7 @@ const VITEST = ['node', 'node_modules/vitest/vitest.mjs', 'run', '--project', 'u
 
 /** Links to files and headings of this repository; the addresses of others are not asked. */
 const LINKS = ['--frail', '--quiet', '--no-stdout', '--use', 'validate-links=repository:false']
-LINKS.push('README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'charts/davit/README.md', 'docs')
+LINKS.push('README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'charts/davit/README.md', 'docs', 'test/reports')
 
 /** Name and command; programs are those of node_modules. */
 const CHECKS = [

@@ -1,4 +1,4 @@
-/** What docs/guarantees.md shows of a run. */
+/** What test/reports/guarantees.md shows of a run. */
 import type { Figures } from '../hostile/figures.ts'
 import type { CanaryRun } from './canary-run.ts'
 import type { Findings } from './findings.ts'

@@ -1,4 +1,4 @@
-/** Figures of the hostile world: printed by whoever found them, and kept for docs/guarantees.md when a run asks for it. */
+/** Figures of the hostile world: printed by whoever found them, and kept for test/reports/guarantees.md when a run asks for it. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 

@@ -1,8 +1,8 @@
 /**
  * `npm run test:hostile [-- --only PART,... --seed N --minutes N]`: the hostile world at full length. Each part leaves its figures
- * in test/hostile/results, from which `npm run generate` makes docs/guarantees.md; fails when a test has.
+ * in test/hostile/results, from which `npm run generate` makes test/reports/guarantees.md; fails when a test has.
  *   hostile        the tests of this folder, with more cases than in `npm test`
- *   tests          all others that docs/guarantees.md names
+ *   tests          all others that test/reports/guarantees.md names
  *   new            those among both that it names since they were run
  *   histories      thousands of schedules of replicas, hand-overs, facades and watches, in simulated time
  *   neighbours     999 endpoints beside one that hangs
@@ -20,7 +20,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { brokenLimits } from '../../tools/docgen/guarantees/limits.ts'
+import { brokenLimits } from '../../tools/docgen/guarantees/guarantees.ts'
 import { casesRun, type FoundTests, figuresOf, testRuns } from '../../tools/docgen/guarantees/results.ts'
 import { measureIsolation } from '../bench/sections/isolation.ts'
 import type { Figures } from './figures.ts'
@@ -127,7 +127,7 @@ async function runNew(): Promise<boolean> {
       .map(fileOf),
   )
   if (unknown.size > 0) return await tests('new', (path) => unknown.has(path))
-  process.stdout.write('each test that docs/guarantees.md names has been run\n')
+  process.stdout.write('each test that test/reports/guarantees.md names has been run\n')
   return true
 }
 

@@ -1,13 +1,14 @@
-/** The tests that docs/guarantees.md names. */
-import { EGRESS } from '../../tools/docgen/guarantees/egress.ts'
-import { FACADE } from '../../tools/docgen/guarantees/facade.ts'
-import { FAILURES } from '../../tools/docgen/guarantees/failures.ts'
-import { PROMISES } from '../../tools/docgen/guarantees/promises.ts'
-import type { Row } from '../../tools/docgen/guarantees/row.ts'
+/** The tests that test/reports/guarantees.md names. */
+import { GUARANTEES, type Row } from '../../tools/docgen/guarantees/guarantees.ts'
 import { importsOf, pathOf } from '../rules/rules-page.ts'
 import { isNameOf, testNamesIn } from '../rules/test-names.ts'
 
-export const ROWS: readonly Row[] = [...PROMISES, ...FAILURES, ...EGRESS, ...FACADE]
+export const ROWS: readonly Row[] = [
+  ...GUARANTEES.promises,
+  ...GUARANTEES.failures,
+  ...GUARANTEES.egress,
+  ...GUARANTEES.restServer,
+]
 
 /** Stands for all tests of a file. */
 const ALL = '*'

@@ -147,7 +147,7 @@ test('what is applied with kubectl apply shows no difference, and a second one c
 
 describe('the waits of the pages', () => {
   const lines = readdirSync(DOCS)
-    .filter((name) => name.endsWith('.md') && name !== 'rules.md')
+    .filter((name) => name.endsWith('.md'))
     .flatMap((name) => readFileSync(new URL(name, DOCS), 'utf8').match(/^kubectl -n acme wait .*$/gm) ?? [])
 
   test('are there, for every kind that can be waited for', () => {

@@ -18,7 +18,7 @@ import { FILES } from './files.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Where what was found is kept for docs/rights.md. */
+/** Where what was found is kept for test/reports/rights.md. */
 const RESULTS = new URL('./results/rights.json', import.meta.url)
 
 type Role = AccountName

@@ -1,4 +1,4 @@
-/** Reads docs/rules.md, and finds what of it is not so. */
+/** Reads test/reports/rules.md, and finds what of it is not so. */
 import { posix } from 'node:path'
 import { isNameOf, testNamesIn } from './test-names.ts'
 

@@ -1,4 +1,4 @@
-/** What an endpoint that hangs does to the others, for docs/guarantees.md. */
+/** What an endpoint that hangs does to the others, for test/reports/guarantees.md. */
 import { range } from '../../bench/figures.ts'
 import {
   type Beside,

@@ -1,4 +1,4 @@
-/** Runs the tests that docs/guarantees.md names, and counts which cases of each passed. */
+/** Runs the tests that test/reports/guarantees.md names, and counts which cases of each passed. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'

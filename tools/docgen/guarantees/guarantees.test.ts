@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { brokenLimits } from './limits.ts'
+import { brokenLimits } from './guarantees.ts'
 
 const LIMITS = { lost: { atMost: 0 }, score: { atLeast: 85 } } as const
 
