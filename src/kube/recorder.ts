@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { ResourceType } from '../apis/meta.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
+import { TokenBucket } from '../lib/rate-limit.ts'
 import { isApiError, type RawObject, type ResourceWriter } from './client.ts'
 
 /** What `kubectl describe` shows under Events. Reasons are CamelCase constants. */
@@ -10,30 +11,6 @@ export type RecordedEvent = { type: 'Normal' | 'Warning'; reason: string; messag
 /** Best effort, bounded, never rejects. Repeats of the same event are counted on one object. */
 export interface EventRecorder {
   record(about: Pick<RawObject, 'apiVersion' | 'kind' | 'metadata'>, event: RecordedEvent): void
-}
-
-/** So many at once, then one each so often. Times are milliseconds of any clock that does not go back. */
-class TokenBucket {
-  readonly #size: number
-  readonly #everyMs: number
-  #tokens: number
-  #filledAt: number
-
-  constructor(limits: { size: number; everyMs: number }, now: number) {
-    this.#size = limits.size
-    this.#everyMs = limits.everyMs
-    this.#tokens = limits.size
-    this.#filledAt = now
-  }
-
-  /** Whether one could be had at `now`; it is then taken. */
-  tryTake(now: number): boolean {
-    this.#tokens = Math.min(this.#size, this.#tokens + (now - this.#filledAt) / this.#everyMs)
-    this.#filledAt = now
-    if (this.#tokens < 1) return false
-    this.#tokens -= 1
-    return true
-  }
 }
 
 /** What an event is about. */
@@ -118,8 +95,10 @@ export const EVENTS: ResourceType = {
 }
 
 /** The limits of client-go's recorder for one object, and one of our own for all. */
-const PER_OBJECT = { size: 25, everyMs: 300_000 }
-const GLOBAL = { size: 100, everyMs: 100 }
+const BURST_OF_OBJECT = 25
+const OBJECT_EVERY_MS = 300_000
+const BURST = 100
+const EVERY_MS = 100
 /** A repeat after longer than this is an event of its own. */
 const SERIES_MS = 10 * 60_000
 const REMEMBERED = 4_000
@@ -140,14 +119,13 @@ class AggregatingRecorder implements DrainingEventRecorder {
   readonly #options: EventRecorderOptions
   readonly #series = new LRUCache<string, Series>({ max: REMEMBERED })
   readonly #buckets = new LRUCache<string, TokenBucket>({ max: REMEMBERED })
-  readonly #global: TokenBucket
+  readonly #global = new TokenBucket(BURST, (from, to) => (to - from) / EVERY_MS)
   readonly #queue = new Set<Series>()
   #writing: Promise<void> | undefined
   #complainedAt = Number.NEGATIVE_INFINITY
 
   constructor(options: EventRecorderOptions) {
     this.#options = options
-    this.#global = new TokenBucket(GLOBAL, options.clock.monotonic())
   }
 
   record(about: RegardingObject, event: RecordedEvent): void {
@@ -178,7 +156,8 @@ class AggregatingRecorder implements DrainingEventRecorder {
   #mayWrite(about: RegardingObject): boolean {
     const now = this.#options.clock.monotonic()
     const id = idOf(about)
-    const bucket = this.#buckets.get(id) ?? new TokenBucket(PER_OBJECT, now)
+    const bucket =
+      this.#buckets.get(id) ?? new TokenBucket(BURST_OF_OBJECT, (from, to) => (to - from) / OBJECT_EVERY_MS)
     this.#buckets.set(id, bucket)
     return bucket.tryTake(now) && this.#global.tryTake(now)
   }

@@ -26,58 +26,85 @@ export class RateLimiterFullError extends Error {
   }
 }
 
-/** Of what is left after a complaint. */
+/** A full token bucket. Times are milliseconds of any clock that never goes back. */
+export class TokenBucket {
+  readonly #burst: number
+  readonly #gain: (from: number, to: number) => number
+  #tokens: number
+  /** When the tokens were counted; undefined while the bucket has always been full. */
+  #asOf: number | undefined
+
+  /** @param gain tokens that come between two times, in addition to those of before */
+  constructor(burst: number, gain: (from: number, to: number) => number) {
+    this.#burst = burst
+    this.#gain = gain
+    this.#tokens = burst
+  }
+
+  available(now: number): number {
+    if (this.#asOf === undefined || now <= this.#asOf) return this.#tokens
+    return Math.min(this.#burst, this.#tokens + this.#gain(this.#asOf, now))
+  }
+
+  /** Takes a token if there is one. */
+  tryTake(now: number): boolean {
+    const tokens = this.available(now)
+    if (tokens < 1) return false
+    this.set(tokens - 1, now)
+    return true
+  }
+
+  set(tokens: number, now: number): void {
+    this.#tokens = tokens
+    this.#asOf = this.#asOf === undefined ? now : Math.max(now, this.#asOf)
+  }
+}
+
+/** Factor of the rate after a complaint. */
 const SLOWER = 0.7
-/** Never below this part of the set rate. */
+/** The rate never falls below this part of the configured rate. */
 const FLOOR = 0.1
-/** From the floor to the set rate: slow, since each complaint on the way is a call in vain. */
+/** From the floor to the configured rate. Slow, since every complaint on the way is a failed call. */
 const RECOVERY_MS = 120_000
-/** Complaints about calls that were on their way together count once. */
+/** Complaints about calls that were in flight together count once. */
 const ONE_COMPLAINT_MS = 1000
 
 /**
- * Tokens that come at a rate, up to a burst. The rate falls by a factor when there were too many, and rises steadily to what was
- * set. Times are milliseconds of any clock that does not go back.
+ * A token bucket whose rate falls by a factor when the other side complains of too many calls, and rises linearly back to
+ * the configured rate.
  */
 export class AdaptiveTokenBucket {
-  readonly #setRate: number
+  readonly #maxRate: number
   readonly #burst: number
   readonly #risePerMs: number
-  #tokens: number
-  #filledAt: number
+  readonly #bucket: TokenBucket
   /** The rate after the last complaint, in tokens per millisecond. */
   #slowedTo: number
   #slowedAt = Number.NEGATIVE_INFINITY
 
-  constructor(limits: { perSecond: number; burst: number }, now: number) {
-    this.#setRate = limits.perSecond / 1000
+  constructor(limits: { perSecond: number; burst: number }) {
+    this.#maxRate = limits.perSecond / 1000
     this.#burst = limits.burst
-    this.#risePerMs = (this.#setRate * (1 - FLOOR)) / RECOVERY_MS
-    this.#tokens = limits.burst
-    this.#filledAt = now
-    this.#slowedTo = this.#setRate
+    this.#risePerMs = (this.#maxRate * (1 - FLOOR)) / RECOVERY_MS
+    this.#slowedTo = this.#maxRate
+    this.#bucket = new TokenBucket(limits.burst, (from, to) => this.#gain(from, to))
   }
 
-  /** Whether one could be had at `now`; it is then taken. */
+  /** Takes a token if there is one. */
   tryTake(now: number): boolean {
-    this.#fill(now)
-    if (this.#tokens < 1) return false
-    this.#tokens -= 1
-    return true
+    return this.#bucket.tryTake(now)
   }
 
-  /** Milliseconds until the next one can be had, at most. */
+  /** Milliseconds until the next token is there, at most. */
   waitMs(now: number): number {
-    this.#fill(now)
-    return Math.max(0, 1 - this.#tokens) / this.#rateAt(now)
+    return Math.max(0, 1 - this.#bucket.available(now)) / this.#rateAt(now)
   }
 
-  /** There were too many: what is saved up is lost, and the rate falls. */
+  /** There were too many calls: saved tokens are lost, and the rate falls. */
   slowDown(now: number): void {
-    this.#fill(now)
-    this.#tokens = Math.min(this.#tokens, 0)
+    this.#bucket.set(Math.min(this.#bucket.available(now), 0), now)
     if (now - this.#slowedAt < ONE_COMPLAINT_MS) return
-    this.#slowedTo = Math.max(this.#setRate * FLOOR, this.#rateAt(now) * SLOWER)
+    this.#slowedTo = Math.max(this.#maxRate * FLOOR, this.#rateAt(now) * SLOWER)
     this.#slowedAt = now
   }
 
@@ -87,27 +114,20 @@ export class AdaptiveTokenBucket {
 
   /** Whether it is as it was made. */
   isFull(now: number): boolean {
-    this.#fill(now)
-    return this.#tokens >= this.#burst && this.#rateAt(now) >= this.#setRate
-  }
-
-  #fill(now: number): void {
-    if (now <= this.#filledAt) return
-    this.#tokens = Math.min(this.#burst, this.#tokens + this.#gain(this.#filledAt, now))
-    this.#filledAt = now
+    return this.#bucket.available(now) >= this.#burst && this.#rateAt(now) >= this.#maxRate
   }
 
   #rateAt(time: number): number {
-    if (this.#slowedTo >= this.#setRate) return this.#setRate
-    return Math.min(this.#setRate, this.#slowedTo + this.#risePerMs * (time - this.#slowedAt))
+    if (this.#slowedTo >= this.#maxRate) return this.#maxRate
+    return Math.min(this.#maxRate, this.#slowedTo + this.#risePerMs * (time - this.#slowedAt))
   }
 
   /** The area under the rate, which rises in a line and then stays. */
   #gain(from: number, to: number): number {
-    const recoveredAt = this.#slowedAt + (this.#setRate - this.#slowedTo) / this.#risePerMs
+    const recoveredAt = this.#slowedAt + (this.#maxRate - this.#slowedTo) / this.#risePerMs
     const turn = Math.min(Math.max(recoveredAt, from), to)
     const rising = ((this.#rateAt(from) + this.#rateAt(turn)) / 2) * (turn - from)
-    return rising + this.#setRate * (to - turn)
+    return rising + this.#maxRate * (to - turn)
   }
 }
 
@@ -143,7 +163,7 @@ export class FairRateLimiter implements RateLimiter {
   constructor(clock: Clock, limits: FairRateLimits) {
     this.#clock = clock
     this.#limits = limits
-    this.#level = new AdaptiveTokenBucket(limits, clock.monotonic())
+    this.#level = new AdaptiveTokenBucket(limits)
   }
 
   /** Takers that wait. */

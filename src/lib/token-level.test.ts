@@ -12,7 +12,7 @@ function drain(level: AdaptiveTokenBucket, now: number): number {
 
 describe('TokenLevel', () => {
   it('has its burst at first, then one each so often', () => {
-    const level = new AdaptiveTokenBucket(LIMITS, 0)
+    const level = new AdaptiveTokenBucket(LIMITS)
     expect(drain(level, 0)).toBe(5)
     expect(level.waitMs(0)).toBeCloseTo(100)
     expect(drain(level, 99)).toBe(0)
@@ -21,7 +21,7 @@ describe('TokenLevel', () => {
   })
 
   it('loses what is saved up and three tenths of its rate at a complaint', () => {
-    const level = new AdaptiveTokenBucket(LIMITS, 0)
+    const level = new AdaptiveTokenBucket(LIMITS)
     level.slowDown(0)
     expect(drain(level, 0)).toBe(0)
     expect(level.perSecond(0)).toBeCloseTo(7)
@@ -29,7 +29,7 @@ describe('TokenLevel', () => {
   })
 
   it('counts complaints that come together once', () => {
-    const level = new AdaptiveTokenBucket(LIMITS, 0)
+    const level = new AdaptiveTokenBucket(LIMITS)
     for (const time of [0, 10, 400, 999]) level.slowDown(time)
     expect(level.perSecond(999)).toBeCloseTo(7, 0)
     level.slowDown(1000)
@@ -37,7 +37,7 @@ describe('TokenLevel', () => {
   })
 
   it('never falls below a tenth of its rate, and recovers from there within two minutes', () => {
-    const level = new AdaptiveTokenBucket(LIMITS, 0)
+    const level = new AdaptiveTokenBucket(LIMITS)
     for (let time = 0; time < 30_000; time += 1000) level.slowDown(time)
     expect(level.perSecond(29_000)).toBeCloseTo(1)
     expect(level.perSecond(89_000)).toBeCloseTo(5.5)
@@ -50,7 +50,7 @@ describe('TokenLevel', () => {
     const step = fc.record({ wait: fc.integer({ min: 0, max: 5000 }), slow: fc.boolean() })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-        const level = new AdaptiveTokenBucket(LIMITS, 0)
+        const level = new AdaptiveTokenBucket(LIMITS)
         let now = 0
         let taken = 0
         for (const { wait, slow } of steps) {

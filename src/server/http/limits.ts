@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../lib/clock.ts'
+import { TokenBucket } from '../../lib/rate-limit.ts'
 import { Problem } from './problems.ts'
 
 /** What the surface bears at once. */
@@ -42,8 +43,6 @@ export type RateLimitResult = {
   resetS: number
 }
 
-type Bucket = { tokens: number; filledAt: number }
-
 /** Whoever is forgotten among so many has had time to fill up. */
 const MOST_BUCKETS = 20_000
 
@@ -51,7 +50,8 @@ const MOST_BUCKETS = 20_000
 export class KeyedRateLimiter {
   readonly perSecond: number
   readonly #clock: Pick<Clock, 'monotonic'>
-  readonly #buckets = new LRUCache<string, Bucket>({ max: MOST_BUCKETS })
+  readonly #buckets = new LRUCache<string, TokenBucket>({ max: MOST_BUCKETS })
+  readonly #gain = (from: number, to: number) => ((to - from) * this.perSecond) / 1000
 
   constructor({ clock, perSecond }: KeyedRateLimiterOptions) {
     this.#clock = clock
@@ -60,12 +60,10 @@ export class KeyedRateLimiter {
 
   take(name: string): RateLimitResult {
     const now = this.#clock.monotonic()
-    const bucket = this.#buckets.get(name) ?? { tokens: this.perSecond, filledAt: now }
-    const filled = bucket.tokens + ((now - bucket.filledAt) * this.perSecond) / 1000
-    const tokens = Math.min(this.perSecond, filled)
-    const ok = tokens >= 1
-    const left = ok ? tokens - 1 : tokens
-    this.#buckets.set(name, { tokens: left, filledAt: now })
+    const bucket = this.#buckets.get(name) ?? new TokenBucket(this.perSecond, this.#gain)
+    this.#buckets.set(name, bucket)
+    const ok = bucket.tryTake(now)
+    const left = bucket.available(now)
     const missing = ok ? this.perSecond - left : 1 - left
     return { ok, left: Math.floor(left), resetS: Math.max(1, Math.ceil(missing / this.perSecond)) }
   }

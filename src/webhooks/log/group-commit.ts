@@ -1,5 +1,6 @@
 import { withoutOwnership } from '../../ha/ownership.ts'
 import { type Clock, type DualTimestamp, dualTimestamp } from '../../lib/clock.ts'
+import { TokenBucket } from '../../lib/rate-limit.ts'
 
 type WriteRateLimits = {
   /** Begun in a second, on average, where writes are quick. */
@@ -27,18 +28,16 @@ export class WriteRateLimiter {
   readonly #limits: WriteRateLimits
   /** How long a write takes of late. */
   #typicalMs = 0
-  /** Writes that may begin at once, as of then. */
-  #credit: number
-  #asOf = Number.NEGATIVE_INFINITY
+  /** Writes that may begin at once. */
+  readonly #credit: TokenBucket
 
   constructor(limits: WriteRateLimits) {
     this.#limits = limits
-    this.#credit = limits.burst
+    this.#credit = new TokenBucket(limits.burst, (from, to) => (to - from) / this.#intervalMs)
   }
 
   recordStart(now: number): void {
-    this.#credit = Math.max(0, this.#creditAt(now) - 1)
-    this.#asOf = now
+    this.#credit.set(Math.max(0, this.#credit.available(now) - 1), now)
   }
 
   /** A write has ended that took so long. */
@@ -48,11 +47,7 @@ export class WriteRateLimiter {
 
   /** 0: at once. */
   waitMs(now: number): number {
-    return Math.max(0, 1 - this.#creditAt(now)) * this.#intervalMs
-  }
-
-  #creditAt(now: number): number {
-    return Math.min(this.#limits.burst, this.#credit + (now - this.#asOf) / this.#intervalMs)
+    return Math.max(0, 1 - this.#credit.available(now)) * this.#intervalMs
   }
 
   get #intervalMs(): number {
