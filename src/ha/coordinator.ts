@@ -5,9 +5,9 @@
  * are settled before anybody begins. Whoever could not renew its record stops; the others wait until it has.
  */
 
-import { sleep } from '../lib/sleep.ts'
+import { InterruptibleSleep, sleep } from '../lib/sleep.ts'
 import { assignShards } from './assignment.ts'
-import { InterruptibleSleep, LeaseValidity, type NameState, SelfLease } from './lease.ts'
+import { LeaseValidity, type NameState, SelfLease } from './lease.ts'
 import type { ShardOwnership } from './ownership.ts'
 import { logMembership, Peers, StaleLeaseCollector } from './peers.ts'
 import type { ReplicaRecord, ShardCoordinatorOptions } from './replica-records.ts'

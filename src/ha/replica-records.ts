@@ -9,6 +9,7 @@ import {
 import { ApiError, type RawObject, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
+import { within } from '../lib/sleep.ts'
 import { SHARD_COUNT } from './assignment.ts'
 import type { OwnershipEpochs } from './ownership.ts'
 
@@ -207,15 +208,12 @@ export class KubernetesReplicaRecords implements ReplicaRecords {
   /** @throws ApiError `Unavailable` when it takes too long; it may be done all the same */
   async #inTime<T>(call: Promise<T>): Promise<T> {
     const { clock, deadlineMs } = this.#options
-    const late = Promise.withResolvers<never>()
-    const stop = clock.after(deadlineMs, () =>
-      late.reject(new ApiError('Unavailable', `a call about a Lease took longer than ${deadlineMs} ms`)),
+    return await within(
+      clock,
+      deadlineMs,
+      call,
+      () => new ApiError('Unavailable', `a call about a Lease took longer than ${deadlineMs} ms`),
     )
-    try {
-      return await Promise.race([call, late.promise])
-    } finally {
-      stop()
-    }
   }
 
   #nameOf(replica: string): string {

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
 import type { Clock } from '../lib/clock.ts'
+import { within } from '../lib/sleep.ts'
 
 /** How to reach one API server: its address, whom to trust, and who we are. */
 
@@ -123,7 +124,7 @@ export class RefreshingCredentials implements CredentialSource {
   #load(): Promise<Credentials> {
     const { load, clock } = this.#options
     const refused = this.#refused
-    const done = within(LOAD_LIMIT_MS, load(refused), clock)
+    const done = within(clock, LOAD_LIMIT_MS, load(refused), () => new Error('no credentials in time'))
       .catch(() => undefined)
       .then((next) => {
         if (this.#loading !== loading) return this.#held
@@ -143,13 +144,6 @@ export class RefreshingCredentials implements CredentialSource {
     // The same object for the same TLS material: the transport keeps its connections by identity.
     this.#held = sameTls(this.#held.tls, next.tls) ? { ...next, tls: this.#held.tls } : next
   }
-}
-
-function within<T>(ms: number, work: Promise<T>, clock: Clock): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = clock.after(ms, () => reject(new Error(`no credentials within ${ms} ms`)))
-    work.then(resolve, reject).finally(stop)
-  })
 }
 
 export type InClusterOptions = {

@@ -1,6 +1,7 @@
 import { Client, Pool } from 'undici'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { ApiCallMetrics } from '../lib/metrics.ts'
+import { exponentialMs, sleep, within } from '../lib/sleep.ts'
 import {
   type ClusterAccess,
   type Credentials,
@@ -135,7 +136,7 @@ export type FailedAttempt = {
 }
 
 export const MAX_ATTEMPTS = 5
-const FIRST_WAIT_MS = 50
+const WAITS = { firstMs: 50, longestMs: 1000 }
 
 /**
  * How long to wait before the next attempt, or undefined to give up. What is not repeatable is repeated only when it
@@ -144,7 +145,7 @@ const FIRST_WAIT_MS = 50
  */
 export function retryWait(failed: FailedAttempt, chance: number): number | undefined {
   if (failed.attempt >= MAX_ATTEMPTS || !worthRepeating(failed)) return undefined
-  const wait = failed.error.retryAfterMs ?? FIRST_WAIT_MS * 2 ** (failed.attempt - 1)
+  const wait = failed.error.retryAfterMs ?? exponentialMs(failed.attempt, WAITS)
   return wait * (1 + chance / 2)
 }
 
@@ -245,7 +246,7 @@ class KubernetesTransport implements Transport {
       }
       const wait = retryWait({ ...outcome, repeatable, attempt }, this.#random.fraction())
       if (wait === undefined || this.#clock.monotonic() + wait >= deadline) throw outcome.error
-      await this.#pause(wait)
+      await sleep(this.#clock, wait)
       // The process may have stood still meanwhile: who thinks that it is gone by now counts on that nothing more is sent.
       if (this.#clock.monotonic() >= deadline) throw outcome.error
     }
@@ -351,20 +352,13 @@ class KubernetesTransport implements Transport {
   async #credentials(deadline: number): Promise<Credentials> {
     const current = this.#access.credentials.current()
     if (!(current instanceof Promise)) return current
-    return new Promise((resolve, reject) => {
-      const left = Math.max(0, deadline - this.#clock.monotonic())
-      const stop = this.#clock.after(left, () => reject(unavailable('no credentials in time')))
-      current.then(resolve, reject).finally(stop)
-    })
+    const left = Math.max(0, deadline - this.#clock.monotonic())
+    return await within(this.#clock, left, current, () => unavailable('no credentials in time'))
   }
 
   async #isNew(refused: Credentials, deadline: number): Promise<boolean> {
     this.#access.credentials.refused(refused)
     return !sameCredentials(refused, await this.#credentials(deadline))
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#clock.after(ms, resolve))
   }
 
   #count(verb: Verb, code: string, started: number): void {

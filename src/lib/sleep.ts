@@ -1,9 +1,11 @@
 import type { Clock, Random } from './clock.ts'
 
+/** Waiting: for a time, for work with a deadline, and for longer after each failure. Nothing here keeps the process alive. */
+
 /** The longest that a timer can be set to; beyond it Node fires after 1 ms. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** Waits `ms` milliseconds, or until `signal` aborts: then it resolves at once, and the caller looks at the signal. */
+/** Waits `ms` milliseconds, or until `signal` aborts: then it resolves at once, and the caller checks the signal. */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve()
@@ -17,19 +19,48 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   })
 }
 
-const LOOK_MS = 20
+/** A sleep that can be ended from outside, even before it starts. */
+export class InterruptibleSleep {
+  readonly #clock: Clock
+  #isAwake = false
+  #end: () => void = () => undefined
 
-/** Looks until it is so, or `signal` aborts: then it resolves as well, and the caller looks at the signal. */
-export async function pollUntil(clock: Clock, isSo: () => boolean, signal?: AbortSignal): Promise<void> {
-  while (!isSo() && !signal?.aborted) await sleep(clock, LOOK_MS, signal)
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Ends the current sleep, or the next one if there is none. */
+  wake(): void {
+    this.#isAwake = true
+    this.#end()
+  }
+
+  /** Resolves after `ms`, when woken, or when `signal` aborts. */
+  async sleep(ms: number, signal: AbortSignal): Promise<void> {
+    if (!this.#isAwake) {
+      const woken = new AbortController()
+      this.#end = () => woken.abort()
+      signal.addEventListener('abort', this.#end, { once: true })
+      if (!signal.aborted) await sleep(this.#clock, ms, woken.signal)
+      signal.removeEventListener('abort', this.#end)
+    }
+    this.#isAwake = false
+  }
 }
 
-/** Lets everything else that is ready have its turn: between batches of work that would hold the event loop. */
+const POLL_MS = 20
+
+/** Polls until `isSo`, or until `signal` aborts: then it resolves as well, and the caller checks the signal. */
+export async function pollUntil(clock: Clock, isSo: () => boolean, signal?: AbortSignal): Promise<void> {
+  while (!isSo() && !signal?.aborted) await sleep(clock, POLL_MS, signal)
+}
+
+/** Lets everything else that is ready run: between batches of work that would hold the event loop. */
 export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 
-/** What `work` gives, or the signal's reason as soon as it aborts, for work that others wait for as well. */
+/** The result of `work`, or the signal's reason as soon as it aborts, for work that does not listen to the signal. */
 export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>()
   const leave = () => reject(signal.reason)
@@ -42,14 +73,43 @@ export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): P
   }
 }
 
+/** The result of `work`, whose signal aborts after `ms` with `reason`; it rejects only if the work does. */
+export async function withDeadline<T>(
+  clock: Pick<Clock, 'after'>,
+  ms: number,
+  work: (signal: AbortSignal) => Promise<T>,
+  reason?: Error,
+): Promise<T> {
+  const controller = new AbortController()
+  const stop = clock.after(ms, () => controller.abort(reason))
+  try {
+    return await work(controller.signal)
+  } finally {
+    stop()
+  }
+}
+
+/** The result of `work`, or `error` after `ms`; the work goes on. */
+export function within<T>(
+  clock: Pick<Clock, 'after'>,
+  ms: number,
+  work: Promise<T>,
+  error: () => Error,
+): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>()
+  const stop = clock.after(ms, () => reject(error()))
+  work.then(resolve, reject).finally(stop)
+  return promise
+}
+
 export type BackoffLimits = { firstMs: number; longestMs: number }
 
-/**
- * The wait after the `failures`-th failure in a row (1 is the first): doubles up to the longest, and is spread
- * over the upper half of that, so that many who failed together do not come back together.
- */
+/** The wait after the `failures`-th failure in a row (1 is the first): doubles up to the longest. */
+export function exponentialMs(failures: number, { firstMs, longestMs }: BackoffLimits): number {
+  return Math.min(longestMs, firstMs * 2 ** Math.min(Math.max(0, failures - 1), 40))
+}
+
+/** The same, spread over the upper half of that wait, so that callers that failed together do not retry together. */
 export function backoffMs(failures: number, limits: BackoffLimits, random: Random): number {
-  const doublings = Math.min(Math.max(0, failures - 1), 40)
-  const wait = Math.min(limits.longestMs, limits.firstMs * 2 ** doublings)
-  return wait * (0.5 + random.fraction() / 2)
+  return exponentialMs(failures, limits) * (0.5 + random.fraction() / 2)
 }

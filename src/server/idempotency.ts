@@ -3,6 +3,7 @@ import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../apis/ids.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
+import { withDeadline } from '../lib/sleep.ts'
 import { copyString, keyedHash } from '../lib/text.ts'
 import { type Pending, remainingQuota } from '../webhooks/events/quota.ts'
 import { claimLine, doneLine, isBefore, isKeyAlive, type KeyRecord } from '../webhooks/log/dedupe.ts'
@@ -328,7 +329,9 @@ export class Idempotency implements IdempotencyKeys {
   }
 
   async #shown(mark: KeyMark): Promise<HeldKey> {
-    const held = await this.#within(SHOWN_WITHIN_MS, (signal) => this.#options.book.when(mark.key, signal))
+    const held = await withDeadline(this.#options.clock, SHOWN_WITHIN_MS, (signal) =>
+      this.#options.book.when(mark.key, signal),
+    )
     if (!held) {
       // Nobody goes on with it but a repeat.
       this.#givenUp.set(mark.key, true)
@@ -356,7 +359,9 @@ export class Idempotency implements IdempotencyKeys {
     const begun = this.#options.clock.now() - timeOfName(held.id)
     const patience = this.#underWay.has(mark.key) ? DONE_WITHIN_MS : DONE_WITHIN_MS - begun
     if (patience <= 0) return false
-    const made = await this.#within(patience, (signal) => this.#options.book.when(mark.key, signal, isDone))
+    const made = await withDeadline(this.#options.clock, patience, (signal) =>
+      this.#options.book.when(mark.key, signal, isDone),
+    )
     return made !== undefined
   }
 
@@ -367,16 +372,6 @@ export class Idempotency implements IdempotencyKeys {
       await eventLog.append([doneLine({ id, namespace, ...mark })])
     } catch (error) {
       log.warn('That a request is done could not be noted', { error, organization: namespace })
-    }
-  }
-
-  async #within<T>(ms: number, wait: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const over = new AbortController()
-    const stop = this.#options.clock.after(ms, () => over.abort())
-    try {
-      return await wait(over.signal)
-    } finally {
-      stop()
     }
   }
 }

@@ -6,7 +6,7 @@ import {
   MAX_LEASES,
   REPLICA_LABEL,
 } from '../apis/leases.ts'
-import { InterruptibleSleep, LeaseValidity } from '../ha/lease.ts'
+import { LeaseValidity } from '../ha/lease.ts'
 import {
   ApiError,
   isApiError,
@@ -17,7 +17,7 @@ import {
 import type { Watch } from '../kube/watch-health.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
-import { sleep } from '../lib/sleep.ts'
+import { InterruptibleSleep, sleep } from '../lib/sleep.ts'
 
 /** What replicas of the facade tell each other, each in a record of its own. */
 

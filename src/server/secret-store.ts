@@ -30,6 +30,7 @@ import type { Organization } from '../kube/organizations.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { CredentialMetrics } from '../lib/metrics.ts'
 import type { SecretText } from '../lib/redact.ts'
+import { withDeadline } from '../lib/sleep.ts'
 import { type RefusedCondition, RefusedError } from './http/problems.ts'
 
 /** SecretsSettings as they are now, and what their conditions say of them. */
@@ -283,13 +284,8 @@ export class SecretStore {
   }
 
   async #within<T>(ms: number, work: (limits: CallLimits) => Promise<T>): Promise<T> {
-    const over = new AbortController()
-    const stop = this.#options.clock.after(ms, () => over.abort())
-    try {
-      return await work({ signal: over.signal, deadlineMs: ms, turnMs: Math.min(ms, TURN_MS) })
-    } finally {
-      stop()
-    }
+    const rest = { deadlineMs: ms, turnMs: Math.min(ms, TURN_MS) }
+    return await withDeadline(this.#options.clock, ms, (signal) => work({ signal, ...rest }))
   }
 }
 

@@ -17,7 +17,7 @@ import {
 import { findObject, type ResourceReader } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { sleep, unlessAborted } from '../../lib/sleep.ts'
+import { sleep, unlessAborted, withDeadline } from '../../lib/sleep.ts'
 import { parseRoleArn } from '../aws/names.ts'
 import { sessionArn } from '../aws/policies.ts'
 import { type CloudAccess, CloudError, type ListedParameter } from '../cloud.ts'
@@ -190,15 +190,15 @@ export class AccountDisconnector {
     this.#options.metrics.parameterRemoved('orphaned')
   }
 
+  /** @throws CloudError TimedOut, if the work passes on the reason of its signal */
   async #within<T>(ms: number, signal: AbortSignal, work: (limit: AbortSignal) => Promise<T>): Promise<T> {
-    const timer = new AbortController()
     const reason = new CloudError('retry', 'TimedOut', 'There was no answer in time.')
-    const stop = this.#options.clock.after(ms, () => timer.abort(reason))
-    try {
-      return await work(AbortSignal.any([signal, timer.signal]))
-    } finally {
-      stop()
-    }
+    return await withDeadline(
+      this.#options.clock,
+      ms,
+      (late) => work(AbortSignal.any([signal, late])),
+      reason,
+    )
   }
 }
 

@@ -2,6 +2,7 @@
 import type { SecretsSettings } from '../../apis/secrets-settings.ts'
 import type { Clock, Random } from '../../lib/clock.ts'
 import { SecretText } from '../../lib/redact.ts'
+import { exponentialMs } from '../../lib/sleep.ts'
 import { isOwnedBy, parseRoleArn, probeName } from '../aws/names.ts'
 import {
   type AccountProbes,
@@ -27,8 +28,7 @@ export type CheckScheduleOptions = {
 type Times = { uid: string; generation: number; failures: number; checkAt: number; listAt: number }
 
 /** Soon enough for an owner who fixes a policy and waits for the result, without asking AWS the same for ever. */
-const FIRST_RETRY_MS = 15_000
-const LONGEST_RETRY_MS = 600_000
+const RETRY = { firstMs: 15_000, longestMs: 600_000 }
 const LEAST_MS = 1000
 /** Reasons of Reachable. */
 const NO_ANSWERS: ReadonlySet<string> = new Set(['NotChecked', 'Connecting'])
@@ -54,7 +54,7 @@ export class CheckSchedule {
   checked(settings: SecretsSettings, { ready }: ConnectionAssessment): void {
     const times = this.#of(settings)
     times.failures = ready ? 0 : times.failures + 1
-    const retryMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(16, times.failures - 1))
+    const retryMs = exponentialMs(times.failures, RETRY)
     times.checkAt = this.#after(ready ? this.#options.checkEveryMs : retryMs)
   }
 

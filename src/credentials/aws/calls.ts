@@ -1,6 +1,7 @@
 import type { Clock, Random } from '../../lib/clock.ts'
 import type { CloudMetrics } from '../../lib/metrics.ts'
 import type { RateLimiter } from '../../lib/rate-limit.ts'
+import { MAX_TIMER_MS, sleep, unlessAborted } from '../../lib/sleep.ts'
 import { type CallLimits, CloudError, isCloudError } from '../cloud.ts'
 import {
   type ClassifiedError,
@@ -66,7 +67,7 @@ export class CallDeadline {
     const cancel = () => controller.abort(new ExpiredError('Canceled'))
     if (given?.aborted) cancel()
     given?.addEventListener('abort', cancel, { once: true })
-    const stop = this.#clock.after(Math.min(ms, 2 ** 31 - 1), () => controller.abort(new ExpiredError(why)))
+    const stop = this.#clock.after(Math.min(ms, MAX_TIMER_MS), () => controller.abort(new ExpiredError(why)))
     try {
       signal.throwIfAborted()
       return await unlessAborted(signal, run(signal))
@@ -75,16 +76,6 @@ export class CallDeadline {
       given?.removeEventListener('abort', cancel)
     }
   }
-}
-
-/** What `work` gives, or the signal's reason as soon as it aborts, for work that does not listen to it. */
-export function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const leave = () => reject(signal.reason)
-    if (signal.aborted) leave()
-    signal.addEventListener('abort', leave, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave))
-  })
 }
 
 export type AwsDependencies = { clock: Clock; random: Random; metrics: CloudMetrics }
@@ -209,7 +200,7 @@ class CallRun<C, T> {
 
   async #rest(ms: number): Promise<void> {
     try {
-      await this.#time.work((signal) => pause(this.#world.clock, ms, signal))
+      await this.#time.work((signal) => sleep(this.#world.clock, ms, signal))
     } catch (error) {
       throw this.#errorOf({ ...failureOf(error), unsure: false })
     }
@@ -250,11 +241,4 @@ function given({ why }: ExpiredError, unsure: boolean): Failure {
 /** Label values are those of the table, whatever a server makes up. */
 function labelOf(code: string): string {
   return ERROR_TABLE.has(code) ? code : 'other'
-}
-
-function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const stop = clock.after(ms, resolve)
-    signal.addEventListener('abort', stop, { once: true })
-  })
 }

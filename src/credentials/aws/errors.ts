@@ -1,3 +1,4 @@
+import { exponentialMs } from '../../lib/sleep.ts'
 import { CloudError, type CloudRemedy } from '../cloud.ts'
 
 /** What may be shown of the words that come with an error. */
@@ -276,8 +277,8 @@ const FIRST_MS: Record<RetryKind | 'stale', number> = {
  * @param chance uniform in [0, 1)
  */
 export function retryWait(why: RetryKind | 'stale', attempt: number, chance: number): number {
-  const wait = Math.min(LONGEST_MS, FIRST_MS[why] * 2 ** (attempt - 1))
-  return wait * (1 - chance / 2)
+  const limits = { firstMs: FIRST_MS[why], longestMs: LONGEST_MS }
+  return exponentialMs(attempt, limits) * (1 - chance / 2)
 }
 
 /** What one failed attempt means. */

@@ -2,6 +2,7 @@ import type { BoxCredential } from '../../apis/box-credentials.ts'
 import type { Clock, Random } from '../../lib/clock.ts'
 import type { CloudMetrics } from '../../lib/metrics.ts'
 import { SecretText } from '../../lib/redact.ts'
+import { sleep } from '../../lib/sleep.ts'
 import {
   type BoxLogin,
   type BoxLogins,
@@ -15,7 +16,7 @@ import {
   type RegistryLogin,
   type RegistryTokens,
 } from '../cloud.ts'
-import { type AwsDependencies, runCall, unlessAborted } from './calls.ts'
+import { type AwsDependencies, runCall } from './calls.ts'
 import { AwsClients, type Credentials } from './clients.ts'
 import { withIdentity } from './errors.ts'
 
@@ -62,7 +63,12 @@ async function readOnceThere(
         throw error
       }
     }
-    await pause(world.clock, AGAIN_MS, reading.limits.signal)
+    const { signal } = reading.limits
+    await sleep(world.clock, AGAIN_MS, signal)
+    if (signal?.aborted)
+      throw new CloudError('retry', 'Canceled', 'It was given up by who asked for it.', {
+        operation: OPERATION,
+      })
   }
 }
 
@@ -90,19 +96,6 @@ async function read(
       return new SecretText(Parameter.Value)
     },
   })
-}
-
-async function pause(clock: Clock, ms: number, signal: AbortSignal | undefined): Promise<void> {
-  const over = new Promise<void>((resolve) => {
-    clock.after(ms, resolve)
-  })
-  try {
-    await (signal ? unlessAborted(signal, over) : over)
-  } catch {
-    throw new CloudError('retry', 'Canceled', 'It was given up by who asked for it.', {
-      operation: OPERATION,
-    })
-  }
 }
 
 const OPERATIONOfRegistryTokens = 'ecr:GetAuthorizationToken'

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { unlessAborted } from '../../lib/sleep.ts'
 import { type CallLimits, type CloudAccess, CloudError, isCloudError } from '../cloud.ts'
-import { type AwsDependencies, runCall, unlessAborted } from './calls.ts'
+import { type AwsDependencies, runCall } from './calls.ts'
 import type { AwsClients, Credentials, Sts } from './clients.ts'
 import { sanitizeMessage } from './errors.ts'
 

@@ -12,6 +12,7 @@ import {
   type Reconciler,
   requeueAfter,
 } from '../../kube/reconcile-loop.ts'
+import { exponentialMs } from '../../lib/sleep.ts'
 import { applyAction, type Conclusion, conclude } from './apply.ts'
 import { NO_RECONCILE_FACTS } from './facts.ts'
 import { type CredentialContext, gatherFacts, type PassState, readSources } from './gather.ts'
@@ -37,8 +38,7 @@ const ABOUT_THE_SECRET: ReadonlySet<string> = new Set([
   'SecretRefused',
   'SecretShared',
 ])
-const FIRST_RETRY_MS = 2000
-const LONGEST_RETRY_MS = 300_000
+const RETRY = { firstMs: 2000, longestMs: 300_000 }
 /** The REST API sets `updatedAt` with its own writes; what it wrote so recently stands. */
 const REST_UPDATE_GRACE_MS = 60_000
 
@@ -92,7 +92,7 @@ export class CredentialReconciler implements Reconciler {
     const { clock } = this.#context
     if (last.until !== undefined) return requeueAfter(Math.max(0, last.until - clock.now()))
     if (waits === 0) return requeueAfter(RECHECK_MS)
-    return requeueAfter(Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(16, waits - 1)))
+    return requeueAfter(exponentialMs(waits, RETRY))
   }
 
   /** When to poll the Secret of a credential that names one. */

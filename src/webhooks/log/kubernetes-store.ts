@@ -12,7 +12,7 @@ import {
 } from '../../kube/client.ts'
 import { type Clock, type DualTimestamp, elapsedSince, type Random } from '../../lib/clock.ts'
 import type { LogMetrics } from '../../lib/metrics.ts'
-import { pollUntil, sleep } from '../../lib/sleep.ts'
+import { backoffMs, pollUntil, sleep } from '../../lib/sleep.ts'
 import { organizationOf, planSegments, segmentSpec, sizeOf } from './codec.ts'
 import { GroupCommit } from './group-commit.ts'
 import type { Appended, EventLog, OutcomeRecorder } from './store.ts'
@@ -91,8 +91,7 @@ export type IdempotentCreateOptions = {
 
 /** Who reads the log goes back by more. */
 const NAME_HOLDS_MS = 20_000
-const FIRST_PAUSE_MS = 50
-const LONGEST_PAUSE_MS = 5_000
+const PAUSES = { firstMs: 50, longestMs: 5000 }
 
 /**
  * @param make an object under a name that nobody else uses, and that is newer than all there are
@@ -106,18 +105,16 @@ export async function createIdempotently(
 ): Promise<RawObject> {
   const { clock, random, mayTry, signal } = options
   const started = clock.monotonic()
-  let longest = FIRST_PAUSE_MS
   const draft = new Draft(make, options)
-  for (;;) {
+  for (let failures = 1; ; failures += 1) {
     if (mayTry) await pollUntil(clock, mayTry, signal)
     try {
       return await draft.write(resources, type)
     } catch (error) {
       const asked = isApiError(error) ? (error.retryAfterMs ?? 0) : 0
-      const ms = Math.max(asked, longest * (0.5 + random.fraction() / 2))
+      const ms = Math.max(asked, backoffMs(failures, PAUSES, random))
       if (isOver(error, clock.monotonic() - started + ms, options)) throw error
       await sleep(clock, ms, signal)
-      longest = Math.min(LONGEST_PAUSE_MS, longest * 2)
     }
   }
 }

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
-import { InterruptibleSleep } from './lease.ts'
+import { InterruptibleSleep } from './sleep.ts'
 
 function begun() {
   const clock = new FakeClock()
