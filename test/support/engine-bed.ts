@@ -63,7 +63,7 @@ export class EngineBed {
   readonly events: RecordedEvent[] = []
   readonly ended: { name: string; state: string }[] = []
   /** Segment and index of entries that have their object by the word of another replica. */
-  readonly shownElsewhere: [segment: string, index: number][] = []
+  readonly promotedElsewhere: [segment: string, index: number][] = []
   #events = 0
   readonly #lives: number
   /** Segments of the log that the watch has shown. */
@@ -96,7 +96,7 @@ export class EngineBed {
       complain: (message) => void this.complaints.push(message),
       shownUpTo: () => this.shownUpTo,
       onEnded: (name, state) => void this.ended.push({ name, state }),
-      onPromotedElsewhere: ({ index }, segment) => void this.shownElsewhere.push([segment, index]),
+      onPromotedElsewhere: ({ index }, segment) => void this.promotedElsewhere.push([segment, index]),
     })
     this.directory = parts.directory
     this.keys = parts.keys

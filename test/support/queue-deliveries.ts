@@ -3,10 +3,10 @@ import type { Delivery, EndpointQueue, Stage } from '../../src/webhooks/delivery
 /** The endpoint of lanes in tests. */
 export const QUEUE_ENDPOINT = { namespace: 'acme', name: 'one', uid: 'uid' }
 
-export function queueDelivery(lane: EndpointQueue, version: number, stage: Stage = 'queued'): Delivery {
+export function queueDelivery(queue: EndpointQueue, version: number, stage: Stage = 'queued'): Delivery {
   return {
     name: `event-${version}`,
-    queue: lane,
+    queue,
     version,
     index: 0,
     acceptedAt: 0,

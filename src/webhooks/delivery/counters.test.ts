@@ -3,10 +3,10 @@ import { fc } from '../../../test/support/fast-check.ts'
 import { PendingCounters } from './counters.ts'
 import { type Delivery, EndpointQueue } from './queue.ts'
 
-function delivery(name: string, lane: EndpointQueue, bytes = 10): Delivery {
+function delivery(name: string, queue: EndpointQueue, bytes = 10): Delivery {
   return {
     name,
-    queue: lane,
+    queue,
     version: 1,
     index: 0,
     acceptedAt: 0,
@@ -20,16 +20,16 @@ function delivery(name: string, lane: EndpointQueue, bytes = 10): Delivery {
   }
 }
 
-function laneIn(namespace: string, name = 'one'): EndpointQueue {
+function queueIn(namespace: string, name = 'one'): EndpointQueue {
   return new EndpointQueue({ namespace, name, uid: `${namespace}/${name}` })
 }
 
 describe('a tally', () => {
   it('counts by organization and by event', () => {
     const counters = new PendingCounters()
-    const acme = laneIn('acme')
+    const acme = queueIn('acme')
     const first = delivery('event-1', acme)
-    for (const one of [first, delivery('event-1', acme), delivery('event-2', laneIn('other'))])
+    for (const one of [first, delivery('event-1', acme), delivery('event-2', queueIn('other'))])
       counters.add(one)
     expect([counters.total, counters.ofOrganization('acme').pending, counters.ofEvent('event-1')]).toEqual([
       3, 2, 2,
@@ -46,7 +46,7 @@ describe('a tally', () => {
     const told: string[] = []
     counters.onEventSeen = (name) => told.push(name)
     counters.onEventDone = (name) => told.push(name)
-    const acme = laneIn('acme')
+    const acme = queueIn('acme')
     const one = { ...delivery('event-1', acme), ofWebhookEvent: false }
     counters.add(one)
     counters.addEntry(acme, {
@@ -67,7 +67,7 @@ describe('a tally', () => {
     const told: string[] = []
     counters.onEventSeen = (name) => told.push(`seen ${name}`)
     counters.onEventDone = (name) => told.push(`done ${name}`)
-    const deliveries = [delivery('event-1', laneIn('acme')), delivery('event-1', laneIn('acme'))]
+    const deliveries = [delivery('event-1', queueIn('acme')), delivery('event-1', queueIn('acme'))]
     for (const one of deliveries) counters.add(one)
     expect(told).toEqual(['seen event-1'])
     for (const one of deliveries) {
@@ -80,45 +80,45 @@ describe('a tally', () => {
   it('knows at any time what goes on, what is held, and of how many bytes', () => {
     const step = fc.record({
       what: fc.constantFrom('add', 'remove', 'hold', 'release'),
-      lane: fc.nat({ max: 3 }),
+      queue: fc.nat({ max: 3 }),
       bytes: fc.nat({ max: 100 }),
     })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
         const counters = new PendingCounters()
-        const lanes = [laneIn('a', '1'), laneIn('a', '2'), laneIn('b', '1'), laneIn('b', '2')]
-        for (const { what, lane: at, bytes } of steps) {
-          const lane = lanes[at] ?? laneIn('never')
-          if (what === 'add') addTo(counters, lane, bytes)
-          else if (what === 'remove') removeFrom(counters, lane)
-          else counters.setHeld(lane, what === 'hold')
+        const queues = [queueIn('a', '1'), queueIn('a', '2'), queueIn('b', '1'), queueIn('b', '2')]
+        for (const { what, queue: at, bytes } of steps) {
+          const queue = queues[at] ?? queueIn('never')
+          if (what === 'add') addTo(counters, queue, bytes)
+          else if (what === 'remove') removeFrom(counters, queue)
+          else counters.setHeld(queue, what === 'hold')
         }
         for (const organization of ['a', 'b'])
           expect(counters.ofOrganization(organization)).toEqual(
-            countsOf(lanes.filter(({ endpoint }) => endpoint.namespace === organization)),
+            countsOf(queues.filter(({ endpoint }) => endpoint.namespace === organization)),
           )
-        expect(counters.all).toEqual(countsOf(lanes))
+        expect(counters.all).toEqual(countsOf(queues))
       }),
     )
   })
 })
 
-function addTo(counters: PendingCounters, lane: EndpointQueue, bytes: number): void {
-  const one = delivery('event', lane, bytes)
+function addTo(counters: PendingCounters, queue: EndpointQueue, bytes: number): void {
+  const one = delivery('event', queue, bytes)
   counters.add(one)
-  lane.add(one)
+  queue.add(one)
 }
 
-function removeFrom(counters: PendingCounters, lane: EndpointQueue): void {
-  const [first] = lane.members()
+function removeFrom(counters: PendingCounters, queue: EndpointQueue): void {
+  const [first] = queue.members()
   if (!first) return
-  lane.remove(first)
+  queue.remove(first)
   counters.remove(first)
 }
 
-function countsOf(lanes: readonly EndpointQueue[]) {
+function countsOf(queues: readonly EndpointQueue[]) {
   const sum = (some: readonly EndpointQueue[]) => some.reduce((total, { size }) => total + size, 0)
-  const held = lanes.filter(({ held }) => held)
-  const bytes = held.flatMap((lane) => [...lane.members()]).reduce((total, { bytes }) => total + bytes, 0)
-  return { pending: sum(lanes) - sum(held), held: sum(held), heldBytes: bytes }
+  const held = queues.filter(({ held }) => held)
+  const bytes = held.flatMap((queue) => [...queue.members()]).reduce((total, { bytes }) => total + bytes, 0)
+  return { pending: sum(queues) - sum(held), held: sum(held), heldBytes: bytes }
 }

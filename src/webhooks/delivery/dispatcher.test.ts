@@ -8,7 +8,7 @@ type Running = { delivery: Delivery; end(): void }
 function dispatcher(options: {
   maxInFlight: number
   mayStart?: () => boolean
-  mayRun?: (lane: EndpointQueue) => boolean
+  mayRun?: (queue: EndpointQueue) => boolean
 }) {
   const running: Running[] = []
   const started: string[] = []
@@ -30,7 +30,7 @@ function dispatcher(options: {
   return { dispatcher, running, started }
 }
 
-function lane(name: string, deliveries: number, concurrency = 32): EndpointQueue {
+function queue(name: string, deliveries: number, concurrency = 32): EndpointQueue {
   const made = new EndpointQueue({ namespace: 'acme', name, uid: name })
   made.paused = false
   made.setPolicy({ ordered: false, concurrency })
@@ -57,7 +57,7 @@ describe('a dispatcher', () => {
   it('gives lanes fair turns, however much one of them has', async () => {
     let open = false
     const { dispatcher: it, running, started } = dispatcher({ maxInFlight: 1, mayStart: () => open })
-    for (const one of [lane('a', 100), lane('b', 3), lane('c', 2)]) it.wake(one)
+    for (const one of [queue('a', 100), queue('b', 3), queue('c', 2)]) it.wake(one)
     open = true
     it.pump()
     for (let i = 0; i < 8; i += 1) {
@@ -69,8 +69,8 @@ describe('a dispatcher', () => {
 
   it('starts no more at a time than the process may', async () => {
     const { dispatcher: it, running } = dispatcher({ maxInFlight: 5 })
-    it.wake(lane('a', 100))
-    it.wake(lane('b', 100))
+    it.wake(queue('a', 100))
+    it.wake(queue('b', 100))
     expect([it.inFlight, running.length]).toEqual([5, 5])
     running[0]?.end()
     await settle()
@@ -79,7 +79,7 @@ describe('a dispatcher', () => {
 
   it('lists a lane once, however often it is woken', () => {
     const { dispatcher: it } = dispatcher({ maxInFlight: 0 })
-    const one = lane('a', 1)
+    const one = queue('a', 1)
     for (let i = 0; i < 10; i += 1) it.wake(one)
     expect(it.waitingQueues).toBe(1)
   })
@@ -87,7 +87,7 @@ describe('a dispatcher', () => {
   it('starts nothing while it may not, and goes on when it is told', () => {
     let open = false
     const { dispatcher: it, started } = dispatcher({ maxInFlight: 5, mayStart: () => open })
-    it.wake(lane('a', 2))
+    it.wake(queue('a', 2))
     expect(started).toEqual([])
     open = true
     it.pump()
@@ -96,7 +96,7 @@ describe('a dispatcher', () => {
 
   it('lets go of lanes that have nothing to start', async () => {
     const { dispatcher: it, running } = dispatcher({ maxInFlight: 5 })
-    it.wake(lane('a', 1))
+    it.wake(queue('a', 1))
     running[0]?.end()
     await settle()
     expect([it.waitingQueues, it.inFlight]).toEqual([0, 0])
@@ -104,7 +104,7 @@ describe('a dispatcher', () => {
 
   it('comes back to a lane at its limit when one of its attempts has ended', async () => {
     const { dispatcher: it, running, started } = dispatcher({ maxInFlight: 50 })
-    it.wake(lane('a', 4, 2))
+    it.wake(queue('a', 4, 2))
     expect(started).toEqual(['a0', 'a1'])
     running[1]?.end()
     await settle()

@@ -4,11 +4,11 @@ import { QUEUE_ENDPOINT, queueDelivery } from '../../../test/support/queue-deliv
 import { EndpointQueue } from './queue.ts'
 import { ObjectBackedDeliveries, offsetKey } from './remote-outcomes.ts'
 
-const lane = new EndpointQueue(QUEUE_ENDPOINT)
+const queue = new EndpointQueue(QUEUE_ENDPOINT)
 
 it('finds a delivery by its place, until it is taken out', () => {
   const shown = new ObjectBackedDeliveries()
-  const one = queueDelivery(lane, 7)
+  const one = queueDelivery(queue, 7)
   shown.add(one)
   expect(shown.at({ version: 7, index: 0 })).toBe(one)
   expect(shown.has(one)).toBe(true)
@@ -20,8 +20,8 @@ it('finds a delivery by its place, until it is taken out', () => {
 
 it('does not lose the one at a place when another of that place is taken out', () => {
   const shown = new ObjectBackedDeliveries()
-  const one = queueDelivery(lane, 7)
-  const other = queueDelivery(lane, 7)
+  const one = queueDelivery(queue, 7)
+  const other = queueDelivery(queue, 7)
   shown.add(one)
   expect(shown.has(other)).toBe(false)
   shown.delete(other)
@@ -30,7 +30,7 @@ it('does not lose the one at a place when another of that place is taken out', (
 
 it('goes through them in the order in which they came, also those that come or leave meanwhile', () => {
   const shown = new ObjectBackedDeliveries()
-  const [first, second, third] = [9, 3, 5].map((version) => queueDelivery(lane, version))
+  const [first, second, third] = [9, 3, 5].map((version) => queueDelivery(queue, version))
   if (!first || !second || !third) throw new Error('there are three')
   shown.add(first)
   shown.add(second)

@@ -3,7 +3,7 @@ import { OpenEntries, type OpenSegment } from './queue.ts'
 
 /**
  * The segments of the log that still hold an open entry, and the low-water mark: every entry in a segment up to that version
- * is closed, so a restart reads nothing older. It covers all shards, since the log says what is closed, whoever wrote it.
+ * is closed, so a restart reads nothing older. It covers all shards.
  */
 export class OpenSegments {
   /** In the order of their versions. */

@@ -7,7 +7,7 @@ const DONE = { timedOut: false }
 
 /** A lane beside what is known of its deliveries; every start is checked. */
 class Model {
-  readonly lane = new EndpointQueue(QUEUE_ENDPOINT)
+  readonly queue = new EndpointQueue(QUEUE_ENDPOINT)
   readonly all: Delivery[] = []
   readonly #queue: Delivery[] = []
   #underWay = 0
@@ -16,7 +16,7 @@ class Model {
   #added = 0
 
   constructor() {
-    this.lane.paused = false
+    this.queue.paused = false
   }
 
   add(jump: number, waiting: boolean): void {
@@ -24,19 +24,19 @@ class Model {
     // Mostly in the log's order, now and then from further back.
     const version = this.#added * 10 - jump * 25
     if (this.all.some((other) => other.version === version)) return
-    const one = queueDelivery(this.lane, version, waiting ? 'waiting' : 'queued')
+    const one = queueDelivery(this.queue, version, waiting ? 'waiting' : 'queued')
     this.all.push(one)
     if (!waiting) this.#queue.push(one)
-    this.lane.add(one)
+    this.queue.add(one)
   }
 
   start(): void {
-    const taken = this.lane.startNext()
+    const taken = this.queue.startNext()
     if (!taken) {
       expect(this.#mayStart()).toBe(false)
       return
     }
-    expect(this.lane.paused).toBe(false)
+    expect(this.queue.paused).toBe(false)
     if (this.#ordered) {
       expect(this.#underWay).toBe(0)
       expect(taken).toBe(this.#head())
@@ -52,24 +52,24 @@ class Model {
     const sending = this.all.filter(({ stage }) => stage === 'sending')
     const one = sending[which % Math.max(1, sending.length)]
     if (!one || this.#underWay === 0) return
-    if (how === 'ended') this.lane.remove(one)
+    if (how === 'ended') this.queue.remove(one)
     if (how === 'waiting') one.stage = 'waiting'
     this.#underWay -= 1
-    this.lane.release(DONE)
-    expect(this.lane.inFlight).toBe(this.#underWay)
+    this.queue.release(DONE)
+    expect(this.queue.inFlight).toBe(this.#underWay)
   }
 
   /** What was being stored beyond its attempt is stored. */
   settle(): void {
     const sending = this.all.filter(({ stage }) => stage === 'sending')
-    for (const one of sending.slice(this.#underWay)) this.lane.remove(one)
+    for (const one of sending.slice(this.#underWay)) this.queue.remove(one)
   }
 
   due(which: number): void {
     const one = this.all[which % Math.max(1, this.all.length)]
     if (!one) return
     if (one.stage === 'waiting') this.#queue.push(one)
-    this.lane.markDue(one)
+    this.queue.markDue(one)
   }
 
   end(which: number): void {
@@ -77,18 +77,18 @@ class Model {
     if (!one || (one.stage !== 'queued' && one.stage !== 'waiting')) return
     const at = this.#queue.indexOf(one)
     if (at >= 0) this.#queue.splice(at, 1)
-    this.lane.remove(one)
+    this.queue.remove(one)
   }
 
   change(ordered: boolean, concurrency: number): void {
     this.#ordered = ordered
     this.#concurrency = concurrency
-    this.lane.setPolicy({ ordered, concurrency })
+    this.queue.setPolicy({ ordered, concurrency })
   }
 
   /** Everything ends in the end. */
   finish(): void {
-    this.lane.paused = false
+    this.queue.paused = false
     for (let round = 0; round < 10 * this.all.length + 10; round += 1) {
       for (let i = 0; i < this.all.length; i += 1) this.due(i)
       this.start()
@@ -96,7 +96,7 @@ class Model {
       this.settle()
     }
     expect(this.all.filter(({ stage }) => stage !== 'ended')).toEqual([])
-    expect(this.lane.size).toBe(0)
+    expect(this.queue.size).toBe(0)
   }
 
   #head(): Delivery | undefined {
@@ -105,7 +105,7 @@ class Model {
   }
 
   #mayStart(): boolean {
-    if (this.lane.paused) return false
+    if (this.queue.paused) return false
     if (this.#ordered) return this.#underWay === 0 && this.#head()?.stage === 'queued'
     return this.#underWay < this.#concurrency && this.#queue.length > 0
   }
@@ -161,7 +161,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.boolean().map(
       (paused): Step =>
         (model) => {
-          model.lane.paused = paused
+          model.queue.paused = paused
         },
     ),
   },

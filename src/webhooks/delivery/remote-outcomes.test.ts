@@ -63,7 +63,7 @@ it('of what another replica drives is told once that it has its object, also whe
     { kind: 'moved' as const, position: { version: repeat.version, index: 0 } },
   ]
   bed.follower.applyOutcomes({ version: bed.store.version + 1, writer: 'another', records })
-  expect(bed.shownElsewhere).toEqual([
+  expect(bed.promotedElsewhere).toEqual([
     [segment.name, 0],
     [segment.name, 1],
     [repeat.name, 0],
