@@ -169,19 +169,19 @@ function buildEndpointLoop(shared: Shared) {
   const { api, clock, events, urlGuard } = dependencies
   const { namespace } = config
   const keyStore = new SigningKeyStore(api, directory, namespace)
-  const sharedSecrets = new SharedSecrets({ resources: api, directory, clock })
+  const sharedSecrets = new SharedSecrets(api, directory, clock)
   const publisher = new Publisher({ log: shared.eventLog, keys: shared.dedupeIndex, directory, clock })
   const notifier = new DisabledNotifier({ ...dependencies, ...shared })
   const reconciler = new EndpointReconciler({
     ...shared,
-    keeper: new SigningKeyReconciler({ ...dependencies, store: keyStore, shared: sharedSecrets }),
-    requests: new EndpointRequests({ publisher, events, resources: api, namespace }),
-    notice: notifier,
-    events,
+    signingKeys: new SigningKeyReconciler(keyStore, sharedSecrets, events, clock, dependencies.random),
+    requests: new EndpointRequests(publisher, events, api, namespace),
+    notifier,
+    recorder: events,
     clock,
-    refuseUrl: (url) => {
-      const verdict = urlGuard.check(url)
-      return verdict.ok ? undefined : verdict.reason
+    rejectUrl: (url) => {
+      const decision = urlGuard.check(url)
+      return decision.ok ? undefined : decision.reason
     },
   })
   const endpointPasses = new ShardedReconciler({

@@ -4,8 +4,8 @@ import { secrets } from '../apis/core-kinds.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../apis/ids.ts'
 import { NO_ENDPOINT_YET, type WebhookEndpoint } from '../apis/webhook-endpoint.ts'
 import { isApiError } from '../kube/client.ts'
-import { signingSecretName } from '../webhooks/endpoints/directory.ts'
-import { type KeyOwner, keysData, keysObject, readKeys } from '../webhooks/endpoints/signing-keys.ts'
+import { type EndpointIdentity, signingSecretName } from '../webhooks/endpoints/directory.ts'
+import { keysData, keysObject, readKeys } from '../webhooks/endpoints/signing-keys.ts'
 import {
   activeKeys,
   fingerprintOf,
@@ -130,12 +130,12 @@ function lateWords({ expireOld }: Roll): string {
   return `A new secret is stored, which comes into force later and is not in this answer.${before} Repeat the request: that makes another one in its place, or answers with this one under the same Idempotency-Key.`
 }
 
-function ownerOf({ metadata: { namespace = '', name, uid } }: WebhookEndpoint): KeyOwner {
+function ownerOf({ metadata: { namespace = '', name, uid } }: WebhookEndpoint): EndpointIdentity {
   return { namespace, name, uid }
 }
 
 /** Keys of one that had the name before are no keys of this one. */
-async function readHeld({ resources, namespace }: EndpointsContext, owner: KeyOwner): Promise<Held> {
+async function readHeld({ resources, namespace }: EndpointsContext, owner: EndpointIdentity): Promise<Held> {
   try {
     const ref = { namespace, name: signingSecretName(owner.namespace, owner.name) }
     const { keys } = readKeys(await resources.get(secrets, ref))
@@ -150,7 +150,7 @@ async function readHeld({ resources, namespace }: EndpointsContext, owner: KeyOw
 /** @throws ApiError `Conflict` where somebody else wrote meanwhile */
 async function store(
   { resources, namespace }: EndpointsContext,
-  owner: KeyOwner,
+  owner: EndpointIdentity,
   keys: readonly SigningKey[],
   version: string | undefined,
 ): Promise<void> {

@@ -1,29 +1,31 @@
-/** What servers say when they refuse. Source: OCI distribution specification, "Error Codes". */
+/**
+ * Reads what a registry sends along with a rejection: error bodies, login challenges, and the token endpoint (realm) to
+ * which a challenge wants the password sent.
+ */
 
-export type RefusalWords = { codes: readonly string[]; words: string }
+const MAX_ERRORS = 10
+const MAX_CODE_LENGTH = 64
+const MAX_TEXT_LENGTH = 500
 
-const MOST_ERRORS = 10
-const LONGEST_CODE = 64
-const LONGEST_WORDS = 500
-
-/** @param text the body, which may be JSON as specified, JSON of another kind, or any text */
-export function readErrorBody(text: string): RefusalWords {
-  const body = parsed(text)
-  const errors = listOf(fieldOf(body, 'errors'))
+/** OCI distribution specification, "Error Codes". @param text the body: JSON as specified, other JSON, or any text */
+export function readErrorBody(text: string): { codes: readonly string[]; words: string } {
+  const body = parseJson(text)
+  const list = fieldOf(body, 'errors')
+  const errors: unknown[] = Array.isArray(list) ? list.slice(0, MAX_ERRORS) : []
   const codes = errors.flatMap((error) => {
     const code = fieldOf(error, 'code')
-    return typeof code === 'string' && code.length <= LONGEST_CODE ? [code.toUpperCase()] : []
+    return typeof code === 'string' && code.length <= MAX_CODE_LENGTH ? [code.toUpperCase()] : []
   })
-  const said = errors.map((error) => {
+  const lines = errors.map((error) => {
     const parts = [fieldOf(error, 'code'), fieldOf(error, 'message')]
     return parts.filter((part) => typeof part === 'string' && part !== '').join(': ')
   })
-  const words = said.filter((line) => line !== '').join('; ') || plainWords(body) || text
-  return { codes, words: words.replace(/\s+/g, ' ').trim().slice(0, LONGEST_WORDS).toWellFormed() }
+  const words = lines.filter((line) => line !== '').join('; ') || plainMessage(body) || text
+  return { codes, words: words.replace(/\s+/g, ' ').trim().slice(0, MAX_TEXT_LENGTH).toWellFormed() }
 }
 
-/** What services for tokens say, each in its own way. */
-function plainWords(body: unknown): string | undefined {
+/** Token endpoints have no common format. */
+function plainMessage(body: unknown): string | undefined {
   for (const name of ['details', 'message', 'error_description', 'error']) {
     const text = fieldOf(body, name)
     if (typeof text === 'string' && text !== '') return text
@@ -31,7 +33,7 @@ function plainWords(body: unknown): string | undefined {
   return undefined
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -39,48 +41,44 @@ function parsed(text: string): unknown {
   }
 }
 
-function listOf(value: unknown): unknown[] {
-  return Array.isArray(value) ? value.slice(0, MOST_ERRORS) : []
-}
-
 function fieldOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 
-/** Where a registry may send people with their password (its realm), so that its answer cannot invent a receiver. */
-
 export type RealmCheck = {
-  /** As the challenge has it. */
+  /** As in the challenge. */
   realm: string
-  /** Canonical host of the registry, and the one that is asked for it. */
+  /** Canonical host of the registry. */
   registry: string
+  /** The host that serves its API. */
   apiHost: string
-  /** Hosts, with a port where it is not 443, that the operator allows besides. */
+  /** Hosts that the operator also allows, with a port unless it is 443. */
   allowed: readonly string[]
-  /** Whether a password would go there. */
+  /** Whether a password would be sent there. */
   withLogin: boolean
 }
 
-export type RealmDecision = { ok: true; url: URL; isOwn: boolean } | { ok: false; reason: string }
+export type RealmDecision = { ok: true; url: URL } | { ok: false; reason: string }
 
-/** Registries of the public whose tokens are known to come from another host. */
+/** Public registries whose tokens are known to come from another host. */
 const KNOWN: ReadonlyMap<string, string> = new Map([
   ['docker.io', 'auth.docker.io'],
   ['registry.gitlab.com', 'gitlab.com'],
 ])
 const MAX_REALM_LENGTH = 2048
 
-export function checkTokenRealm(question: RealmCheck): RealmDecision {
-  const { realm } = question
-  // The parser drops tabs and line breaks and takes backslashes for slashes: such a text is not what it seems.
+/** Where the password may go, so that a registry's response cannot make up a receiver. */
+export function checkTokenRealm(check: RealmCheck): RealmDecision {
+  const { realm } = check
+  // The parser drops tabs and line breaks and reads backslashes as slashes: such a text is not what it seems.
   if (realm.length > MAX_REALM_LENGTH || /[\s\p{Cc}\\]/u.test(realm) || !URL.canParse(realm))
     return no('it is no URL')
   const url = new URL(realm)
   if (url.protocol !== 'https:') return no('it is not https')
   if (url.username !== '' || url.password !== '') return no('it has a user in it')
   if (url.hash !== '') return no('it has a fragment')
-  const isOwn = url.host === new URL(`https://${question.apiHost}`).host
-  if (isOwn || !question.withLogin || isAllowed(url, question)) return { ok: true, url, isOwn }
+  const isOwn = url.host === new URL(`https://${check.apiHost}`).host
+  if (isOwn || !check.withLogin || isAllowed(url, check)) return { ok: true, url }
   return no(
     `it is on ${url.host}, neither the host and port of the registry nor one that the operator allows (DAVIT_BAKE_REALMS)`,
   )
@@ -88,42 +86,40 @@ export function checkTokenRealm(question: RealmCheck): RealmDecision {
 
 function isAllowed({ host }: URL, { registry, allowed }: RealmCheck): boolean {
   if (KNOWN.get(registry) === host) return true
-  return allowed.some((one) => URL.parse(`https://${one}`)?.host === host)
+  return allowed.some((entry) => URL.parse(`https://${entry}`)?.host === host)
 }
 
 function no(reason: string): RealmDecision {
   return { ok: false, reason }
 }
 
-/** Challenges of `WWW-Authenticate`. Source: RFC 9110, sections 11.2 to 11.6.1. */
-
+/** Of `WWW-Authenticate`: RFC 9110, sections 11.2 to 11.6.1. */
 export type Challenge = {
-  /** Lower case, as `bearer`. */
+  /** Lower case, such as `bearer`. */
   scheme: string
-  /** By name in lower case; of a name that comes twice, the first. */
+  /** By name in lower case; the first if a name occurs twice. */
   parameters: ReadonlyMap<string, string>
 }
 
-/** Of one header; what comes after is not read. */
-const LONGEST = 8192
-const MOST = 16
+/** The rest of a longer header is not read. */
+const MAX_HEADER_LENGTH = 8192
+const MAX_CHALLENGES = 16
 
 const SPACE = /[ \t]*/y
 const TOKEN = /[!#$%&'*+.^_`|~0-9A-Za-z-]+/y
 const TOKEN68 = /[A-Za-z0-9._~+/-]+=*(?=[ \t]*(?:,|$))/y
 const QUOTED = /"((?:[^"\\]|\\[\s\S])*)"/y
 
-/**
- * All challenges of all headers, in order. A header is read up to what cannot be read in it: nothing of what follows could be told
- * from something that a server made up.
- */
+/** All challenges of all headers, in order. A header is read up to its first syntax error, because what follows is ambiguous. */
 export function parseChallenges(headers: readonly string[]): Challenge[] {
-  return headers.flatMap((header) => new Reader(header.slice(0, LONGEST)).challenges()).slice(0, MOST)
+  return headers
+    .flatMap((header) => new Reader(header.slice(0, MAX_HEADER_LENGTH)).challenges())
+    .slice(0, MAX_CHALLENGES)
 }
 
 class Reader {
   readonly #text: string
-  #at = 0
+  #offset = 0
 
   constructor(text: string) {
     this.#text = text
@@ -141,9 +137,9 @@ class Reader {
     }
   }
 
-  /** Undefined where they cannot be read. */
+  /** Undefined if they cannot be read. */
   #parameters(): Map<string, string> | undefined {
-    // A scheme has something behind a space, or nothing.
+    // A scheme is followed by a space and parameters, or by nothing.
     if (this.#take(/[ \t]+/y) === undefined) return this.#isAtSeparator() ? new Map() : undefined
     if (this.#isAtEnd() || this.#takeToken68()) return new Map()
     return this.#list()
@@ -152,11 +148,11 @@ class Reader {
   #list(): Map<string, string> | undefined {
     const found = new Map<string, string>()
     for (let first = true; !this.#isAtEnd(); first = false) {
-      const begin = this.#at
+      const begin = this.#offset
       const parameter = this.#parameter()
       if (parameter === undefined) {
-        this.#at = begin
-        // Of a list, the next challenge; else something that is neither.
+        this.#offset = begin
+        // After a parameter it is the next challenge; otherwise it is not valid.
         return first && !this.#isAtSeparator() ? undefined : found
       }
       const [name, value] = parameter
@@ -167,7 +163,7 @@ class Reader {
     return found
   }
 
-  /** `name = value`, or undefined where it is none; then it may be the scheme of the next challenge. */
+  /** `name = value`; undefined if it may be the scheme of the next challenge. */
   #parameter(): [string, string] | undefined {
     const name = this.#take(TOKEN)
     if (name === undefined) return undefined
@@ -184,18 +180,18 @@ class Reader {
       .replace(/\\([\s\S])/g, '$1')
   }
 
-  /** Credentials in one piece, as of `Negotiate`. */
+  /** Credentials in one piece, such as those of `Negotiate`. */
   #takeToken68(): boolean {
     return this.#take(TOKEN68) !== undefined
   }
 
   #isAtSeparator(): boolean {
     this.#take(SPACE)
-    return this.#isAtEnd() || this.#text[this.#at] === ','
+    return this.#isAtEnd() || this.#text[this.#offset] === ','
   }
 
   #isAtEnd(): boolean {
-    return this.#at >= this.#text.length
+    return this.#offset >= this.#text.length
   }
 
   #skipSeparators(): void {
@@ -203,9 +199,9 @@ class Reader {
   }
 
   #take(pattern: RegExp): string | undefined {
-    pattern.lastIndex = this.#at
+    pattern.lastIndex = this.#offset
     const found = pattern.exec(this.#text)?.[0]
-    if (found !== undefined) this.#at += found.length
+    if (found !== undefined) this.#offset += found.length
     return found
   }
 }

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { failureOfProbe, failureOfPull, type Probed, type Refused } from './failure.ts'
+import { failureOfProbe, failureOfPull, type Probed } from './failure.ts'
+import type { RegistryRefusal } from './outcome.ts'
 
-const refused = (more: Partial<Refused>): Probed => ({
+const refused = (more: Partial<RegistryRefusal>): Probed => ({
   kind: 'refused',
   step: 'manifest',
   status: 401,

@@ -1,57 +1,47 @@
-/**
- * What a failed login or pull was, from what the registry said to our own request (HTTP status and OCI code), and only then from
- * the words of the tool, which vary by version (interface §7).
- */
 import type { BakeStep, POD_FAILURE_CODES } from '../../apis/bake.ts'
+import type { RegistryRefusal } from './outcome.ts'
+
+/**
+ * Classifies a failed login or pull (interface §7): by the registry's response to our own probe (HTTP status and OCI
+ * code), and only then by the output of the tool, which varies by version.
+ */
 
 export type PodFailureCode = (typeof POD_FAILURE_CODES)[number]
 
-/** What a registry answered, as the probe tells it. */
-export type Refused = {
-  kind: 'refused'
-  step: 'ping' | 'token' | 'manifest'
-  status: number
-  /** OCI codes. */
-  codes: readonly string[]
-  words: string
-  /** The request carried the login, or a token that was got with it. */
-  loggedIn: boolean
-  scheme: 'none' | 'basic' | 'bearer'
-  insufficientScope: boolean
-}
-
+/** What the classification needs of a `ProbeResult`. */
 export type Probed =
   | { kind: 'found' }
   | { kind: 'realm-refused' }
   | { kind: 'unreachable'; failure: string }
-  | Refused
+  | RegistryRefusal
 
 export type Classified = { code: PodFailureCode; step: BakeStep }
 
-type Rule = (refused: Refused) => PodFailureCode | undefined
+type Rule = (refused: RegistryRefusal) => PodFailureCode | undefined
 
-const hasCode = ({ codes }: Refused, ...wanted: string[]) => codes.some((code) => wanted.includes(code))
+const hasCode = ({ codes }: RegistryRefusal, ...wanted: string[]) =>
+  codes.some((code) => wanted.includes(code))
 
-/** The first that says something is right. */
+/** The first rule that returns a code decides. */
 const RULES: readonly Rule[] = [
   (refused) => (refused.status === 429 || hasCode(refused, 'TOOMANYREQUESTS') ? 'rate_limited' : undefined),
-  // ECR says so with 403, others with 401.
+  // ECR uses 403, others 401.
   ({ status, words }) =>
     (status === 401 || status === 403) && /\btoken (has|is) expired\b/i.test(words)
       ? 'token_expired'
       : undefined,
-  // To nobody, registries say of private images that they are not there, or that one has to log in.
+  // Without a login, registries report private images as missing or as requiring a login.
   ({ status, loggedIn }) =>
     !loggedIn && [401, 403, 404].includes(status) ? 'not_found_or_private' : undefined,
   ({ insufficientScope }) => (insufficientScope ? 'no_pull_right' : undefined),
-  // Some services for tokens refuse a wrong password with 403; where it is the right that is missing, they name it.
+  // Some token endpoints reject a wrong password with 403; if it is a right that is missing, they name it.
   ({ step, status, words }) =>
     step === 'token' && status === 403 && /scope|permission|not (allowed|authorized)/i.test(words)
       ? 'no_pull_right'
       : undefined,
   ({ step, status }) =>
     step === 'token' && (status === 401 || status === 403) ? 'wrong_credentials' : undefined,
-  // By Basic the password goes with the request itself; a token was given for a login that is good.
+  // Basic sends the password with the request itself; a token was issued for a valid login.
   ({ scheme, status }) =>
     status === 401 ? (scheme === 'bearer' ? 'no_pull_right' : 'wrong_credentials') : undefined,
   (refused) => (refused.status === 403 || hasCode(refused, 'DENIED') ? 'no_pull_right' : undefined),
@@ -86,11 +76,11 @@ function codeOfProbe(probed: Probed): PodFailureCode {
   return 'tool_failed'
 }
 
-const NO_ROOM = /no space left on device|disk quota exceeded|file too large/i
+const NO_SPACE = /no space left on device|disk quota exceeded|file too large/i
 
-/** What the tool says where the registry has said yes before: mostly what went wrong on the way. */
-const WORDS: readonly [RegExp, PodFailureCode][] = [
-  // Of our own gate, by which the tool goes.
+/** For pulls after a successful probe: mostly network failures. */
+const TOOL_OUTPUT: readonly [RegExp, PodFailureCode][] = [
+  // From our own egress proxy, which the tool goes through.
   [/that no bake connects to/, 'realm_refused'],
   [/too ?many ?requests|(status code|HTTP status|unexpected status)[^\n]{0,40}?\b429\b/i, 'rate_limited'],
   [/\btoken (has|is) expired\b/i, 'token_expired'],
@@ -105,30 +95,29 @@ const WORDS: readonly [RegExp, PodFailureCode][] = [
   [/manifest unknown|name unknown|blob unknown|not found/i, 'not_found_or_private'],
 ]
 
-/** Names of images, which may be any words: the tool repeats them. */
-function withoutNames(stderr: string, image: string | undefined): string {
+/** The tool repeats image names, which may contain any words. */
+function withoutImageNames(stderr: string, image: string | undefined): string {
   if (image === undefined) return stderr
   const name = image.replace(/@.*$|:[^/:]*$/, '')
   const path = name.slice(name.indexOf('/') + 1)
-  // Of one part it may be a word of the tool's own, but for where a URL has it.
-  const inWords = path.includes('/') ? path : `/v2/${path}/`
-  return [image, name, inWords].reduce((text, one) => text.replaceAll(one, ''), stderr)
+  // A single part may also be a word of the tool's own, so it is removed only from URLs.
+  const distinctPath = path.includes('/') ? path : `/v2/${path}/`
+  return [image, name, distinctPath].reduce((text, part) => text.replaceAll(part, ''), stderr)
 }
 
 type FailedPull = {
   probed: Probed
   withLogin: boolean
-  /** All that the tool said. */
+  /** The whole output of the tool. */
   stderr: string
-  /** What it was told to pull, with its host. */
+  /** The image with its host. */
   image?: string
 }
 
-/** Of a pull that the tool gave up. */
-export function failureOfPull({ probed, withLogin, stderr: said, image }: FailedPull): Classified {
-  const stderr = withoutNames(said, image)
-  if (NO_ROOM.test(stderr)) return { code: 'no_room', step: 'store' }
+export function failureOfPull({ probed, withLogin, stderr: output, image }: FailedPull): Classified {
+  const stderr = withoutImageNames(output, image)
+  if (NO_SPACE.test(stderr)) return { code: 'no_room', step: 'store' }
   if (probed.kind !== 'found') return failureOfProbe(probed, withLogin)
-  const code = WORDS.find(([pattern]) => pattern.test(stderr))?.[1] ?? 'tool_failed'
+  const code = TOOL_OUTPUT.find(([pattern]) => pattern.test(stderr))?.[1] ?? 'tool_failed'
   return { code: code === 'no_pull_right' && !withLogin ? 'not_found_or_private' : code, step: 'pull' }
 }

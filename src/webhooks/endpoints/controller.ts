@@ -12,48 +12,48 @@ import {
   type EndpointDirectory,
   type EndpointStatusWriter,
   type EndpointView,
-  endpointReference,
+  recordEndpointEvent,
 } from './directory.ts'
 import type { EventTypeStore } from './event-types.ts'
 import type { DisabledNotifier } from './notifier.ts'
 import { endpointStatus, type Problem } from './plan.ts'
 import type { SigningKeyReconciler } from './signing-keys.ts'
 
-/** Pings and redeliveries asked for by annotation, and the news of automatic disabling. */
+/**
+ * Reconciles an endpoint: its signing keys, its owner's requests by annotation, its state, and the status that reports
+ * all of that. The status records an action only once the action is durable; if a crash repeats an action, it has the
+ * same id and thus no second effect.
+ */
 
-export type RequestsOptions = {
-  publisher: Publisher
-  events: EventRecorder
-  resources: ResourceReader
-  /** The operator's namespace. */
-  namespace: string
-}
-
+/** Pings and redeliveries that owners request by annotation, and the event about automatic disabling. */
 export class EndpointRequests {
-  readonly #options: RequestsOptions
+  readonly #publisher: Publisher
+  readonly #recorder: EventRecorder
+  readonly #resources: ResourceReader
+  readonly #namespace: string
 
-  constructor(options: RequestsOptions) {
-    this.#options = options
+  /** @param namespace the controller's own */
+  constructor(publisher: Publisher, recorder: EventRecorder, resources: ResourceReader, namespace: string) {
+    this.#publisher = publisher
+    this.#recorder = recorder
+    this.#resources = resources
+    this.#namespace = namespace
   }
 
-  /** Acts on what is new. @returns the values that are answered now @throws ApiError what may pass by itself */
+  /** Acts on new requests. @returns the values that are handled now @throws ApiError if a retry may succeed */
   async handle(view: EndpointView): Promise<{ ping?: string; redeliver?: string }> {
     return { ...(await this.#ping(view)), ...(await this.#redeliver(view)) }
   }
 
-  /** @returns the `disabledAt` that has been announced to the other endpoints, if the endpoint was disabled automatically */
+  /** @returns the `disabledAt` that was published to the other endpoints, if the endpoint was disabled automatically */
   async publishDisabled(view: EndpointView): Promise<string | undefined> {
     const { status } = view.endpoint
     if (status?.disabledReason !== 'ConsecutiveFailures' || status.disabledAt === undefined)
       return status?.announcedAt
     if (status.announcedAt === status.disabledAt) return status.announcedAt
-    await this.#options.publisher.endpointDisabled(view.endpoint, status.disabledAt)
+    await this.#publisher.endpointDisabled(view.endpoint, status.disabledAt)
     const message = `Disabled automatically after ${status.consecutiveFailures} exhausted deliveries in a row since ${status.failingSince}.`
-    this.#options.events.record(endpointReference(view.endpoint.metadata), {
-      type: 'Warning',
-      reason: 'DisabledAutomatically',
-      message,
-    })
+    this.#record(view, 'Warning', 'DisabledAutomatically', message)
     return status.disabledAt
   }
 
@@ -66,12 +66,17 @@ export class EndpointRequests {
     )
     if (request.kind === 'none') return {}
     if (request.kind === 'invalid')
-      this.#warn(view, 'InvalidRequest', `${PING_ANNOTATION}: ${request.message}`)
+      this.#record(view, 'Warning', 'InvalidRequest', `${PING_ANNOTATION}: ${request.message}`)
     if (request.kind === 'new' && !view.enabled)
-      this.#warn(view, 'EndpointDisabled', 'A disabled endpoint cannot be pinged; enable it first.')
+      this.#record(
+        view,
+        'Warning',
+        'EndpointDisabled',
+        'A disabled endpoint cannot be pinged; enable it first.',
+      )
     if (request.kind === 'new' && view.enabled) {
-      const id = await this.#options.publisher.ping(view.endpoint, request)
-      this.#note(view, 'Pinged', `webhook.ping is delivered as ${messageId(id)}.`)
+      const id = await this.#publisher.ping(view.endpoint, request)
+      this.#record(view, 'Normal', 'Pinged', `webhook.ping is delivered as ${messageId(id)}.`)
     }
     return { ping: request.value }
   }
@@ -82,13 +87,10 @@ export class EndpointRequests {
     const request = readRedeliverRequest(value, status?.lastHandled?.redeliver, createdAt(view))
     if (request.handled === undefined) return {}
     for (const item of request.invalid)
-      this.#warn(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}.`)
+      this.#record(view, 'Warning', 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}.`)
     if (request.items.length > 0 && !view.enabled) {
-      this.#warn(
-        view,
-        'EndpointDisabled',
-        'Nothing can be redelivered to a disabled endpoint; enable it first.',
-      )
+      const message = 'Nothing can be redelivered to a disabled endpoint; enable it first.'
+      this.#record(view, 'Warning', 'EndpointDisabled', message)
     } else {
       for (const item of request.items) await this.#redeliverOne(view, item)
     }
@@ -99,33 +101,18 @@ export class EndpointRequests {
     view: EndpointView,
     item: { deliveryId: string; at: number; raw: string },
   ): Promise<void> {
-    const { resources, namespace, publisher } = this.#options
-    const original = await findOriginal({ resources, namespace }, view.endpoint, item.deliveryId)
+    const from = { resources: this.#resources, namespace: this.#namespace }
+    const original = await findOriginal(from, view.endpoint, item.deliveryId)
     if (!original) {
-      return this.#warn(
-        view,
-        'DeliveryNotFound',
-        `This endpoint has no delivery ${item.deliveryId} (any more); it cannot be repeated.`,
-      )
+      const message = `This endpoint has no delivery ${item.deliveryId} (any more); it cannot be repeated.`
+      return this.#record(view, 'Warning', 'DeliveryNotFound', message)
     }
-    const id = await publisher.redeliver(view.endpoint, original, { value: item.raw, at: item.at })
-    this.#note(view, 'Redelivered', `${item.deliveryId} is delivered again as ${messageId(id)}.`)
+    const id = await this.#publisher.redeliver(view.endpoint, original, { value: item.raw, at: item.at })
+    this.#record(view, 'Normal', 'Redelivered', `${item.deliveryId} is delivered again as ${messageId(id)}.`)
   }
 
-  #warn(view: EndpointView, reason: string, message: string): void {
-    this.#options.events.record(endpointReference(view.endpoint.metadata), {
-      type: 'Warning',
-      reason,
-      message,
-    })
-  }
-
-  #note(view: EndpointView, reason: string, message: string): void {
-    this.#options.events.record(endpointReference(view.endpoint.metadata), {
-      type: 'Normal',
-      reason,
-      message,
-    })
+  #record({ endpoint }: EndpointView, type: 'Normal' | 'Warning', reason: string, message: string): void {
+    recordEndpointEvent(this.#recorder, endpoint, type, reason, message)
   }
 }
 
@@ -133,24 +120,18 @@ function createdAt(view: EndpointView): number {
   return Date.parse(view.endpoint.metadata.creationTimestamp ?? '') || 0
 }
 
-/**
- * One pass over an endpoint: its signing keys, the requests of its owner, its state, and what its status says
- * of all that. What an action did is noted in the status only after it is durable, and what a crash lets it do
- * again is the same action under the same id.
- */
-
 export type ReconcileEndpointOptions = {
   directory: EndpointDirectory
   statuses: EndpointStatusWriter
   organizations: Organizations
   catalogue: EventTypeStore
-  keeper: SigningKeyReconciler
+  signingKeys: SigningKeyReconciler
   requests: EndpointRequests
-  notice: DisabledNotifier
-  events: EventRecorder
+  notifier: DisabledNotifier
+  recorder: EventRecorder
   clock: Clock
-  /** Why the URL cannot be delivered to, in words for its owner; undefined if it can. */
-  refuseUrl: (url: string) => string | undefined
+  /** Why webhooks cannot be sent to the URL, for its owner; undefined if they can. */
+  rejectUrl: (url: string) => string | undefined
 }
 
 export class EndpointReconciler implements Reconciler {
@@ -163,22 +144,23 @@ export class EndpointReconciler implements Reconciler {
   async reconcile(key: string): Promise<ReconcileResult> {
     const [namespace = '', name = ''] = key.split('/')
     const { directory, statuses } = this.#options
-    const first = directory.get(namespace, name)
-    if (!first || first.endpoint.metadata.deletionTimestamp) return noRequeue()
-    const { uid } = first.endpoint.metadata
+    const metadata = directory.get(namespace, name)?.endpoint.metadata
+    if (!metadata || metadata.deletionTimestamp) return noRequeue()
+    const { uid } = metadata
     return await statuses.exclusively({ namespace, name, uid }, async (view) =>
       view ? await this.#pass(view) : noRequeue(),
     )
   }
 
   async #pass(seen: EndpointView): Promise<ReconcileResult> {
-    const { keeper, requests, directory, statuses, clock } = this.#options
+    const { signingKeys, requests, directory, statuses, recorder, notifier, clock } = this.#options
     const { namespace = '', name, uid } = seen.endpoint.metadata
     const problems = this.#problemsOf(seen)
-    const keys = await keeper.reconcile(seen)
+    const keys = await signingKeys.reconcile(seen)
     problems.push(...keys.problems)
     const handled = { ...seen.endpoint.status?.lastHandled, ...seen.decision.handled, ...keys.handled }
-    for (const problem of seen.decision.problems) this.#warn(seen, problem)
+    for (const problem of seen.decision.problems)
+      recordEndpointEvent(recorder, seen.endpoint, 'Warning', 'InvalidRequest', problem)
     Object.assign(handled, await requests.handle(seen))
     const announced = await requests.publishDisabled(seen)
     const view = directory.find({ namespace, name, uid }) ?? seen
@@ -188,35 +170,27 @@ export class EndpointReconciler implements Reconciler {
       desired = endpointStatus(now, clock.now(), found)
       return statusPatch(now.endpoint.status ?? {}, desired)
     })
-    this.#options.notice.notifyIfDisabled(view.endpoint.metadata, desired)
-    return keys.lookAgainAt === undefined
+    notifier.notifyIfDisabled(view.endpoint.metadata, desired)
+    return keys.requeueAt === undefined
       ? noRequeue()
-      : requeueAfter(Math.max(1000, keys.lookAgainAt - clock.now()))
+      : requeueAfter(Math.max(1000, keys.requeueAt - clock.now()))
   }
 
   #problemsOf({ endpoint }: EndpointView): Problem[] {
-    const { organizations, catalogue, refuseUrl } = this.#options
+    const { organizations, catalogue, rejectUrl } = this.#options
     const { namespace = '' } = endpoint.metadata
     const problems: Problem[] = []
     if (!organizations.get(namespace)) {
       const message = `The namespace ${namespace} is no organization: it lacks the label davit.dev/organization=true.`
       problems.push({ reason: 'NotAnOrganization', message })
     }
-    const refused = refuseUrl(endpoint.spec.url)
-    if (refused) problems.push({ reason: 'UrlNotAllowed', message: `spec.url: ${refused}` })
+    const rejection = rejectUrl(endpoint.spec.url)
+    if (rejection) problems.push({ reason: 'UrlNotAllowed', message: `spec.url: ${rejection}` })
     const unknown = catalogue.unknown(endpoint.spec.eventTypes)
     if (unknown.length > 0) {
       const message = `spec.eventTypes: no EventType named ${unknown.join(', ')}; it works once the type exists (kubectl get eventtypes).`
       problems.push({ reason: 'UnknownEventTypes', message })
     }
     return problems
-  }
-
-  #warn({ endpoint }: EndpointView, message: string): void {
-    this.#options.events.record(endpointReference(endpoint.metadata), {
-      type: 'Warning',
-      reason: 'InvalidRequest',
-      message,
-    })
   }
 }

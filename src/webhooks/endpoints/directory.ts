@@ -6,27 +6,41 @@ import {
   webhookEndpointKind,
   webhookEndpoints,
 } from '../../apis/webhook-endpoint.ts'
-import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
+import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
+import type { EventRecorder, RecordedEvent } from '../../kube/recorder.ts'
 import { KeyedMutex } from '../../lib/semaphore.ts'
 import type { SigningKey } from '../sender/signature.ts'
 import { decideState, type StateDecision } from './plan.ts'
 
-/** What an Event about an endpoint refers to. */
+/**
+ * What the process knows of endpoints: the newest version from the watch or its own writes, the decision that follows
+ * from it, and the signing keys. The status writer is here too: it is the only writer of the status, one at a time per
+ * endpoint, and the directory knows its writes at once.
+ */
+
+/** What a Kubernetes Event about an endpoint refers to. */
 export function endpointReference(metadata: ObjectMeta) {
   return { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, metadata }
 }
 
-/**
- * What the process knows of endpoints: the newest version seen, from the watch or from its own writes, what
- * follows from it (enabled or not), and the signing keys.
- */
+export function recordEndpointEvent(
+  recorder: EventRecorder,
+  { metadata }: WebhookEndpoint,
+  type: RecordedEvent['type'],
+  reason: string,
+  message: string,
+): void {
+  recorder.record(endpointReference(metadata), { type, reason, message })
+}
+
+export type EndpointIdentity = { namespace: string; name: string; uid: string }
 
 /** The keys of the endpoint with this UID, and the version of the Secret that holds them. */
 export type EndpointKeys = {
   endpointUid: string
   keys: readonly SigningKey[]
   version: string
-  /** When a restore made the Secret, whose keys are for the first endpoint of that name. */
+  /** When a restore created the Secret, whose keys are for the first endpoint of that name. */
   restoredAt?: string | undefined
 }
 
@@ -35,7 +49,7 @@ export type EndpointView = {
   decision: StateDecision
   /** Enabled and not being deleted. */
   enabled: boolean
-  /** Absent until they are made. */
+  /** Absent until they exist. */
   keys?: EndpointKeys | undefined
 }
 
@@ -44,19 +58,19 @@ export type DirectoryListener = {
   removed(endpoint: WebhookEndpoint): void
 }
 
-/** A read or a write may be under way for minutes; no more endpoints than these go meanwhile. */
+/** A read or a write may take minutes; no more endpoints than these are deleted in that time. */
 const MAX_REMOVED = 10_000
 
 export class EndpointDirectory {
   readonly #namespaces = new Map<string, Map<string, EndpointView>>()
   /** Keys by `<namespace>.<endpoint>`, the name of their Secret. */
   readonly #keys = new Map<string, EndpointKeys>()
-  /** The last version of those that went of late, by their Secret: a read that was under way may still show them. */
-  readonly #goneKeys = new LRUCache<string, number>({ max: MAX_REMOVED })
+  /** The last version of recently deleted keys, by their Secret: a read in progress may still return them. */
+  readonly #deletedKeys = new LRUCache<string, number>({ max: MAX_REMOVED })
   readonly #listeners: DirectoryListener[] = []
-  /** UIDs of those that went of late. */
+  /** UIDs of recently deleted endpoints. */
   readonly #removed = new LRUCache<string, true>({ max: MAX_REMOVED })
-  /** UIDs of those that a list has not shown, with its version, until the watch has told their end as well. */
+  /** UIDs that a list lacked, with the version of the list, until the watch reports their deletion. */
   readonly #absent = new Map<string, number>()
 
   listen(listener: DirectoryListener): void {
@@ -68,9 +82,9 @@ export class EndpointDirectory {
   }
 
   /** The endpoint with exactly this UID. */
-  find(of: { namespace: string; name: string; uid: string }): EndpointView | undefined {
-    const view = this.get(of.namespace, of.name)
-    return view?.endpoint.metadata.uid === of.uid ? view : undefined
+  find({ namespace, name, uid }: EndpointIdentity): EndpointView | undefined {
+    const view = this.get(namespace, name)
+    return view?.endpoint.metadata.uid === uid ? view : undefined
   }
 
   inNamespace(namespace: string): EndpointView[] {
@@ -81,27 +95,27 @@ export class EndpointDirectory {
     for (const views of this.#namespaces.values()) yield* views.values()
   }
 
-  /** A version from the watch; an older one than what is known changes nothing. */
+  /** A version from the watch; an older one than the known one changes nothing. */
   apply(endpoint: WebhookEndpoint): void {
     const { uid, resourceVersion } = endpoint.metadata
-    // The watch is behind: it tells what was before the end.
+    // The watch is behind: this is from before the deletion.
     if (Number(resourceVersion) <= (this.#absent.get(uid) ?? 0)) return
-    // One that went is there again when the store was set back: the watch knows.
+    // It may exist again if etcd was restored: the watch is right.
     this.#removed.delete(uid)
-    this.#take(endpoint)
+    this.#update(endpoint)
   }
 
   /**
-   * A version from a read or our own write. The watch may have told the end of the endpoint while that was under way,
-   * and will tell it no second time: what is known to have gone stays gone.
+   * A version from a read or our own write. The watch may have reported the deletion in the meantime, and will not do so
+   * again: what was deleted stays deleted.
    */
   applyRead(endpoint: WebhookEndpoint): void {
-    if (!this.#removed.has(endpoint.metadata.uid)) this.#take(endpoint)
+    if (!this.#removed.has(endpoint.metadata.uid)) this.#update(endpoint)
   }
 
   /**
-   * The end of a list that was read: what is known to have been there by then, and is not in it, has gone, though the watch may
-   * be behind. @param uids of all that are in it. @param version of the list
+   * After a complete list: endpoints that are older than the list and not in it are deleted, even if the watch is behind.
+   * @param uids of all endpoints in the list @param version of the list
    */
   applyList(uids: ReadonlySet<string>, version: number): void {
     for (const { endpoint } of [...this.all()]) {
@@ -112,7 +126,7 @@ export class EndpointDirectory {
     }
   }
 
-  #take(endpoint: WebhookEndpoint): void {
+  #update(endpoint: WebhookEndpoint): void {
     const { namespace = '', name, uid, resourceVersion } = endpoint.metadata
     const held = this.get(namespace, name)
     if (held && held.endpoint.metadata.uid === uid) {
@@ -140,32 +154,32 @@ export class EndpointDirectory {
     for (const listener of this.#listeners) listener.removed(held.endpoint)
   }
 
-  /** From the watch, a read or our own write; what is not newer than what is known changes nothing. */
+  /** From the watch, a read or our own write; only a newer version than the known one has an effect. */
   applyKeys(namespace: string, name: string, keys: EndpointKeys): void {
     const secret = signingSecretName(namespace, name)
-    const known = Math.max(Number(this.#keys.get(secret)?.version ?? 0), this.#goneKeys.get(secret) ?? 0)
+    const known = Math.max(Number(this.#keys.get(secret)?.version ?? 0), this.#deletedKeys.get(secret) ?? 0)
     if (known >= Number(keys.version)) return
-    this.#goneKeys.delete(secret)
+    this.#deletedKeys.delete(secret)
     this.#keys.set(secret, keys)
     this.#keysChanged(namespace, name)
   }
 
-  /** @param version of their end, or the last before it: those that were made anew since stay */
+  /** @param version of the deletion, or the last one before it: keys created since then stay */
   removeKeys(namespace: string, name: string, version: number): void {
     const secret = signingSecretName(namespace, name)
     if (Number(this.#keys.get(secret)?.version ?? 0) > version) return
-    this.#goneKeys.set(secret, version)
+    this.#deletedKeys.set(secret, version)
     if (this.#keys.delete(secret)) this.#keysChanged(namespace, name)
   }
 
-  /** Keys of endpoints that are not known: those went while nobody watched, or are still to be made. */
+  /** Keys of unknown endpoints: deleted while no controller was running, or not created yet. */
   keysWithoutEndpoint(): { namespace: string; name: string; keys: EndpointKeys }[] {
-    const orphans: { namespace: string; name: string; keys: EndpointKeys }[] = []
+    const unowned: { namespace: string; name: string; keys: EndpointKeys }[] = []
     for (const [secret, keys] of this.#keys) {
       const [namespace = '', name = ''] = secret.split('.')
-      if (!this.find({ namespace, name, uid: keys.endpointUid })) orphans.push({ namespace, name, keys })
+      if (!this.find({ namespace, name, uid: keys.endpointUid })) unowned.push({ namespace, name, keys })
     }
-    return orphans
+    return unowned
   }
 
   #keysChanged(namespace: string, name: string): void {
@@ -182,7 +196,7 @@ export class EndpointDirectory {
   }
 }
 
-/** Name of the Secret, in the operator's namespace, that holds an endpoint's keys. */
+/** Name of the Secret, in the controller's namespace, that holds an endpoint's keys. */
 export function signingSecretName(namespace: string, endpoint: string): string {
   return `${namespace}.${endpoint}`
 }
@@ -192,8 +206,6 @@ function viewOf(endpoint: WebhookEndpoint, keys: EndpointKeys | undefined): Endp
   const enabled = decision.state === 'enabled' && endpoint.metadata.deletionTimestamp === undefined
   return { endpoint, decision, enabled, keys }
 }
-
-/** The one place that writes the status of endpoints: one writer at a time for each, and what was written is known at once. */
 
 /** Owners change an endpoint now and then, not all the time. */
 const MAX_ATTEMPTS = 5
@@ -208,18 +220,18 @@ export class EndpointStatusWriter {
     this.#directory = directory
   }
 
-  /** Runs `act` while nobody else writes this endpoint's status; `act` gets the newest view, if there is one. */
+  /** Runs `act` with the newest view, if any, while nothing else in this process writes this endpoint's status. */
   exclusively<T>(
-    of: { namespace: string; name: string; uid: string },
+    identity: EndpointIdentity,
     act: (view: EndpointView | undefined) => Promise<T>,
   ): Promise<T> {
-    return this.#mutex.run(of.uid, () => act(this.#directory.find(of)))
+    return this.#mutex.run(identity.uid, () => act(this.#directory.find(identity)))
   }
 
   /**
-   * Writes a merge patch of the status; call it within `exclusively`. An endpoint that is gone is no error.
-   * @param decide the patch for the endpoint as it is; asked anew when somebody else has written. Undefined: nothing is to be written
-   * @throws ApiError what may pass by itself
+   * Writes a merge patch of the status; call it within `exclusively`. A deleted endpoint is not an error.
+   * @param decide the patch for the current endpoint, or undefined for none; called again after a conflict
+   * @throws ApiError if a retry may succeed
    */
   async write(seen: EndpointView, decide: (view: EndpointView) => object | undefined): Promise<void> {
     const { namespace = '', name, uid } = seen.endpoint.metadata
@@ -238,24 +250,22 @@ export class EndpointStatusWriter {
     }
   }
 
-  /** The API server overlooks a UID in a patch of a status: only the version keeps it from one made anew. */
+  /** The API server ignores the UID in a status patch: only the version protects an endpoint created again. */
   async #patch({ metadata }: WebhookEndpoint, status: object): Promise<void> {
     const { namespace, name, resourceVersion } = metadata
     const patch = { metadata: { resourceVersion }, status }
-    const how = { subresource: 'status' } as const
-    const written = await this.#resources.patch(webhookEndpoints, { namespace, name }, patch, how)
+    const written = await this.#resources.patch(webhookEndpoints, { namespace, name }, patch, {
+      subresource: 'status',
+    })
     this.#directory.applyRead(webhookEndpoint.parse(written))
   }
 
-  /** Reads an endpoint that the watch may not have shown yet. @returns undefined when there is none */
+  /** Reads an endpoint that the watch may not have reported yet. */
   async read(namespace: string, name: string): Promise<WebhookEndpoint | undefined> {
-    try {
-      const endpoint = webhookEndpoint.parse(await this.#resources.get(webhookEndpoints, { namespace, name }))
-      this.#directory.applyRead(endpoint)
-      return endpoint
-    } catch (error) {
-      if (isApiError(error, 'NotFound')) return undefined
-      throw error
-    }
+    const found = await findObject(this.#resources, webhookEndpoints, { namespace, name })
+    if (!found) return undefined
+    const endpoint = webhookEndpoint.parse(found)
+    this.#directory.applyRead(endpoint)
+    return endpoint
   }
 }

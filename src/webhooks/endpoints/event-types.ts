@@ -3,13 +3,13 @@ import { type EventType, eventTypes } from '../../apis/event-type.ts'
 import { isApiError, type RawObject, type ResourceWriter } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
 
-/** The catalogue of event types. */
+/** The event types that exist, and those that Davit ships. */
 
 export class EventTypeStore {
   readonly #types = new Map<string, EventType>()
   readonly #listeners: ((name: string) => void)[] = []
 
-  /** Told of a type that came, changed or went. */
+  /** Called when a type is added, changed or removed. */
   listen(listener: (name: string) => void): void {
     this.#listeners.push(listener)
   }
@@ -32,15 +32,13 @@ export class EventTypeStore {
     for (const listener of this.#listeners) listener(type.metadata.name)
   }
 
-  /** Those of `names` that are in no entry; `*` is always known. */
+  /** Those of `names` that do not exist; `*` always does. */
   unknown(names: readonly string[]): string[] {
     return names.filter((name) => name !== '*' && !this.#types.has(name))
   }
 }
 
-/** The event types that ship are there from the start; what an installation has made of one that is there stays. */
-
-/** @param isKnown whether there is a type of this name; a failure is told, and made good at the next start */
+/** Creates missing types and leaves existing ones as they are. A failure is logged; the next start tries again. */
 export async function ensureBuiltinEventTypes(
   { api, log }: { api: ResourceWriter; log: Logger },
   isKnown: (name: string) => boolean,

@@ -3,23 +3,23 @@ import { shardOf } from '../../ha/assignment.ts'
 import type { ShardOwnership } from '../../ha/ownership.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KeyedMutex } from '../../lib/semaphore.ts'
-import type { EndpointStatusWriter, EndpointView } from './directory.ts'
+import type { EndpointIdentity, EndpointStatusWriter, EndpointView } from './directory.ts'
 
-/** Counting exhausted deliveries and disabling automatically (interface §3.1). */
+/** Counts an endpoint's exhausted deliveries in a row and disables it automatically (interface §3.1). */
 
-/** Both must hold: so many exhausted deliveries in a row, over at least so long. */
+/** Both must be reached: so many exhausted deliveries in a row, over at least so long. */
 export const DISABLE_AFTER_FAILURES = 5
 export const DISABLE_AFTER_MS = 24 * 60 * 60 * 1000
 
 export type Streak = Pick<WebhookEndpointStatus, 'consecutiveFailures' | 'failingSince' | 'lastCounted'>
 
 export type HealthDecision =
-  /** Counted before: a repeat after a crash. */
+  /** Counted before, by this replica before a crash or by another one. */
   { kind: 'counted' } | { kind: 'count'; consecutiveFailures: number; failingSince: string; disable: boolean }
 
 /**
- * What an exhausted delivery does to the streak. Decided only here, never by a timer: a brief outage that
- * exhausts a few deliveries does not disable. @param now milliseconds since 1970
+ * Decided at each exhausted delivery, never by a timer: a brief outage that exhausts a few deliveries does not disable.
+ * @param now milliseconds since 1970
  */
 export function decideExhausted(streak: Streak, deliveryId: string, now: number): HealthDecision {
   if (streak.lastCounted === deliveryId) return { kind: 'counted' }
@@ -31,18 +31,14 @@ export function decideExhausted(streak: Streak, deliveryId: string, now: number)
   return { kind: 'count', consecutiveFailures, failingSince, disable }
 }
 
-/** The streak of exhausted deliveries of an endpoint, and automatic disabling (interface §3.1). */
-
-type EndpointIdentity = { namespace: string; name: string; uid: string }
-
 export class EndpointHealth {
   readonly #statuses: EndpointStatusWriter
   readonly #clock: Clock
   readonly #epochs: ShardOwnership['epochs']
-  /** By endpoint UID: the delivery that was counted, or is being counted, and whose own end is not stored. */
-  readonly #unended = new Map<string, string>()
-  /** By endpoint UID. An end that cannot be stored keeps waiting only the next one to be counted, and nothing else of its endpoint. */
-  readonly #ends = new KeyedMutex()
+  /** By endpoint UID: the delivery that is counted, or being counted, and whose own outcome is not stored yet. */
+  readonly #unstored = new Map<string, string>()
+  /** By endpoint UID. An outcome that cannot be stored delays the next one to be counted, and nothing else. */
+  readonly #outcomes = new KeyedMutex()
 
   constructor(statuses: EndpointStatusWriter, clock: Clock, { epochs }: Pick<ShardOwnership, 'epochs'> = {}) {
     this.#statuses = statuses
@@ -50,10 +46,10 @@ export class EndpointHealth {
     this.#epochs = epochs
   }
 
-  /** A success ends the streak; nothing is written while all is well. */
-  async succeeded(of: EndpointIdentity, seen: EndpointView | undefined): Promise<void> {
+  /** A success ends the streak; without a streak nothing is written. */
+  async succeeded(endpoint: EndpointIdentity, seen: EndpointView | undefined): Promise<void> {
     if (!isFailing(seen)) return
-    await this.#statuses.exclusively(of, async (view) => {
+    await this.#statuses.exclusively(endpoint, async (view) => {
       if (view && isFailing(view)) {
         await this.#statuses.write(view, (now) =>
           isFailing(now) ? { consecutiveFailures: 0, failingSince: null } : undefined,
@@ -63,33 +59,37 @@ export class EndpointHealth {
   }
 
   /**
-   * Counts an exhausted delivery once, across crashes: the endpoint's status first, then the delivery's own
-   * end, one delivery after the other. Repeat it until it succeeds.
-   * @throws Error what may pass by itself; also while the end of the delivery before is not stored
+   * Counts an exhausted delivery once, even across crashes: first in the endpoint's status, then in the delivery's own
+   * outcome, one delivery after the other. Repeat it until it succeeds.
+   * @throws Error if a retry may succeed; also until the outcome of the previous delivery is stored
    */
-  async exhausted(of: EndpointIdentity, deliveryId: string, writeEnd: () => Promise<unknown>): Promise<void> {
-    await this.#ends.run(of.uid, async () => {
-      // What it would note here, nobody would forget: another replica counts, and this one again when it has the shard again.
+  async exhausted(
+    endpoint: EndpointIdentity,
+    deliveryId: string,
+    writeEnd: () => Promise<unknown>,
+  ): Promise<void> {
+    await this.#outcomes.run(endpoint.uid, async () => {
+      // An entry made now would never be removed: another replica counts, until this one owns the shard again.
       if (this.#epochs?.mayWrite === false) throw new Error('Its shard is not driven here any more')
-      const unended = this.#unended.get(of.uid) ?? deliveryId
-      // Only the last one counted is noted: another one would make this one count again after a crash.
-      if (unended !== deliveryId) throw new Error(`The end of ${unended} is not stored yet`)
-      this.#unended.set(of.uid, deliveryId)
-      await this.#statuses.exclusively(of, async (view) => {
-        if (view) await this.#statuses.write(view, (now) => this.#counted(now, deliveryId))
+      const unstored = this.#unstored.get(endpoint.uid) ?? deliveryId
+      // The status keeps only the last one counted: after another one, a crash would count this one again.
+      if (unstored !== deliveryId) throw new Error(`The end of ${unstored} is not stored yet`)
+      this.#unstored.set(endpoint.uid, deliveryId)
+      await this.#statuses.exclusively(endpoint, async (view) => {
+        if (view) await this.#statuses.write(view, (now) => this.#patchFor(now, deliveryId))
       })
       await writeEnd()
-      this.#unended.delete(of.uid)
+      this.#unstored.delete(endpoint.uid)
     })
   }
 
-  /** Another replica counts what belongs to the shard from here on. */
+  /** From now on another replica counts for the shard. */
   forget(shard: number): void {
-    for (const uid of this.#unended.keys()) if (shardOf(uid) === shard) this.#unended.delete(uid)
+    for (const uid of this.#unstored.keys()) if (shardOf(uid) === shard) this.#unstored.delete(uid)
   }
 
-  /** Undefined where it is counted: by this replica before a crash, or by one that has had the shard meanwhile. */
-  #counted(view: EndpointView, deliveryId: string): object | undefined {
+  /** Undefined if it is counted already. */
+  #patchFor(view: EndpointView, deliveryId: string): object | undefined {
     const now = this.#clock.now()
     const decision = decideExhausted(streakOf(view), deliveryId, now)
     if (decision.kind === 'counted') return undefined
@@ -107,7 +107,7 @@ export class EndpointHealth {
   }
 }
 
-/** An enabling after automatic disabling that is decided and not yet written has ended the old streak already. */
+/** Enabling after automatic disabling ends the old streak once it is decided, even if it is not written yet. */
 function streakOf({ endpoint, decision }: EndpointView): Streak {
   const status: Streak = endpoint.status ?? { consecutiveFailures: 0 }
   if (!decision.newStreak) return status

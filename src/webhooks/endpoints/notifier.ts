@@ -9,9 +9,14 @@ import type { Logger } from '../../lib/log.ts'
 import type { Mailer } from '../../lib/mail.ts'
 import type { MailMetrics } from '../../lib/metrics.ts'
 import { sleep } from '../../lib/sleep.ts'
-import type { EndpointDirectory, EndpointStatusWriter } from './directory.ts'
+import type { EndpointDirectory, EndpointIdentity, EndpointStatusWriter } from './directory.ts'
 
-/** The mail that tells owners of automatic disabling. */
+/**
+ * Mails the owners when an endpoint is disabled automatically (interface §3.1), and reports in a condition how that went.
+ * Mail may take long, so it runs apart from the reconciler. Rejected mail is tried again for a week, by the next process
+ * as well.
+ */
+
 export type DisabledEndpoint = {
   namespace: string
   name: string
@@ -40,27 +45,20 @@ export function disabledMail(endpoint: DisabledEndpoint): { subject: string; tex
   }
 }
 
-/**
- * Tells the owners by e-mail that an endpoint was disabled automatically (interface §3.1), and says in a
- * condition how that went. Mail may take long, so it goes beside the reconciler's pass. A mail server that does
- * not take it is asked again for a week, by the next process as well.
- */
-
 export type DisabledNotifierOptions = {
   /** Absent without mail settings. */
   mailer?: Mailer | undefined
   organizations: Organizations
   directory: EndpointDirectory
   statuses: EndpointStatusWriter
-  /** Whoever has the endpoint's shard tells its owners. */
+  /** The replica that owns the endpoint's shard notifies. */
   shards: ShardOwnership
   clock: Clock
   log: Logger
   metrics: MailMetrics
 }
 
-/** What is to be told: the automatic disabling of this endpoint at that time. */
-type DisabledNotice = { namespace: string; name: string; uid: string; disabledAt: string }
+type DisabledNotice = EndpointIdentity & { disabledAt: string }
 
 const TYPE = 'OwnersNotified'
 const MAILED = 'Mailed'
@@ -71,64 +69,67 @@ const RESULTS: Readonly<Record<string, Parameters<MailMetrics['mailed']>[0]>> = 
   NoOwners: 'no-owners',
 }
 const FIRST_RETRY_MS = 60_000
-const LONGEST_RETRY_MS = 3_600_000
+const MAX_RETRY_MS = 3_600_000
 const GIVE_UP_AFTER_MS = 7 * 24 * 3_600_000
-const NOTE_RETRY_MS = 5000
+const STATUS_RETRY_MS = 5000
 
 export class DisabledNotifier {
   readonly #options: DisabledNotifierOptions
-  /** By endpoint UID: the `disabledAt` that is being told. */
-  readonly #underWay = new Map<string, string>()
-  readonly #telling = new Set<Promise<void>>()
-  readonly #ending = new AbortController()
-  readonly #aside = withoutOwnership()
+  /** By endpoint UID: the `disabledAt` of the running notification. */
+  readonly #inProgress = new Map<string, string>()
+  readonly #running = new Set<Promise<void>>()
+  readonly #stopping = new AbortController()
+  readonly #withoutOwnership = withoutOwnership()
 
   constructor(options: DisabledNotifierOptions) {
     this.#options = options
   }
 
-  /** Starts telling, if there is something that was not told. */
+  /** Starts a notification unless it was sent, is running, or is too late. */
   notifyIfDisabled({ namespace = '', name, uid }: ObjectMeta, status: WebhookEndpointStatus): void {
     const { disabledAt, disabledReason, conditions } = status
     if (disabledReason !== 'ConsecutiveFailures' || disabledAt === undefined) return
     const isTried = conditions?.some(({ type }) => type === TYPE)
     if (isNotified(status) || (isTried && this.#isTooLate(disabledAt))) return
-    if (this.#underWay.get(uid) === disabledAt || this.#ending.signal.aborted) return
-    this.#underWay.set(uid, disabledAt)
-    // It outlasts the pass that begins it, and asks by itself whose the endpoint is.
-    const telling = this.#aside(() => this.#tell({ namespace, name, uid, disabledAt })).finally(() => {
-      this.#telling.delete(telling)
-      if (this.#underWay.get(uid) === disabledAt) this.#underWay.delete(uid)
-    })
-    this.#telling.add(telling)
+    if (this.#inProgress.get(uid) === disabledAt || this.#stopping.signal.aborted) return
+    this.#inProgress.set(uid, disabledAt)
+    // It outlasts the pass that starts it, and checks by itself which replica owns the endpoint.
+    const running = this.#withoutOwnership(() => this.#notify({ namespace, name, uid, disabledAt })).finally(
+      () => {
+        this.#running.delete(running)
+        if (this.#inProgress.get(uid) === disabledAt) this.#inProgress.delete(uid)
+      },
+    )
+    this.#running.add(running)
   }
 
-  /** No mail is begun any more. Resolves when those under way are sent and noted. */
+  /** Starts no more mails. Resolves when the running ones are sent and recorded. */
   async stop(): Promise<void> {
-    this.#ending.abort()
-    await Promise.all(this.#telling)
+    this.#stopping.abort()
+    await Promise.all(this.#running)
   }
 
-  async #tell(news: DisabledNotice): Promise<void> {
+  async #notify(notice: DisabledNotice): Promise<void> {
     const { clock } = this.#options
-    const { signal } = this.#ending
-    for (let wait = FIRST_RETRY_MS; !signal.aborted; wait = Math.min(LONGEST_RETRY_MS, wait * 2)) {
-      const status = this.#statusOf(news)
-      // Whoever has its shard now tells it: a pass over the endpoint there begins with that.
-      if (!status || isNotified(status) || !this.#isOurs(news)) return
-      const finding = await this.#mail(news, status)
-      this.#options.metrics.mailed(RESULTS[finding.reason] ?? 'refused')
-      await this.#note(news, finding)
-      if (finding.reason !== MAIL_REFUSED || this.#isTooLate(news.disabledAt)) return
+    const { signal } = this.#stopping
+    for (let wait = FIRST_RETRY_MS; !signal.aborted; wait = Math.min(MAX_RETRY_MS, wait * 2)) {
+      const status = this.#statusOf(notice)
+      // The new owner of its shard notifies: its first pass over the endpoint starts that.
+      if (!status || isNotified(status) || !this.#isOurs(notice)) return
+      const condition = await this.#mail(notice, status)
+      this.#options.metrics.mailed(RESULTS[condition.reason] ?? 'refused')
+      await this.#record(notice, condition)
+      if (condition.reason !== MAIL_REFUSED || this.#isTooLate(notice.disabledAt)) return
       await sleep(clock, wait, signal)
     }
   }
 
-  /** Undefined once the endpoint is enabled again, or gone: then there is nothing to tell. */
-  #statusOf(news: DisabledNotice): WebhookEndpointStatus | undefined {
-    const status = this.#options.directory.find(news)?.endpoint.status
-    const stands = status?.disabledReason === 'ConsecutiveFailures' && status.disabledAt === news.disabledAt
-    return stands ? status : undefined
+  /** Undefined once the endpoint is enabled again or deleted. */
+  #statusOf(notice: DisabledNotice): WebhookEndpointStatus | undefined {
+    const status = this.#options.directory.find(notice)?.endpoint.status
+    const isCurrent =
+      status?.disabledReason === 'ConsecutiveFailures' && status.disabledAt === notice.disabledAt
+    return isCurrent ? status : undefined
   }
 
   #isOurs({ uid }: DisabledNotice): boolean {
@@ -143,24 +144,17 @@ export class DisabledNotifier {
     const { mailer, organizations } = this.#options
     const to = organizations.get(namespace)?.ownerEmails ?? []
     if (!mailer) {
-      return notNotified(
-        'NoMailServer',
-        'Nobody was told by e-mail: the operator has no mail server (DAVIT_SMTP_URL).',
-      )
+      const message = 'Nobody was told by e-mail: the operator has no mail server (DAVIT_SMTP_URL).'
+      return notNotified('NoMailServer', message)
     }
     if (to.length === 0) {
       const message = `Nobody was told by e-mail: the namespace ${namespace} has no annotation davit.dev/owner-emails.`
       return notNotified('NoOwners', message)
     }
     try {
-      const told = await mailer.send({ to, ...disabledMail({ namespace, name, ...status }) })
-      const owners = told === to.length ? `${told} owner(s)` : `${told} of ${to.length} owners`
-      return {
-        type: TYPE,
-        status: 'True',
-        reason: MAILED,
-        message: `${owners} were told by e-mail.`,
-      }
+      const accepted = await mailer.send({ to, ...disabledMail({ namespace, name, ...status }) })
+      const owners = accepted === to.length ? `${accepted} owner(s)` : `${accepted} of ${to.length} owners`
+      return { type: TYPE, status: 'True', reason: MAILED, message: `${owners} were told by e-mail.` }
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error)
       this.#options.log.warn('A mail to owners was not accepted', { namespace, endpoint: name, words })
@@ -168,38 +162,38 @@ export class DisabledNotifier {
     }
   }
 
-  /** Goes on until it is stored, or the process ends: what is not noted is told again by the next one. */
-  async #note(news: DisabledNotice, finding: ConditionUpdate): Promise<void> {
+  /** Retries until it is stored or the process stops: otherwise the next process mails again. */
+  async #record(notice: DisabledNotice, condition: ConditionUpdate): Promise<void> {
     const { clock, log } = this.#options
-    const { signal } = this.#ending
+    const { signal } = this.#stopping
     for (;;) {
       try {
-        return await this.#write(news, finding)
+        return await this.#write(notice, condition)
       } catch (error) {
-        log.warn('How owners were told could not be noted', { error, endpoint: news.name })
+        log.warn('How owners were told could not be noted', { error, endpoint: notice.name })
         if (signal.aborted) return
-        await sleep(clock, NOTE_RETRY_MS, signal)
+        await sleep(clock, STATUS_RETRY_MS, signal)
       }
     }
   }
 
-  async #write(news: DisabledNotice, finding: ConditionUpdate): Promise<void> {
+  async #write(notice: DisabledNotice, condition: ConditionUpdate): Promise<void> {
     const { statuses, clock } = this.#options
-    await statuses.exclusively(news, async (view) => {
-      // That they were told is said in any case, so that nobody tells them again.
-      if (!view || !(this.#isOurs(news) || finding.reason === MAILED)) return
+    await statuses.exclusively(notice, async (view) => {
+      // Sent mail is recorded in any case, so that no other replica sends it again.
+      if (!view || !(this.#isOurs(notice) || condition.reason === MAILED)) return
       await statuses.write(view, ({ endpoint: { metadata } }) => {
-        const status = this.#statusOf(news)
+        const status = this.#statusOf(notice)
         if (!status) return undefined
         const others = (status.conditions ?? []).filter(({ type }) => type !== TYPE)
         const at = { now: clock.now(), generation: metadata.generation ?? 0 }
-        return { conditions: [...others, ...mergeConditions(status.conditions, [finding], at)] }
+        return { conditions: [...others, ...mergeConditions(status.conditions, [condition], at)] }
       })
     })
   }
 }
 
-/** Or it is of no use to try again. */
+/** Also if another try is pointless. */
 function isNotified({ conditions }: WebhookEndpointStatus): boolean {
   return conditions?.some(({ type, reason }) => type === TYPE && reason !== MAIL_REFUSED) ?? false
 }

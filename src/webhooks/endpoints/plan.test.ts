@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { type EndpointFacts, endpointFindings, type Problem, type StateDecision } from './plan.ts'
+import { type EndpointFacts, endpointConditions, type Problem, type StateDecision } from './plan.ts'
 
 const ENABLED: StateDecision = { state: 'enabled', newStreak: false, handled: {}, problems: [] }
 const PAUSED: StateDecision = { ...ENABLED, state: 'disabled', disabledReason: 'Requested' }
@@ -13,7 +13,7 @@ const FAILING = { consecutiveFailures: 3, failingSince: '2026-01-31T12:00:00.000
 /** Status and reason by type. */
 function told(facts: EndpointFacts): Record<string, string> {
   return Object.fromEntries(
-    endpointFindings(facts).map(({ type, status, reason }) => [type, `${status} ${reason}`]),
+    endpointConditions(facts).map(({ type, status, reason }) => [type, `${status} ${reason}`]),
   )
 }
 
@@ -82,7 +82,7 @@ describe('any endpoint', () => {
   test('has each condition once, is ready only if nothing is being made or to be mended, and delivers only if enabled', () => {
     fc.assert(
       fc.property(facts, (given) => {
-        const findings = endpointFindings(given)
+        const findings = endpointConditions(given)
         expect(findings.map(({ type }) => type)).toEqual(['Ready', 'Reconciling', 'Stalled', 'Delivering'])
         const [ready, reconciling, stalled, delivering] = findings.map(({ status }) => status === 'True')
         expect(ready).toBe(!reconciling && !stalled)
@@ -103,6 +103,6 @@ describe('any endpoint', () => {
       reason: 'Mailed',
       message: 'to 2 owners',
     } as const
-    expect(endpointFindings({ ...HEALTHY, decision: AUTO, notified }).at(-1)).toEqual(notified)
+    expect(endpointConditions({ ...HEALTHY, decision: AUTO, notified }).at(-1)).toEqual(notified)
   })
 })

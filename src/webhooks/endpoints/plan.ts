@@ -13,8 +13,13 @@ import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
 import { fingerprintOf, keysInStatus, type SigningKey } from '../sender/signature.ts'
 
 /**
- * Whether an endpoint is enabled (interface §3.1). Three voices: the spec, the owner's requests by annotation,
- * and Davit's automatic disabling, which never writes the spec.
+ * The decisions about an endpoint: whether it is enabled, what its conditions and status say, and how a PATCH over REST
+ * becomes a merge patch of the object.
+ */
+
+/**
+ * Whether an endpoint is enabled (interface §3.1) depends on its spec, the owner's requests by annotation, and automatic
+ * disabling, which never writes the spec.
  *
  *   enabled  --spec.state disabled, or a disable request--> disabled (Requested)
  *   disabled (Requested) --spec.state enabled, or an enable request--> enabled
@@ -26,7 +31,7 @@ export type StateDecision = {
   state: EndpointState
   disabledReason?: 'ConsecutiveFailures' | 'Requested'
   override?: { state: EndpointState; generation: number }
-  /** Enabled again after automatic disabling: the streak starts anew. */
+  /** Enabled again after automatic disabling: the streak of failures starts over. */
   newStreak: boolean
   handled: { enable?: string; disable?: string }
   problems: string[]
@@ -44,24 +49,26 @@ export function decideState(endpoint: WebhookEndpoint): StateDecision {
   const autoDisabled = status?.state === 'disabled' && status.disabledReason === 'ConsecutiveFailures'
   const base = {
     ...(override ? { override } : {}),
-    handled: handledOf(enable, disable),
-    problems: problemsOf(enable, disable),
+    handled: {
+      ...(enable.kind === 'none' ? {} : { enable: enable.value }),
+      ...(disable.kind === 'none' ? {} : { disable: disable.value }),
+    },
+    problems: [
+      ...(enable.kind === 'invalid' ? [`${ENABLE_ANNOTATION}: ${enable.message}`] : []),
+      ...(disable.kind === 'invalid' ? [`${DISABLE_ANNOTATION}: ${disable.message}`] : []),
+    ],
   }
   if (wanted === 'disabled')
     return { ...base, state: 'disabled', disabledReason: 'Requested', newStreak: false }
   if (autoDisabled && asked !== 'enabled') {
     return { ...base, state: 'disabled', disabledReason: 'ConsecutiveFailures', newStreak: false }
   }
-  return { ...base, state: 'enabled', newStreak: autoDisabled || wasAutoDisabledBefore(endpoint) }
+  // Also if the owner disabled it after Davit had done so.
+  const wasAutoDisabled = status?.state === 'disabled' && status.announcedAt !== undefined
+  return { ...base, state: 'enabled', newStreak: autoDisabled || wasAutoDisabled }
 }
 
-/** Disabled by the owner after Davit had disabled it: enabling starts a new streak as well. */
-function wasAutoDisabledBefore(endpoint: WebhookEndpoint): boolean {
-  const status = endpoint.status
-  return status?.state === 'disabled' && status.announcedAt !== undefined
-}
-
-/** What the newest unanswered request asks for; of two at the same time, the safe one. */
+/** The newest request that is not handled yet; of two at the same time, the safe one. */
 function latest(enable: Request, disable: Request): EndpointState | undefined {
   if (enable.kind === 'new' && disable.kind === 'new') return enable.at > disable.at ? 'enabled' : 'disabled'
   if (enable.kind === 'new') return 'enabled'
@@ -69,7 +76,7 @@ function latest(enable: Request, disable: Request): EndpointState | undefined {
   return undefined
 }
 
-/** A request holds while the spec stays as it was when the request was made. */
+/** A request is valid until the spec changes. */
 function overrideOf(endpoint: WebhookEndpoint, asked: EndpointState | undefined) {
   const generation = endpoint.metadata.generation ?? 0
   if (asked !== undefined) return asked === endpoint.spec.state ? undefined : { state: asked, generation }
@@ -77,23 +84,7 @@ function overrideOf(endpoint: WebhookEndpoint, asked: EndpointState | undefined)
   return held?.generation === generation ? held : undefined
 }
 
-function handledOf(enable: Request, disable: Request): { enable?: string; disable?: string } {
-  return {
-    ...(enable.kind === 'none' ? {} : { enable: enable.value }),
-    ...(disable.kind === 'none' ? {} : { disable: disable.value }),
-  }
-}
-
-function problemsOf(enable: Request, disable: Request): string[] {
-  const problems: string[] = []
-  if (enable.kind === 'invalid') problems.push(`${ENABLE_ANNOTATION}: ${enable.message}`)
-  if (disable.kind === 'invalid') problems.push(`${DISABLE_ANNOTATION}: ${disable.message}`)
-  return problems
-}
-
-/** What the conditions of an endpoint say. `Ready` follows from the problems found; it is never set by hand. */
-
-/** A reason why the endpoint cannot be in force until somebody acts. */
+/** A reason why the endpoint does not work until its owner acts. */
 export type Problem = {
   reason:
     | 'NotAnOrganization'
@@ -106,131 +97,112 @@ export type Problem = {
 
 export type EndpointFacts = {
   decision: StateDecision
-  /** The signing keys are made. */
+  /** The signing keys exist. */
   keysReady: boolean
-  /** The gravest first. */
+  /** The most serious first. */
   problems: readonly Problem[]
   consecutiveFailures: number
   failingSince?: string | undefined
-  /** How telling the owners of automatic disabling went; absent where there was nothing to tell. */
+  /** Whether the owners were notified of automatic disabling; absent if there was no reason to. */
   notified?: ConditionUpdate | undefined
 }
 
-export function endpointFindings(facts: EndpointFacts): ConditionUpdate[] {
+/** `Ready` follows from the problems. */
+export function endpointConditions(facts: EndpointFacts): ConditionUpdate[] {
+  const { decision, keysReady, consecutiveFailures, failingSince, notified } = facts
   const stalled = stalledBy(facts)
-  const findings: ConditionUpdate[] = [
-    ready(facts, stalled),
-    reconciling(facts, stalled),
-    stalledFinding(stalled),
-    delivering(facts),
+  const isMakingKey = !keysReady && !stalled
+  return [
+    readyCondition(decision, isMakingKey, stalled),
+    isMakingKey
+      ? { type: 'Reconciling', status: 'True', ...MAKING_KEY }
+      : {
+          type: 'Reconciling',
+          status: 'False',
+          reason: 'UpToDate',
+          message: 'The status speaks of the current spec.',
+        },
+    stalled
+      ? { type: 'Stalled', status: 'True', ...stalled }
+      : {
+          type: 'Stalled',
+          status: 'False',
+          reason: 'NothingToMend',
+          message: 'Nothing waits for somebody to act.',
+        },
+    deliveringCondition(decision, consecutiveFailures, failingSince ?? 'an unknown time'),
+    ...(notified ? [notified] : []),
   ]
-  if (facts.notified) findings.push(facts.notified)
-  return findings
 }
 
 type Stall = { reason: string; message: string }
 
-function stalledBy(facts: EndpointFacts): Stall | undefined {
-  const problem = facts.problems[0]
+const MAKING_KEY: Stall = { reason: 'MakingSigningKey', message: 'The signing key is being made.' }
+
+function stalledBy({
+  problems,
+  decision,
+  consecutiveFailures,
+  failingSince,
+}: EndpointFacts): Stall | undefined {
+  const problem = problems[0]
   if (problem) return problem
-  if (facts.decision.disabledReason !== 'ConsecutiveFailures') return undefined
+  if (decision.disabledReason !== 'ConsecutiveFailures') return undefined
   return {
     reason: 'ConsecutiveFailures',
     message:
-      `Disabled automatically: ${facts.consecutiveFailures} deliveries in a row used up their attempts, the first at ` +
-      `${facts.failingSince ?? 'an unknown time'}. Mend the receiver, then set the annotation davit.dev/enable-requested-at to the time now.`,
+      `Disabled automatically: ${consecutiveFailures} deliveries in a row used up their attempts, the first at ` +
+      `${failingSince ?? 'an unknown time'}. Mend the receiver, then set the annotation davit.dev/enable-requested-at to the time now.`,
   }
 }
 
-function ready({ decision, keysReady }: EndpointFacts, stalled: Stall | undefined): ConditionUpdate {
-  if (stalled) return { type: 'Ready', status: 'False', ...stalled }
-  if (!keysReady)
-    return {
-      type: 'Ready',
-      status: 'False',
-      reason: 'MakingSigningKey',
-      message: 'The signing key is being made.',
-    }
+function readyCondition(
+  decision: StateDecision,
+  isMakingKey: boolean,
+  stalled: Stall | undefined,
+): ConditionUpdate {
+  const type = 'Ready'
+  if (stalled) return { type, status: 'False', ...stalled }
+  if (isMakingKey) return { type, status: 'False', ...MAKING_KEY }
   if (decision.state === 'disabled') {
-    return {
-      type: 'Ready',
-      status: 'True',
-      reason: 'Paused',
-      message: 'Disabled as asked; nothing is sent until it is enabled.',
-    }
+    const message = 'Disabled as asked; nothing is sent until it is enabled.'
+    return { type, status: 'True', reason: 'Paused', message }
   }
-  return {
-    type: 'Ready',
-    status: 'True',
-    reason: 'Accepted',
-    message: 'Subscribed; deliveries are signed and sent.',
-  }
+  const message = 'Subscribed; deliveries are signed and sent.'
+  return { type, status: 'True', reason: 'Accepted', message }
 }
 
-function reconciling({ keysReady }: EndpointFacts, stalled: Stall | undefined): ConditionUpdate {
-  if (!keysReady && !stalled) {
-    return {
-      type: 'Reconciling',
-      status: 'True',
-      reason: 'MakingSigningKey',
-      message: 'The signing key is being made.',
-    }
-  }
-  return {
-    type: 'Reconciling',
-    status: 'False',
-    reason: 'UpToDate',
-    message: 'The status speaks of the current spec.',
-  }
-}
-
-function stalledFinding(stalled: Stall | undefined): ConditionUpdate {
-  if (stalled) return { type: 'Stalled', status: 'True', ...stalled }
-  return {
-    type: 'Stalled',
-    status: 'False',
-    reason: 'NothingToMend',
-    message: 'Nothing waits for somebody to act.',
-  }
-}
-
-function delivering({ decision, consecutiveFailures, failingSince }: EndpointFacts): ConditionUpdate {
+function deliveringCondition(decision: StateDecision, failures: number, since: string): ConditionUpdate {
   const type = 'Delivering'
   if (decision.state === 'disabled') {
     return { type, status: 'False', reason: 'Disabled', message: 'The endpoint is disabled.' }
   }
-  if (consecutiveFailures > 0) {
-    const message = `${consecutiveFailures} deliveries in a row used up their attempts since ${failingSince ?? 'an unknown time'}.`
+  if (failures > 0) {
+    const message = `${failures} deliveries in a row used up their attempts since ${since}.`
     return { type, status: 'False', reason: 'Failing', message }
   }
-  return {
-    type,
-    status: 'True',
-    reason: 'Healthy',
-    message: 'No delivery has used up its attempts since the last success.',
-  }
+  const message = 'No delivery has used up its attempts since the last success.'
+  return { type, status: 'True', reason: 'Healthy', message }
 }
-
-/** The status of an endpoint after a look at it: everything that is shown, from what was before and what was found. */
 
 export type ObservedEndpoint = {
   endpoint: WebhookEndpoint
   decision: StateDecision
-  /** Absent until they are made. */
+  /** Absent until they exist. */
   keys?: { keys: readonly SigningKey[] } | undefined
 }
 
 export type EndpointObservations = {
   problems: readonly Problem[]
-  /** Requests by annotation that are answered now. */
+  /** Requests by annotation that are handled now. */
   handled: LastHandled
-  /** The `disabledAt` that the other endpoints were told of. */
+  /** The `disabledAt` that was published to the other endpoints. */
   announced: string | undefined
-  /** A signing key was made on request. */
+  /** A signing key was created on request. */
   rolled: boolean
 }
 
-/** @param now milliseconds since 1970 */
+/** The whole status after a pass. @param now milliseconds since 1970 */
 export function endpointStatus(
   observed: ObservedEndpoint,
   now: number,
@@ -240,7 +212,7 @@ export function endpointStatus(
   const before: Partial<WebhookEndpointStatus> = endpoint.status ?? {}
   const generation = endpoint.metadata.generation ?? 0
   const streak = streakAfter(before, decision)
-  const findings = endpointFindings({
+  const conditions = endpointConditions({
     decision,
     keysReady: keys !== undefined,
     problems: found.problems,
@@ -258,13 +230,13 @@ export function endpointStatus(
     signingSecrets: keys && keysInStatus(keys.keys, now),
     lastHandled: Object.keys(found.handled).length > 0 ? found.handled : undefined,
     override: decision.override,
-    updatedAt: updatedAt(observed, { rolled: found.rolled || hasOtherKey(before, keys?.keys) }, now),
+    updatedAt: updatedAt(observed, found.rolled || hasOtherKey(before, keys?.keys), now),
     observedGeneration: generation,
-    conditions: mergeConditions(before.conditions, findings, { now, generation }),
+    conditions: mergeConditions(before.conditions, conditions, { now, generation }),
   })
 }
 
-/** Enabling after automatic disabling starts a new streak (settled, "Events and deliveries"). */
+/** Enabling after automatic disabling starts a new streak (interface S10). */
 function streakAfter(before: Partial<WebhookEndpointStatus>, decision: StateDecision) {
   if (decision.newStreak) return { consecutiveFailures: 0, failingSince: undefined }
   return { consecutiveFailures: before.consecutiveFailures ?? 0, failingSince: before.failingSince }
@@ -282,19 +254,15 @@ function disabledFields(
 }
 
 /**
- * Moves when something that the owner can see changes: spec, state, keys; not with a counter (settled, "REST
- * shapes"). An endpoint that was never changed was updated when it was made.
+ * Changes with what the owner can see: spec, state and keys, but not counters (interface S2). For an endpoint that never
+ * changed it is the time of its creation.
  */
-function updatedAt(
-  { endpoint, decision }: ObservedEndpoint,
-  { rolled }: { rolled: boolean },
-  now: number,
-): string {
+function updatedAt({ endpoint, decision }: ObservedEndpoint, rolled: boolean, now: number): string {
   const { metadata, spec, status: before } = endpoint
   const { generation = 0 } = metadata
   if (before?.updatedAt === undefined) {
-    const isAsMade = generation === 1 && decision.state === spec.state
-    return isAsMade ? createdAtOf(metadata) : new Date(now).toISOString()
+    const isAsCreated = generation === 1 && decision.state === spec.state
+    return isAsCreated ? createdAtOf(metadata) : new Date(now).toISOString()
   }
   const same =
     before.state === decision.state &&
@@ -304,30 +272,27 @@ function updatedAt(
   return same ? before.updatedAt : new Date(now).toISOString()
 }
 
-/** The newest key is another one than was shown, whoever rolled it. */
+/** The newest key is not the one in the status: another process rotated it. */
 function hasOtherKey(
   before: Partial<WebhookEndpointStatus>,
   keys: readonly SigningKey[] | undefined,
 ): boolean {
-  const [shown] = before.signingSecrets ?? []
+  const [reported] = before.signingSecrets ?? []
   const [newest] = keys ?? []
-  return shown !== undefined && newest !== undefined && shown.fingerprint !== fingerprintOf(newest.secret)
+  return (
+    reported !== undefined && newest !== undefined && reported.fingerprint !== fingerprintOf(newest.secret)
+  )
 }
 
-/** Without the fields that are undefined, which a status does not have. */
 function defined(fields: Record<string, unknown>): WebhookEndpointStatus {
   return Object.fromEntries(
     Object.entries(fields).filter(([, value]) => value !== undefined),
   ) as WebhookEndpointStatus
 }
 
-/**
- * A PATCH over REST as a merge patch of the endpoint: only the fields that were given, so that concurrent ones do not
- * lose each other's. Where the spec is managed elsewhere, pausing and resuming become requests by annotation, and
- * nothing else can be changed (settled, "REST shapes").
- */
-
-type SpecChange = {
+/** A PATCH over REST. */
+export type WantedChange = {
+  status?: EndpointState | undefined
   url?: string | undefined
   eventTypes?: readonly string[] | undefined
   description?: string | null | undefined
@@ -335,17 +300,20 @@ type SpecChange = {
   deliveryLog?: WebhookEndpointSpec['deliveryLog'] | undefined
   concurrency?: number | undefined
 }
-export type WantedChange = SpecChange & { status?: EndpointState | undefined }
 
-/** A request by annotation that goes with the patch. `at`: milliseconds since 1970. */
+/** A request by annotation that is part of the patch. `at`: milliseconds since 1970. */
 export type StateRequest = { state: EndpointState; at: number }
 
 export type ChangePlan =
-  /** `fields` would have to be changed, and are somebody else's. */
+  /** `fields` would change, and belong to another field manager. */
   | { kind: 'managed'; fields: string[] }
   | { kind: 'patch'; spec?: object; annotations?: Record<string, string>; request?: StateRequest }
 
-/** @param managed whether the spec is managed elsewhere @param now milliseconds since 1970 */
+/**
+ * A merge patch of the given fields only, so that concurrent changes do not undo each other. If the spec is `managed`
+ * elsewhere, disabling and enabling become requests by annotation, and nothing else can be changed (interface S5).
+ * @param now milliseconds since 1970
+ */
 export function planChange(
   endpoint: WebhookEndpoint,
   wanted: WantedChange,
@@ -353,18 +321,18 @@ export function planChange(
   now: number,
 ): ChangePlan {
   const { status, ...fields } = wanted
-  const given = Object.entries(fields).filter(([, value]) => value !== undefined)
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined)
   const request = status && { state: status, at: requestTime(endpoint, now) }
   const asked = request ? { request, annotations: annotationsOf(request) } : {}
   if (managed) {
-    const changed = given.filter(([name, value]) => isChange(endpoint, name, value)).map(([name]) => name)
+    const changed = entries.filter(([name, value]) => isChange(endpoint, name, value)).map(([name]) => name)
     return changed.length > 0 ? { kind: 'managed', fields: changed } : { kind: 'patch', ...asked }
   }
-  const spec = { ...Object.fromEntries(given), ...(status ? { state: status } : {}) }
+  const spec = { ...Object.fromEntries(entries), ...(status ? { state: status } : {}) }
   return { kind: 'patch', ...(Object.keys(spec).length > 0 ? { spec } : {}), ...asked }
 }
 
-/** Whether the controller has looked at the spec, and at the request. @param generation of the patched object */
+/** Whether the controller has seen the spec and the request. @param generation of the patched object */
 export function isAcknowledged(
   { status }: Pick<WebhookEndpoint, 'status'>,
   generation: number,
@@ -374,11 +342,10 @@ export function isAcknowledged(
   if (!request) return true
   const { enable, disable } = status.lastHandled ?? {}
   const handled = request.state === 'enabled' ? enable : disable
-  // A later request may have taken its place before anybody looked.
+  // A later request may have replaced it before the controller saw it.
   return Date.parse(handled ?? '') >= request.at
 }
 
-/** By which the controller is asked for a state. */
 export function annotationsOf({ state, at }: StateRequest): Record<string, string> {
   const annotation = state === 'enabled' ? ENABLE_ANNOTATION : DISABLE_ANNOTATION
   return { [annotation]: new Date(at).toISOString() }
@@ -387,14 +354,14 @@ export function annotationsOf({ state, at }: StateRequest): Record<string, strin
 const MAX_AHEAD_MS = 3_600_000
 
 /**
- * A time that makes the request a new one: behind those that were made before, of which a later one would win, and
- * not older than the object, whatever the clocks of the processes say.
+ * A time that makes the request count as new, even if clocks differ: after earlier requests, because the latest one
+ * wins, and not before the creation of the object.
  */
 export function requestTime({ metadata }: WebhookEndpoint, now: number): number {
   const { annotations = {}, creationTimestamp = '' } = metadata
-  const before = [ENABLE_ANNOTATION, DISABLE_ANNOTATION].map((name) => Date.parse(annotations[name] ?? ''))
-  const sensible = before.filter((at) => at <= now + MAX_AHEAD_MS)
-  return Math.max(now, Date.parse(creationTimestamp) || 0, ...sensible.map((at) => at + 1))
+  const earlier = [ENABLE_ANNOTATION, DISABLE_ANNOTATION].map((name) => Date.parse(annotations[name] ?? ''))
+  const plausible = earlier.filter((at) => at <= now + MAX_AHEAD_MS)
+  return Math.max(now, Date.parse(creationTimestamp) || 0, ...plausible.map((at) => at + 1))
 }
 
 function isChange({ spec }: WebhookEndpoint, name: string, value: unknown): boolean {

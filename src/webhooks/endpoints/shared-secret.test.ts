@@ -3,7 +3,7 @@
 import { expect, it } from 'vitest'
 import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
 import { ApiError } from '../../kube/client.ts'
-import { SharedSecrets, type SharedSecretsOptions } from './signing-keys.ts'
+import { SharedSecrets } from './signing-keys.ts'
 
 const ENDPOINT = {
   metadata: { name: 'billing', namespace: 'acme', uid: 'u1' },
@@ -13,8 +13,8 @@ const KEY = { secret: 'whsec_a', createdAt: '2026-01-31T12:00:00.000Z', shared: 
 
 async function messageFor(error: ApiError): Promise<string | undefined> {
   const resources = { create: () => Promise.reject(error) }
-  const options = { resources, directory: {}, clock: { now: () => 0 } } as unknown as SharedSecretsOptions
-  return (await new SharedSecrets(options).sync(ENDPOINT, [KEY]))?.message
+  const shared = new SharedSecrets(resources as never, {} as never, { now: () => 0 })
+  return (await shared.sync(ENDPOINT, [KEY]))?.message
 }
 
 it('that the right is missing is said with who gives it', async () => {

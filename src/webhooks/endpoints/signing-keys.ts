@@ -14,7 +14,13 @@ import {
   type WebhookEndpoint,
   webhookEndpointKind,
 } from '../../apis/webhook-endpoint.ts'
-import { isApiError, type RawObject, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
+import {
+  findObject,
+  isApiError,
+  type RawObject,
+  type ResourceReader,
+  type ResourceWriter,
+} from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import type { Clock, Random } from '../../lib/clock.ts'
 import {
@@ -27,19 +33,23 @@ import {
 } from '../sender/signature.ts'
 import {
   type EndpointDirectory,
+  type EndpointIdentity,
   type EndpointKeys,
   type EndpointView,
-  endpointReference,
+  recordEndpointEvent,
   signingSecretName,
 } from './directory.ts'
 import type { Problem } from './plan.ts'
 
-/** The Secrets, in the operator's namespace, that hold the signing keys of endpoints. */
+/**
+ * The signing keys of endpoints: created with the first pass, rotated on request, kept in one Secret per endpoint in the
+ * controller's namespace, and written to the owner's Secret if the endpoint has `spec.signingSecret`.
+ */
 
-/** Keys as they were read, with the endpoint that their Secret's name stands for. */
+/** Keys with the endpoint that the name of their Secret stands for. */
 export type StoredKeys = { namespace: string; endpoint: string; keys: EndpointKeys }
 
-/** The Secret is there, and what it holds are no keys. Kept as it is: it may be mended. */
+/** The Secret exists and contains no keys. It is left as it is, because it may be repaired. */
 export class KeysDamagedError extends Error {
   override readonly name = 'KeysDamagedError'
   /** `<namespace>/<name>` */
@@ -51,12 +61,12 @@ export class KeysDamagedError extends Error {
   }
 }
 
-/** @throws KeysDamagedError, ZodError when the Secret is none of ours or damaged */
+/** @throws KeysDamagedError, ZodError if the Secret is damaged or not one of ours */
 export function readKeys(raw: RawObject): StoredKeys {
   const { metadata, data } = secret.parse(raw)
   const [namespace = '', endpoint = ''] = metadata.name.split('.')
   const { data: file } = signingKeyFile.safeParse(parseFile(data?.keys ?? ''))
-  // Without its cause, whose words may have a part of a key.
+  // Without its cause, whose message may contain a part of a key.
   if (!file) throw new KeysDamagedError(`${metadata.namespace}/${metadata.name}`)
   const { keys, endpointUid } = file
   const restoredAt = restoredAtOf(file, metadata.creationTimestamp)
@@ -73,9 +83,9 @@ export function readKeys(raw: RawObject): StoredKeys {
 }
 
 /**
- * When a restore made this Secret; absent where none did. A restore is known by an object that is younger than what is
- * written in it. Its endpoint has another UID by then, if it is there at all, so the UID in the file says nothing. Binding
- * the keys to today's endpoint writes `boundAt`, which is younger than the object again, and so ends the special case.
+ * When a restore created this Secret, if one did: then the object is younger than its content. Its endpoint has another
+ * UID by then, if it exists at all, so the UID in the file means nothing. Binding the keys to the current endpoint writes
+ * `boundAt`, which is younger than the object again and so ends the special case.
  */
 function restoredAtOf(
   { keys: [newest], boundAt }: SigningKeyFile,
@@ -86,29 +96,26 @@ function restoredAtOf(
   return isRestored(written, Date.parse(createdAt)) ? createdAt : undefined
 }
 
-/** Which endpoint keys are for. `uid` is `NO_ENDPOINT_YET` before it is made. */
-export type KeyOwner = { namespace: string; name: string; uid: string }
-
-/** The Secret of an endpoint's keys. @param operatorNamespace where it lies */
+/** The Secret of an endpoint's keys. @param owner its `uid` is `NO_ENDPOINT_YET` before the endpoint exists */
 export function keysObject(
-  operatorNamespace: string,
-  { namespace, name, uid }: KeyOwner,
+  controllerNamespace: string,
+  owner: EndpointIdentity,
   keys: readonly SigningKey[],
 ): RawObject {
   return {
     apiVersion: 'v1',
     kind: 'Secret',
     metadata: {
-      namespace: operatorNamespace,
-      name: signingSecretName(namespace, name),
+      namespace: controllerNamespace,
+      name: signingSecretName(owner.namespace, owner.name),
       labels: { [SIGNING_KEYS_LABEL]: 'true' },
     },
     type: SIGNING_KEYS_TYPE,
-    data: keysData(uid, keys),
+    data: keysData(owner.uid, keys),
   }
 }
 
-/** The `data` of that Secret. @param boundAt of one that a restore has made */
+/** The `data` of that Secret. @param boundAt if a restore created it */
 export function keysData(
   endpointUid: string,
   keys: readonly SigningKey[],
@@ -142,10 +149,10 @@ export class SigningKeyStore {
   }
 
   /**
-   * Makes the Secret of an endpoint that has none, or takes over what is there: keys bound to this endpoint's UID
-   * stay, those made before their endpoint and those that were restored are bound to it, those of one that had the name
-   * before are replaced. None stay when the endpoint has gone meanwhile.
-   * @throws KeysDamagedError when what is there cannot be read
+   * Creates the Secret of an endpoint, or adopts an existing one: keys bound to this endpoint's UID stay, keys that were
+   * created before their endpoint or restored are bound to it, and keys of a former endpoint of that name are replaced.
+   * None stay if the endpoint was deleted in the meantime.
+   * @throws KeysDamagedError if the existing Secret cannot be read
    */
   async create(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): Promise<void> {
     const { namespace = '', name, uid } = endpoint.metadata
@@ -160,11 +167,11 @@ export class SigningKeyStore {
         await this.#bind(endpoint, keysData(uid, held.keys, held.restoredAt), held.version)
       else await this.replace(endpoint, keys, held.version)
     }
-    // Whoever saw it go may have found no keys yet.
+    // The handler of its deletion may have found no keys yet.
     if (!this.#directory.find({ namespace, name, uid })) await this.remove(namespace, name, uid)
   }
 
-  /** @param version of the Secret that `keys` was decided on @throws ApiError `Conflict` when it has moved on */
+  /** @param version of the Secret that `keys` is based on @throws ApiError `Conflict` if it has changed */
   async replace(endpoint: WebhookEndpoint, keys: readonly SigningKey[], version: string): Promise<void> {
     await this.#bind(endpoint, keysData(endpoint.metadata.uid, keys), version)
   }
@@ -175,7 +182,7 @@ export class SigningKeyStore {
     this.#apply(await this.#resources.patch(secrets, this.#refOf(namespace, name), patch))
   }
 
-  /** Takes away the keys of an endpoint that is gone; those of one recreated under its name stay. */
+  /** Deletes the keys of a deleted endpoint; those of a new endpoint with its name stay. */
   async remove(namespace: string, name: string, endpointUid: string): Promise<void> {
     try {
       const held = readKeys(await this.#resources.get(secrets, this.#refOf(namespace, name)))
@@ -190,17 +197,17 @@ export class SigningKeyStore {
   }
 
   /**
-   * Takes away keys whose endpoint went while nobody watched, or was never made. Call it when all endpoints are
-   * known. @param now milliseconds since 1970
+   * Deletes keys whose endpoint was deleted while no controller was running, or never created. Call it when all
+   * endpoints are known. @param now milliseconds since 1970
    */
   async removeAbandoned(now: number): Promise<void> {
     for (const { namespace, name, keys } of this.#directory.keysWithoutEndpoint()) {
       const { restoredAt } = keys
       const [newest] = keys.keys
       const age = now - (Date.parse(restoredAt ?? newest?.createdAt ?? '') || 0)
-      const patience = restoredAt === undefined ? ABANDONED_AFTER_MS : RESTORED_FOR_MS
-      // Whoever made them may be about to make their endpoint.
-      if (keys.endpointUid !== NO_ENDPOINT_YET || age > patience)
+      const graceMs = restoredAt === undefined ? ABANDONED_AFTER_MS : RESTORED_FOR_MS
+      // Their endpoint may be about to be created.
+      if (keys.endpointUid !== NO_ENDPOINT_YET || age > graceMs)
         await this.remove(namespace, name, keys.endpointUid)
     }
   }
@@ -216,26 +223,27 @@ export class SigningKeyStore {
 }
 
 /**
- * `spec.signingSecret`: the owner's wish to have the keys in the cluster. Only keys made while it was set are
- * ever shown, and only a Secret that Davit made, or one of the type that says so, is written.
+ * Keeps the keys in the Secret that the owner names in `spec.signingSecret`. Writes only keys that were created while it
+ * was set, and only to a Secret that Davit created or that has the type for it.
  */
-
-export type SharedSecretsOptions = {
-  resources: ResourceReader & ResourceWriter
-  directory: EndpointDirectory
-  clock: Clock
-}
-
 export class SharedSecrets {
-  readonly #options: SharedSecretsOptions
-  /** What was written (or, without keys to show, looked at) last, by endpoint UID, so that an unchanged Secret costs no call. */
+  readonly #resources: ResourceReader & ResourceWriter
+  readonly #directory: EndpointDirectory
+  readonly #clock: Pick<Clock, 'now'>
+  /** Last written content (or last check, without keys to write), by endpoint UID: an unchanged Secret costs no call. */
   readonly #written = new Map<string, string>()
 
-  constructor(options: SharedSecretsOptions) {
-    this.#options = options
+  constructor(
+    resources: ResourceReader & ResourceWriter,
+    directory: EndpointDirectory,
+    clock: Pick<Clock, 'now'>,
+  ) {
+    this.#resources = resources
+    this.#directory = directory
+    this.#clock = clock
   }
 
-  /** @returns why the Secret was not or cannot be written, for the endpoint's condition */
+  /** @returns why the Secret cannot be written, for the endpoint's condition */
   async sync(endpoint: WebhookEndpoint, keys: readonly SigningKey[]): Promise<Problem | undefined> {
     const { uid } = endpoint.metadata
     const wanted = endpoint.spec.signingSecret
@@ -243,13 +251,13 @@ export class SharedSecrets {
       this.#written.delete(uid)
       return undefined
     }
-    const shared = activeKeys(keys, this.#options.clock.now()).filter((key) => key.shared)
-    const data = shared.length > 0 ? dataOf(shared) : undefined
+    const shared = activeKeys(keys, this.#clock.now()).filter((key) => key.shared)
+    const data = shared.length > 0 ? sharedData(shared) : undefined
     const stamp = JSON.stringify([wanted.name, data])
     if (this.#written.get(uid) === stamp) return undefined
     const problem = data
       ? await this.#write(endpoint, wanted.name, data)
-      : await this.#look(endpoint, wanted.name)
+      : await this.#check(endpoint, wanted.name)
     if (!problem) this.#written.set(uid, stamp)
     return problem
   }
@@ -263,68 +271,63 @@ export class SharedSecrets {
     name: string,
     data: Record<string, string>,
   ): Promise<Problem | undefined> {
-    const { resources } = this.#options
     const { namespace = '', uid } = endpoint.metadata
     try {
-      await resources.create(secrets, objectOf(endpoint, name, data))
+      await this.#resources.create(secrets, sharedSecret(endpoint, name, data))
       return undefined
     } catch (error) {
-      if (isApiError(error, 'Forbidden', 'Quota')) return refusal(name, error.message)
+      if (isApiError(error, 'Forbidden', 'Quota')) return secretRefused(name, error.message)
       if (!isApiError(error, 'AlreadyExists')) throw error
     }
     const held = await this.#read(endpoint, name)
-    const problem = this.#refusalOf(endpoint, name, held)
+    const problem = this.#conflictOf(endpoint, name, held)
     if (problem) return problem
     const { resourceVersion } = held?.metadata ?? {}
     const labels = { [SIGNING_SECRET_OWNER_LABEL]: uid }
     try {
-      await resources.patch(secrets, { namespace, name }, { metadata: { resourceVersion, labels }, data })
+      const patch = { metadata: { resourceVersion, labels }, data }
+      await this.#resources.patch(secrets, { namespace, name }, patch)
       return undefined
     } catch (error) {
-      if (isApiError(error, 'Forbidden', 'Invalid', 'BadRequest')) return refusal(name, error.message)
+      if (isApiError(error, 'Forbidden', 'Invalid', 'BadRequest')) return secretRefused(name, error.message)
       throw error
     }
   }
 
   async #read(endpoint: WebhookEndpoint, name: string): Promise<Secret | undefined> {
-    const { namespace } = endpoint.metadata
+    const found = await findObject(this.#resources, secrets, { namespace: endpoint.metadata.namespace, name })
+    return found && secret.parse(found)
+  }
+
+  /** Without keys to write: what would prevent the next write. */
+  async #check(endpoint: WebhookEndpoint, name: string): Promise<Problem | undefined> {
     try {
-      return secret.parse(await this.#options.resources.get(secrets, { namespace, name }))
+      return this.#conflictOf(endpoint, name, await this.#read(endpoint, name))
     } catch (error) {
-      if (isApiError(error, 'NotFound')) return undefined
+      if (isApiError(error, 'Forbidden')) return secretRefused(name, error.message)
       throw error
     }
   }
 
-  /** Without keys to show: what would be in the way of the next. */
-  async #look(endpoint: WebhookEndpoint, name: string): Promise<Problem | undefined> {
-    try {
-      return this.#refusalOf(endpoint, name, await this.#read(endpoint, name))
-    } catch (error) {
-      if (isApiError(error, 'Forbidden')) return refusal(name, error.message)
-      throw error
-    }
-  }
-
-  /** Davit's own have the type as well. Two endpoints in one Secret would take turns in overwriting it. */
-  #refusalOf(endpoint: WebhookEndpoint, name: string, held: Secret | undefined): Problem | undefined {
+  /** Secrets that Davit created have the type too. Two endpoints with one Secret would keep overwriting each other's keys. */
+  #conflictOf(endpoint: WebhookEndpoint, name: string, held: Secret | undefined): Problem | undefined {
     if (!held) return undefined
     if (held.type !== SIGNING_KEY_TYPE) {
-      const why = `it exists and is not of type ${SIGNING_KEY_TYPE}; name another one, or make it with that type`
-      return refusal(name, why)
+      const reason = `it exists and is not of type ${SIGNING_KEY_TYPE}; name another one, or make it with that type`
+      return secretRefused(name, reason)
     }
     const owner = held.metadata.labels?.[SIGNING_SECRET_OWNER_LABEL]
-    const other = this.#options.directory
+    const other = this.#directory
       .inNamespace(endpoint.metadata.namespace ?? '')
       .map((view) => view.endpoint)
       .find(({ metadata, spec }) => metadata.uid === owner && spec.signingSecret?.name === name)
     if (!other || owner === endpoint.metadata.uid) return undefined
-    return refusal(name, `it has the keys of the endpoint ${other.metadata.name}; name another one`)
+    return secretRefused(name, `it has the keys of the endpoint ${other.metadata.name}; name another one`)
   }
 }
 
-/** `signingSecret` is the newest key; `signingSecrets` all in force, newest first, one a line. */
-function dataOf(keys: readonly SigningKey[]): Record<string, string> {
+/** `signingSecret` is the newest key; `signingSecrets` has all active keys, newest first, one per line. */
+function sharedData(keys: readonly SigningKey[]): Record<string, string> {
   const base64 = (text: string) => Buffer.from(text).toString('base64')
   return {
     signingSecret: base64(keys[0]?.secret ?? ''),
@@ -332,10 +335,10 @@ function dataOf(keys: readonly SigningKey[]): Record<string, string> {
   }
 }
 
-function objectOf(endpoint: WebhookEndpoint, name: string, data: Record<string, string>): RawObject {
+function sharedSecret(endpoint: WebhookEndpoint, name: string, data: Record<string, string>): RawObject {
   const { namespace = '', uid } = endpoint.metadata
   const owner = { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, name: endpoint.metadata.name, uid }
-  // After a restore it would be the property of an endpoint that is not there any more; Davit makes it anew.
+  // A restored copy would belong to an endpoint that no longer exists; Davit creates it again.
   const labels = { [SIGNING_SECRET_OWNER_LABEL]: uid, [NO_BACKUP_LABEL]: 'true' }
   return {
     apiVersion: 'v1',
@@ -346,148 +349,127 @@ function objectOf(endpoint: WebhookEndpoint, name: string, data: Record<string, 
   }
 }
 
-/** A right that is missing, in the words of the API server, which a quota or a policy has not. */
+/** How the API server, unlike a quota or a policy, words a missing right. */
 const NO_RIGHT = / cannot \w+ resource "secrets"/
 const BIND_IT =
   'Davit has the right to Secrets where it was given it. Whoever runs Davit binds the ClusterRole davit-organization-secrets to its controller in this namespace.'
 
-function refusal(name: string, said: string): Problem {
-  const why = NO_RIGHT.test(said) ? BIND_IT : said
+function secretRefused(name: string, reason: string): Problem {
+  const why = NO_RIGHT.test(reason) ? BIND_IT : reason
   return {
     reason: 'SigningSecretRefused',
     message: `spec.signingSecret: the Secret ${name} cannot be written: ${why}`,
   }
 }
 
-/** Keeps the signing keys of an endpoint: makes the first, rolls on request, forgets expired ones, shares them where asked. */
-
-export type SigningKeyReconcilerOptions = {
-  store: SigningKeyStore
-  shared: SharedSecrets
-  events: EventRecorder
-  clock: Clock
-  random: Random
-}
-
 export type KeyResult = {
   problems: Problem[]
   handled: { roll?: string }
-  /** A key was made by a roll in this pass. */
+  /** This pass created a key on request. */
   rolled: boolean
-  /** When to look again though nothing changed, milliseconds since 1970: the next key ends, or what was refused may be mended. */
-  lookAgainAt?: number | undefined
+  /** Milliseconds since 1970: when the next key expires, or a problem may be solved. */
+  requeueAt?: number | undefined
 }
 
-/** Nothing tells when a Secret that was refused is gone. */
-const REFUSED_AGAIN_MS = 60_000
+/** No watch reports that a Secret in the way is gone. */
+const PROBLEM_RETRY_MS = 60_000
 
+/** Creates the first key of an endpoint, rotates on request, and updates the owner's Secret. */
 export class SigningKeyReconciler {
-  readonly #options: SigningKeyReconcilerOptions
+  readonly #store: SigningKeyStore
+  readonly #shared: SharedSecrets
+  readonly #recorder: EventRecorder
+  readonly #clock: Clock
+  readonly #random: Random
 
-  constructor(options: SigningKeyReconcilerOptions) {
-    this.#options = options
+  constructor(
+    store: SigningKeyStore,
+    shared: SharedSecrets,
+    recorder: EventRecorder,
+    clock: Clock,
+    random: Random,
+  ) {
+    this.#store = store
+    this.#shared = shared
+    this.#recorder = recorder
+    this.#clock = clock
+    this.#random = random
   }
 
-  /** @throws ApiError what may pass by itself, a conflict with another writer of the keys included */
+  /** @throws ApiError if a retry may succeed, including a conflict with another writer of the keys */
   async reconcile(view: EndpointView): Promise<KeyResult> {
     const { endpoint } = view
     if (!view.keys) return await this.#create(endpoint)
-    const kept = await this.#roll(endpoint, view.keys)
-    const keys = kept.keys ?? view.keys.keys
-    const problem = await this.#options.shared.sync(endpoint, keys)
-    const now = this.#options.clock.now()
+    const rotation = await this.#rotate(endpoint, view.keys)
+    const keys = rotation.keys ?? view.keys.keys
+    const problem = await this.#shared.sync(endpoint, keys)
+    const now = this.#clock.now()
     const times = activeKeys(keys, now).flatMap(({ expiresAt }) => (expiresAt ? [Date.parse(expiresAt)] : []))
-    if (problem) times.push(now + REFUSED_AGAIN_MS)
+    if (problem) times.push(now + PROBLEM_RETRY_MS)
     return {
       problems: problem ? [problem] : [],
-      handled: kept.handled,
-      rolled: kept.keys !== undefined,
-      lookAgainAt: times.length > 0 ? Math.min(...times) : undefined,
+      handled: rotation.handled,
+      rolled: rotation.keys !== undefined,
+      requeueAt: times.length > 0 ? Math.min(...times) : undefined,
     }
   }
 
   async #create(endpoint: WebhookEndpoint): Promise<KeyResult> {
     try {
-      await this.#options.store.create(endpoint, [this.#freshKey(endpoint)])
-      return { problems: [], handled: this.#oldRoll(endpoint), rolled: false }
+      await this.#store.create(endpoint, [this.#newKey(endpoint)])
+      // A rotation that was requested along with the creation is satisfied by the first key.
+      const request = rollRequestOf(endpoint)
+      return { problems: [], handled: request.kind === 'none' ? {} : { roll: request.value }, rolled: false }
     } catch (error) {
       if (!(error instanceof KeysDamagedError)) throw error
       const message = `Nothing is sent: the Secret ${error.secret}, which holds the signing keys, cannot be read. Whoever runs Davit can restore it, or delete it for a new key.`
-      const lookAgainAt = this.#options.clock.now() + REFUSED_AGAIN_MS
-      return {
-        problems: [{ reason: 'SigningKeysDamaged', message }],
-        handled: {},
-        rolled: false,
-        lookAgainAt,
-      }
+      const problems: Problem[] = [{ reason: 'SigningKeysDamaged', message }]
+      return { problems, handled: {}, rolled: false, requeueAt: this.#clock.now() + PROBLEM_RETRY_MS }
     }
   }
 
-  async #roll(
+  async #rotate(
     endpoint: WebhookEndpoint,
     held: EndpointKeys,
   ): Promise<{ keys?: SigningKey[]; handled: { roll?: string } }> {
-    const request = this.#request(endpoint)
-    const { clock, events, random, store } = this.#options
+    const request = rollRequestOf(endpoint)
+    const record = (type: 'Normal' | 'Warning', reason: string, message: string) =>
+      recordEndpointEvent(this.#recorder, endpoint, type, reason, message)
     if (request.kind === 'none') return { handled: {} }
-    if (request.kind === 'invalid') {
-      const message = `${ROLL_ANNOTATION}: ${request.message}`
-      events.record(endpointReference(endpoint.metadata), {
-        type: 'Warning',
-        reason: 'InvalidRequest',
-        message,
-      })
-    }
+    if (request.kind === 'invalid')
+      record('Warning', 'InvalidRequest', `${ROLL_ANNOTATION}: ${request.message}`)
     if (request.kind !== 'new') return { handled: { roll: request.value } }
     const roll = {
-      secret: formatSecret(random.bytes(KEY_BYTES)),
+      secret: formatSecret(this.#random.bytes(KEY_BYTES)),
       expireOld: endpoint.metadata.annotations?.[ROLL_EXPIRE_OLD_ANNOTATION] === 'true',
       request: request.value,
       shared: endpoint.spec.signingSecret !== undefined,
     }
-    const result = rollKeys(held.keys, roll, clock.now())
+    const result = rollKeys(held.keys, roll, this.#clock.now())
     if (result.kind === 'tooMany') {
       const message = `${MAX_ACTIVE_KEYS} keys are in force; wait until one ends, or roll with ${ROLL_EXPIRE_OLD_ANNOTATION}=true`
-      events.record(endpointReference(endpoint.metadata), {
-        type: 'Warning',
-        reason: 'TooManySigningKeys',
-        message,
-      })
+      record('Warning', 'TooManySigningKeys', message)
     }
     if (result.kind !== 'rolled') return { handled: { roll: request.value } }
-    await store.replace(endpoint, result.keys, held.version)
+    await this.#store.replace(endpoint, result.keys, held.version)
     const message = roll.expireOld
       ? 'A new signing key is in force; earlier keys are invalid from now on.'
       : 'A new signing key is in force; earlier keys go on signing beside it for 24 hours.'
-    events.record(endpointReference(endpoint.metadata), {
-      type: 'Normal',
-      reason: 'SigningKeyRolled',
-      message,
-    })
+    record('Normal', 'SigningKeyRolled', message)
     return { keys: result.keys, handled: { roll: request.value } }
   }
 
-  #request(endpoint: WebhookEndpoint) {
-    const { annotations, creationTimestamp } = endpoint.metadata
-    return readRequest(
-      annotations?.[ROLL_ANNOTATION],
-      endpoint.status?.lastHandled?.roll,
-      Date.parse(creationTimestamp ?? '') || 0,
-    )
-  }
-
-  /** A roll asked for together with the creation is answered by the first key. */
-  #oldRoll(endpoint: WebhookEndpoint): { roll?: string } {
-    const request = this.#request(endpoint)
-    return request.kind === 'none' ? {} : { roll: request.value }
-  }
-
-  #freshKey(endpoint: WebhookEndpoint): SigningKey {
-    const { clock, random } = this.#options
+  #newKey(endpoint: WebhookEndpoint): SigningKey {
     return {
-      secret: formatSecret(random.bytes(KEY_BYTES)),
-      createdAt: new Date(clock.now()).toISOString(),
+      secret: formatSecret(this.#random.bytes(KEY_BYTES)),
+      createdAt: new Date(this.#clock.now()).toISOString(),
       ...(endpoint.spec.signingSecret ? { shared: true } : {}),
     }
   }
+}
+
+function rollRequestOf({ metadata, status }: WebhookEndpoint) {
+  const { annotations, creationTimestamp } = metadata
+  const createdAt = Date.parse(creationTimestamp ?? '') || 0
+  return readRequest(annotations?.[ROLL_ANNOTATION], status?.lastHandled?.roll, createdAt)
 }

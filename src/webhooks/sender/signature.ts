@@ -2,9 +2,12 @@ import { createHash, createHmac, createSecretKey } from 'node:crypto'
 import { SECRET_PREFIX } from '../../apis/ids.ts'
 import { memoize } from '../../lib/memoize.ts'
 
-/** Standard Webhooks signatures, scheme `v1` (interface §5.5). */
+/**
+ * Signing keys and signatures of webhooks: Standard Webhooks, scheme `v1` (interface §5.5); how keys are rotated, with an
+ * overlap or at once, and expire (interface §4.2 rule 3).
+ */
 
-/** Bytes of a signing key. 24 bytes are 32 characters of base64, without padding. */
+/** 32 characters of base64, without padding. */
 export const KEY_BYTES = 24
 
 /** `whsec_` and the key in base64. */
@@ -12,7 +15,7 @@ export function formatSecret(key: Uint8Array): string {
   return SECRET_PREFIX + Buffer.from(key).toString('base64')
 }
 
-/** First 16 hexadecimal digits of the SHA-256 of the secret's text: tells keys apart, reveals nothing. */
+/** First 16 hexadecimal digits of the secret's SHA-256: distinguishes keys and reveals nothing. */
 export function fingerprintOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex').slice(0, 16)
 }
@@ -22,7 +25,7 @@ export type SignedMessage = {
   id: string
   /** The exact bytes that are sent. */
   body: Uint8Array
-  /** Time of the attempt, seconds since 1970. */
+  /** Time of the attempt in seconds since 1970. */
   timestamp: number
 }
 
@@ -32,33 +35,28 @@ export type SignedMessage = {
  */
 export function signatureHeader(message: SignedMessage, secrets: readonly string[]): string {
   const prefix = `${message.id}.${message.timestamp}.`
-  return secrets
-    .map((secret) => {
-      return `v1,${createHmac('sha256', keyOf(secret)).update(prefix).update(message.body).digest('base64')}`
-    })
-    .join(' ')
+  const sign = (secret: string) =>
+    createHmac('sha256', keyOf(secret)).update(prefix).update(message.body).digest('base64')
+  return secrets.map((secret) => `v1,${sign(secret)}`).join(' ')
 }
 
-/** Keys in the form that is signed with: making it takes six times as long as a signature. */
+/** Parsed keys: parsing takes six times as long as a signature. */
 const keyOf = memoize(4096, (secret) =>
   createSecretKey(Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64')),
 )
 
-/** The signing keys of an endpoint: made, rolled with an overlap or at once, and expired (interface §4.2 rule 3). */
-
-/** How long the old key goes on signing after a roll that does not expire it. */
+/** How long the old key still signs after a rotation that does not expire it. */
 export const OVERLAP_SECONDS = 86_400
-/** Keys that may sign at the same time. */
 export const MAX_ACTIVE_KEYS = 5
 
-/** Times are ISO 8601. The newest key has no end. */
+/** Times are ISO 8601. The newest key does not expire. */
 export type SigningKey = {
   secret: string
   createdAt: string
   expiresAt?: string | undefined
-  /** The roll request that made it, so that a repeat after a crash makes no second one. */
+  /** The request that created it, so that a repeat after a crash creates no second one. */
   request?: string | undefined
-  /** Made while the owner had `spec.signingSecret` set: may be shown there. */
+  /** Created while `spec.signingSecret` was set: may be written to that Secret. */
   shared?: boolean | undefined
 }
 
@@ -77,8 +75,8 @@ export type RollRequest = {
 export type RollResult = { kind: 'rolled'; keys: SigningKey[] } | { kind: 'repeated' } | { kind: 'tooMany' }
 
 /**
- * The keys after a roll: the new one first; earlier ones end at once or at the end of their own overlap.
- * `repeated` when the request was answered before, `tooMany` when five keys are in force.
+ * The keys after a rotation: the new one first; earlier ones expire at once or at the end of their own overlap.
+ * `repeated` if the request was handled before, `tooMany` if five keys are active.
  */
 export function rollKeys(keys: readonly SigningKey[], roll: RollRequest, now: number): RollResult {
   if (roll.request !== undefined && keys.some((key) => key.request === roll.request))
@@ -99,8 +97,8 @@ export function rollKeys(keys: readonly SigningKey[], roll: RollRequest, now: nu
 }
 
 /**
- * The keys as they would be without rolls whose secrets nobody has been shown: the newest of those that
- * somebody has gets no end from such a roll. One that has ended stays ended.
+ * The keys without rotations whose secrets were never disclosed: the newest disclosed key no longer expires because of
+ * them. An expired key stays expired.
  */
 export function withoutUnseen(
   keys: readonly SigningKey[],
@@ -114,7 +112,7 @@ export function withoutUnseen(
   return [endless, ...older]
 }
 
-/** What the endpoint's status shows of its keys: never the keys themselves. */
+/** For the endpoint's status: never the keys themselves. */
 export function keysInStatus(keys: readonly SigningKey[], now: number) {
   return activeKeys(keys, now).map((key) => ({
     fingerprint: fingerprintOf(key.secret),

@@ -20,7 +20,7 @@ import { bakeFailure } from '../../../src/boxes/controller/outcome.ts'
 import { assessConnection, type ConnectionView } from '../../../src/credentials/accounts/plan.ts'
 import { type CredentialView, credentialFindings } from '../../../src/credentials/controller/conditions.ts'
 import { type ConditionUpdate, mergeConditions } from '../../../src/kube/status.ts'
-import { type EndpointFacts, endpointFindings, type Problem } from '../../../src/webhooks/endpoints/plan.ts'
+import { type EndpointFacts, endpointConditions, type Problem } from '../../../src/webhooks/endpoints/plan.ts'
 import type { RefusalReason } from '../../../src/webhooks/events/plan.ts'
 import { goodTemplate } from '../../contract/samples/box-template.ts'
 import { goodEventType } from '../../contract/samples/event-type.ts'
@@ -89,7 +89,7 @@ function endpointStates(): ConditionUpdate[][] {
     { ...facts, decision: disabled('ConsecutiveFailures'), consecutiveFailures: 5 },
     ...problems.map((reason) => ({ ...facts, problems: [{ reason, message: WORDS }] })),
   ]
-  return views.map(endpointFindings)
+  return views.map(endpointConditions)
 }
 
 const REFUSALS: Readonly<Record<RefusalReason, true>> = {
