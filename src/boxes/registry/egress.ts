@@ -8,7 +8,7 @@ import { connectFailureOf } from './outcome.ts'
 
 /**
  * Where a bake may connect, for one registry. Our own requests check it themselves; the tool that pulls the image goes
- * through a proxy that checks every address at the moment it is dialed, because what the registry said to us may differ
+ * through a proxy that checks every address at the moment it is dialed, because what the registry answered us may differ
  * when the tool asks again.
  */
 

@@ -433,11 +433,11 @@ export class SigningKeyReconciler {
     held: EndpointKeys,
   ): Promise<{ keys?: SigningKey[]; handled: { roll?: string } }> {
     const request = rollRequestOf(endpoint)
-    const record = (type: 'Normal' | 'Warning', reason: string, message: string) =>
+    const emit = (type: 'Normal' | 'Warning', reason: string, message: string) =>
       recordEndpointEvent(this.#recorder, endpoint, type, reason, message)
     if (request.kind === 'none') return { handled: {} }
     if (request.kind === 'invalid')
-      record('Warning', 'InvalidRequest', `${ROLL_ANNOTATION}: ${request.message}`)
+      emit('Warning', 'InvalidRequest', `${ROLL_ANNOTATION}: ${request.message}`)
     if (request.kind !== 'new') return { handled: { roll: request.value } }
     const roll = {
       secret: formatSecret(this.#random.bytes(KEY_BYTES)),
@@ -448,14 +448,14 @@ export class SigningKeyReconciler {
     const result = rollKeys(held.keys, roll, this.#clock.now())
     if (result.kind === 'tooMany') {
       const message = `${MAX_ACTIVE_KEYS} keys are in force; wait until one ends, or roll with ${ROLL_EXPIRE_OLD_ANNOTATION}=true`
-      record('Warning', 'TooManySigningKeys', message)
+      emit('Warning', 'TooManySigningKeys', message)
     }
     if (result.kind !== 'rolled') return { handled: { roll: request.value } }
     await this.#store.replace(endpoint, result.keys, held.version)
     const message = roll.expireOld
       ? 'A new signing key is in force; earlier keys are invalid from now on.'
       : 'A new signing key is in force; earlier keys go on signing beside it for 24 hours.'
-    record('Normal', 'SigningKeyRolled', message)
+    emit('Normal', 'SigningKeyRolled', message)
     return { keys: result.keys, handled: { roll: request.value } }
   }
 
