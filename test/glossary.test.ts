@@ -1,0 +1,72 @@
+/** The code speaks the words of docs/contributing/glossary.md: none that it retires is in a name of the product. */
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { parseAst } from 'vitest/node'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const GLOSSARY = readFileSync(`${ROOT}docs/contributing/glossary.md`, 'utf8')
+/** What users see under these names. */
+const WIRE_NAMES = ['handover', 'DAVIT_MAX_SHOWN_DELIVERIES']
+
+type Node = { type: string; name?: unknown }
+
+function retiredWords(): string[] {
+  const rows = GLOSSARY.split('\n').filter((line) => line.startsWith('| ') && !line.startsWith('| ---'))
+  return rows
+    .map((row) => row.split('|').at(-2)?.trim() ?? '')
+    .filter((cell) => cell !== '' && cell !== 'Retired')
+    .flatMap((cell) => cell.split(', '))
+}
+
+/** `EndpointQueue`, `MAX_QUEUES` and `endpoint-queue` are two words each. */
+function wordsIn(name: string): string[] {
+  return name
+    .replaceAll(/([a-z0-9])([A-Z])/g, '$1 $2')
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+}
+
+function* namesIn(value: unknown): Generator<string> {
+  if (Array.isArray(value)) for (const one of value) yield* namesIn(one)
+  else if (typeof value === 'object' && value !== null) {
+    const { type, name } = value as Node
+    if (/Identifier$/.test(type) && typeof name === 'string') yield name
+    for (const one of Object.values(value)) yield* namesIn(one)
+  }
+}
+
+function retiredIn(path: string, text: string, retired: readonly string[]): string[] {
+  const isRetired = (name: string) =>
+    !WIRE_NAMES.includes(name) && wordsIn(name).some((word) => retired.includes(word))
+  const names = [...new Set(namesIn(parseAst(text, { lang: 'ts' })))].filter(isRetired)
+  const inPath = isRetired(path) ? ['its own name'] : []
+  return [...inPath, ...names].map((name) => `${path}: ${name}`)
+}
+
+const RETIRED = retiredWords()
+
+test('no name of the product has a retired word', () => {
+  expect(RETIRED.length).toBeGreaterThan(10)
+  const paths = globSync('src/**/*.ts', { cwd: ROOT })
+  const found = paths.flatMap((path) => {
+    const isTest = path.endsWith('.test.ts')
+    return retiredIn(path, isTest ? '' : readFileSync(ROOT + path, 'utf8'), RETIRED)
+  })
+  expect(found).toEqual([])
+})
+
+test.for([
+  { given: 'const tenureOf = 1', want: ['src/a.ts: tenureOf'] },
+  { given: 'class Lane { #told = 1 }', want: ['src/a.ts: Lane', 'src/a.ts: told'] },
+  { given: 'const MAX_LANES = 1', want: ['src/a.ts: MAX_LANES'] },
+  { given: 'const planet = { handover: 1 }', want: [] },
+] as const)('retired words are found in names: $given', ({ given, want }) => {
+  expect(retiredIn('src/a.ts', given, RETIRED)).toEqual(want)
+})
+
+test('retired words are found in the names of files', () => {
+  expect(retiredIn('src/server/facade-leases.test.ts', '', RETIRED)).toEqual([
+    'src/server/facade-leases.test.ts: its own name',
+  ])
+})
