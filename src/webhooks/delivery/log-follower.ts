@@ -159,7 +159,7 @@ export class LogFollower {
   /** Whether the previous owner may have started it, if this replica took over its shard before the segment arrived. */
   #mayBeStarted(version: number, { entry, records }: OpenEntry): boolean {
     const shard = shardOf(entry.endpoint.uid)
-    const isLate = version < this.claims.since(shard) && !this.claims.isInOrder(shard)
+    const isLate = version < this.claims.since(shard) && !this.claims.wasReleasedCleanly(shard)
     return isLate || records.length > 0 || this.#engine.objectBacked.findEntry(version, entry) !== undefined
   }
 

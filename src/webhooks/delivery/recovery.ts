@@ -256,7 +256,7 @@ export class RecoveryFromObjects {
     // A record under a void claim does not count.
     const isRecorded = recordedEnds
       ? record !== undefined && !claims.isFenced(shard, record.version, record.writer)
-      : claims.isInOrder(shard)
+      : claims.wasReleasedCleanly(shard)
     if (isOld || isRecorded || this.#recorded >= MAX_RECORDED) return
     this.#recorded += 1
     this.#engine.recordEnd(found)

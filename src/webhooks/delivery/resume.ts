@@ -13,7 +13,7 @@ import { setAsideStatus, statusFromRecords } from './status.ts'
 /** An entry that so many starts did not end is set aside. Starts after an orderly handoff do not count. */
 const MAX_STARTS = 2
 
-type Claims = Pick<ShardClaims, 'isInOrder'>
+type Claims = Pick<ShardClaims, 'wasReleasedCleanly'>
 
 /**
  * Called when all objects were read: an entry without one is attempted (again), gets the object that it is owed, or is
@@ -60,17 +60,17 @@ async function resumeEntry(
   const attempted = records.filter(({ kind }) => kind !== 'reopened')
   const starts = records.length - attempted.length
   const delivery = engine.resetEntry(opened, open)
-  const isInOrder = claims.isInOrder(delivery.queue.shard)
+  const wasReleasedCleanly = claims.wasReleasedCleanly(delivery.queue.shard)
   if (delivery.storage.kind === 'log') {
-    delivery.storage.objectMayExist = records.length > 0 || !isInOrder
+    delivery.storage.objectMayExist = records.length > 0 || !wasReleasedCleanly
     delivery.storage.unansweredAt = clock.monotonic()
   }
   if (attempted.length > 0) promoteOwed(engine, delivery, statusFromRecords(attempted))
-  else if (starts >= MAX_STARTS && !isInOrder) setAside(engine, delivery)
+  else if (starts >= MAX_STARTS && !wasReleasedCleanly) setAside(engine, delivery)
   else {
     delivery.stage = 'queued'
     engine.resume(delivery)
-    if (!isInOrder) await outcomes.record({ kind: 'reopened', position })
+    if (!wasReleasedCleanly) await outcomes.record({ kind: 'reopened', position })
   }
 }
 

@@ -114,7 +114,7 @@ export class ShardTakeover {
   /** Whether everything that the previous owner may have left open in this shard is known: it left nothing, or all was read. */
   #isKnown(shard: number): boolean {
     const { engine, follower, syncedVersion } = this.#options
-    if (follower.claims.isInOrder(shard)) return true
+    if (follower.claims.wasReleasedCleanly(shard)) return true
     const claimed = follower.claims.since(shard)
     return this.#adopted.has(shard) && Math.max(syncedVersion(), engine.ctx.segments.lowWater) >= claimed
   }

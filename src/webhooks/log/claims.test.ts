@@ -49,26 +49,26 @@ it('knows the newest claims, however many there were', () => {
 it('knows whether the one before had handed the shard over before the last claim', () => {
   const claims = new ShardClaims()
   claims.recordClaim([3, 4], { version: 10, writer: 'a' })
-  expect(claims.isInOrder(3)).toBe(false)
+  expect(claims.wasReleasedCleanly(3)).toBe(false)
   claims.recordRelease([3], { version: 20, writer: 'a' })
   claims.recordClaim([3, 4], { version: 30, writer: 'b' })
-  expect([claims.isInOrder(3), claims.isInOrder(4)]).toEqual([true, false])
+  expect([claims.wasReleasedCleanly(3), claims.wasReleasedCleanly(4)]).toEqual([true, false])
   // What it had taken in order it has not handed over.
   claims.recordClaim([3], { version: 40, writer: 'c' })
-  expect(claims.isInOrder(3)).toBe(false)
+  expect(claims.wasReleasedCleanly(3)).toBe(false)
 })
 
 it('knows so of a writer that takes back what it has handed over', () => {
   const claims = new ShardClaims()
   claims.recordClaim([3], { version: 10, writer: 'a' })
   claims.recordClaim([3], { version: 11, writer: 'a' })
-  expect(claims.isInOrder(3)).toBe(false)
+  expect(claims.wasReleasedCleanly(3)).toBe(false)
   claims.recordRelease([3], { version: 20, writer: 'a' })
   claims.recordClaim([3], { version: 30, writer: 'a' })
-  expect(claims.isInOrder(3)).toBe(true)
+  expect(claims.wasReleasedCleanly(3)).toBe(true)
   // Not handed over since: what was begun meanwhile may have been given up unanswered.
   claims.recordClaim([3], { version: 31, writer: 'a' })
-  expect(claims.isInOrder(3)).toBe(false)
+  expect(claims.wasReleasedCleanly(3)).toBe(false)
 })
 
 it('takes a claim that was written twice, or by one who has not read his last one, for no new beginning', () => {
@@ -78,11 +78,11 @@ it('takes a claim that was written twice, or by one who has not read his last on
   claims.recordClaim([3], { version: 30, writer: 'b', after: 20 })
   claims.recordClaim([3], { version: 31, writer: 'b', after: 20 })
   claims.recordClaim([3], { version: 32, writer: 'b', after: 30 })
-  expect(claims.isInOrder(3)).toBe(true)
+  expect(claims.wasReleasedCleanly(3)).toBe(true)
   claims.recordClaim([3], { version: 33, writer: 'b', after: 32 })
-  expect(claims.isInOrder(3)).toBe(false)
+  expect(claims.wasReleasedCleanly(3)).toBe(false)
   claims.recordClaim([3], { version: 34, writer: 'b', after: 32 })
-  expect(claims.isInOrder(3)).toBe(false)
+  expect(claims.wasReleasedCleanly(3)).toBe(false)
 })
 
 it('believes nobody who hands over what another one has claimed', () => {
@@ -91,14 +91,14 @@ it('believes nobody who hands over what another one has claimed', () => {
   claims.recordClaim([3], { version: 20, writer: 'b' })
   claims.recordRelease([3], { version: 30, writer: 'a' })
   claims.recordClaim([3], { version: 40, writer: 'c' })
-  expect(claims.isInOrder(3)).toBe(false)
+  expect(claims.wasReleasedCleanly(3)).toBe(false)
 })
 
 it('believes whoever hands over what it has claimed so long ago that the log does not show it any more', () => {
   const claims = new ShardClaims()
   claims.recordRelease([3], { version: 30, writer: 'a' })
   claims.recordClaim([3], { version: 40, writer: 'b' })
-  expect(claims.isInOrder(3)).toBe(true)
+  expect(claims.wasReleasedCleanly(3)).toBe(true)
   expect(claims.isFenced(3, 50, 'a')).toBe(true)
   expect(claims.since(3)).toBe(40)
   expect(claims.since(4)).toBe(0)
@@ -122,7 +122,7 @@ it('takes a claim for late though the one that came before it has been released 
   claims.recordRelease([3], { version: 25, writer: 'b', after: 20 })
   expect(claims.recordClaim([3], { version: 30, writer: 'c', after: 19 })).toEqual([])
   expect(claims.recordClaim([3], { version: 31, writer: 'c', after: 20 })).toEqual([3])
-  expect(claims.isInOrder(3)).toBe(true)
+  expect(claims.wasReleasedCleanly(3)).toBe(true)
 })
 
 it('takes a release for late whose writer has claimed the shard again since', () => {
@@ -131,17 +131,17 @@ it('takes a release for late whose writer has claimed the shard again since', ()
   claims.recordClaim([3], { version: 20, writer: 'a', after: 19 })
   claims.recordRelease([3], { version: 30, writer: 'a', after: 10 })
   claims.recordClaim([3], { version: 40, writer: 'b', after: 30 })
-  expect(claims.isInOrder(3)).toBe(false)
+  expect(claims.wasReleasedCleanly(3)).toBe(false)
   claims.recordRelease([3], { version: 50, writer: 'b', after: 40 })
   claims.recordClaim([3], { version: 60, writer: 'c', after: 50 })
-  expect(claims.isInOrder(3)).toBe(true)
+  expect(claims.wasReleasedCleanly(3)).toBe(true)
 })
 
 it('takes a claim for no late one whose writer knew the claim, and not the release, of a shard that is free', () => {
   const claims = new ShardClaims()
   claims.recordRelease([3], { version: 30, writer: 'a', after: 20 })
   expect(claims.recordClaim([3], { version: 40, writer: 'b', after: 25 })).toEqual([3])
-  expect(claims.isInOrder(3)).toBe(true)
+  expect(claims.wasReleasedCleanly(3)).toBe(true)
 })
 
 it('believes everybody again where one who knew less has claimed what another one, whose claim is not known, has handed over', () => {
@@ -150,7 +150,7 @@ it('believes everybody again where one who knew less has claimed what another on
   claims.recordClaim([2], { version: 11, writer: 'a', after: 9 })
   claims.markUnverifiable([1, 2], { version: 20, writer: 'b' })
   expect(claims.isFenced(1, 20, 'b')).toBe(false)
-  expect(claims.isInOrder(1)).toBe(false)
+  expect(claims.wasReleasedCleanly(1)).toBe(false)
   // A claim that is known came after all that the other one knew.
   expect(claims.isFenced(2, 20, 'b')).toBe(true)
 })

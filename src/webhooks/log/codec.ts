@@ -13,10 +13,12 @@ import { DNS_LABEL } from '../../apis/meta.ts'
 import { memoize } from '../../lib/memoize.ts'
 import { copyString } from '../../lib/text.ts'
 import { isKeyLine } from './dedupe.ts'
+import type { LogDelivery, SegmentContent, SegmentKeys, UndeliveredEvent } from './store.ts'
 
 /**
- * The body of a delivery: Standard Webhooks `{ type, timestamp, data }`, serialized once at acceptance. What is
- * stored, signed and sent are the same bytes, so `data` given as text reaches the receiver to the digit.
+ * Events and deliveries as the text of a DeliverySegment, and the split of waiting appends into segments. A body is Standard Webhooks
+ * `{ type, timestamp, data }`, serialized once at acceptance: the bytes that are stored are signed and sent, so receivers get
+ * `data` to the digit. README.md describes the lines.
  */
 
 /** Bodies up to this size are copied into the delivery's object; larger ones stay in their segment. */
@@ -52,28 +54,14 @@ export const readTarget = memoize<Readonly<DeliveryTarget> | undefined>(
   copyString,
 )
 
-/** The delivery log's first sequence: accepted events and the deliveries that they make. */
-
-/** A delivery as a segment holds it; `index` is its place in the segment. */
-export type SegmentDelivery = {
-  index: number
-  eventIndex: number
-  event: SegmentEvent
-  endpoint: Readonly<DeliveryTarget>
-}
-
-/** Idempotency-Keys in a segment: time of the newest, in milliseconds since 1970, and bytes of those that make no delivery. */
-export type SegmentKeys = { newestAt: number; bytes: number }
-
 export function segmentSpec(
   events: readonly AcceptedEvent[],
   writer: string,
   now: number,
 ): DeliverySegmentSpec {
-  const deliveries: string[] = []
-  events.forEach(({ targets }, eventIndex) => {
-    for (const target of targets) deliveries.push(`${eventIndex} ${target.name} ${target.uid}`)
-  })
+  const deliveries = events.flatMap(({ targets }, eventIndex) =>
+    targets.map(({ name, uid }) => `${eventIndex} ${name} ${uid}`),
+  )
   return {
     writtenAt: now,
     writer,
@@ -84,28 +72,13 @@ export function segmentSpec(
 
 const INDEX = /^\d{1,6}$/
 
-/** The 26 characters of an id, and an organization as a DNS label: what a line of an event begins with. */
+/** An event line starts with the 26 characters of an id and an organization: both become names of objects. */
 const NAMES = new RegExp(`^[0-9a-z]{26} ${DNS_LABEL.source.slice(1, -1)} `)
 
-/**
- * An event with a key that nobody gets. `eventIndex` is its place in the segment. Its key makes later places repeats all
- * the same.
- */
-export type UnsentEvent = { eventIndex: number; id: string; namespace: string; key: string }
-
-/**
- * Deliveries that cannot be read (an index of no event, a line of another form, names that no object can have) are
- * left out; `unreadable` tells how many. `keys` is absent where no event came with an Idempotency-Key, `unsent` where
- * every event with a key makes a delivery.
- */
-export function decodeDeliveries(spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>): {
-  deliveries: SegmentDelivery[]
-  unreadable: number
-  keys?: SegmentKeys
-  unsent?: UnsentEvent[]
-} {
-  const events = spec.events.map(readEvent)
-  const found: SegmentDelivery[] = []
+/** Leaves out deliveries that cannot be decoded: no such event, malformed, or names that no object can have. */
+export function decodeDeliveries(spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>): SegmentContent {
+  const events = spec.events.map((line) => (NAMES.test(line) ? decodeEventLine(line) : undefined))
+  const deliveries: LogDelivery[] = []
   const lines = spec.deliveries === '' ? [] : spec.deliveries.split('\n')
   lines.forEach((line, index) => {
     const end = line.indexOf(' ')
@@ -113,32 +86,31 @@ export function decodeDeliveries(spec: Pick<DeliverySegmentSpec, 'events' | 'del
     const eventIndex = Number(word)
     const event = INDEX.test(word) ? events[eventIndex] : undefined
     const endpoint = event && readTarget(line.slice(end + 1))
-    if (event && endpoint) found.push({ index, eventIndex, event, endpoint })
+    if (event && endpoint) deliveries.push({ index, eventIndex, event, endpoint })
   })
-  const read = { deliveries: found, unreadable: lines.length - found.length }
-  // As most segments have it, and each replica reads all of them.
-  if (events.every((event) => event?.key === undefined && event?.fingerprint === undefined)) return read
-  const keys = keysIn(events, found)
-  const unsent = unsentIn(events, found)
-  return { ...read, ...(keys ? { keys } : {}), ...(unsent.length > 0 ? { unsent } : {}) }
+  const content = { deliveries, unreadable: lines.length - deliveries.length }
+  // The common case, on the hot path of every replica.
+  if (events.every((event) => event?.key === undefined && event?.fingerprint === undefined)) return content
+  const keys = keysIn(events, deliveries)
+  const undelivered = undeliveredIn(events, deliveries)
+  return { ...content, ...(keys ? { keys } : {}), ...(undelivered.length > 0 ? { undelivered } : {}) }
 }
 
-/** Lines that only say something of a key are no places of it. */
-function unsentIn(
+function undeliveredIn(
   events: readonly (SegmentEvent | undefined)[],
-  deliveries: readonly SegmentDelivery[],
-): UnsentEvent[] {
-  const sent = new Set(deliveries.map(({ eventIndex }) => eventIndex))
+  deliveries: readonly LogDelivery[],
+): UndeliveredEvent[] {
+  const delivered = new Set(deliveries.map(({ eventIndex }) => eventIndex))
   return events.flatMap((event, eventIndex) => {
     const { id = '', namespace = '', key, type = '' } = event ?? {}
-    if (key === undefined || sent.has(eventIndex) || isKeyLine(type)) return []
+    if (key === undefined || delivered.has(eventIndex) || isKeyLine(type)) return []
     return { eventIndex, id, namespace, key }
   })
 }
 
 function keysIn(
   events: readonly (SegmentEvent | undefined)[],
-  deliveries: readonly SegmentDelivery[],
+  deliveries: readonly LogDelivery[],
 ): SegmentKeys | undefined {
   const keyed = events.filter((event) => event?.fingerprint !== undefined)
   if (keyed.length === 0) return undefined
@@ -152,14 +124,9 @@ function keysIn(
   return keys
 }
 
-/** Ids and organizations become names of objects. */
-function readEvent(line: string): SegmentEvent | undefined {
-  return NAMES.test(line) ? decodeEventLine(line) : undefined
-}
-
-/** From this many events of one organization in a batch on, it gets a segment of its own. */
+/** An organization with this many events in a batch gets its own segment. */
 const OWN_SEGMENT_EVENTS = 16
-/** JSON around the values of an event, around those of a delivery, and around all of them. */
+/** JSON around the values of an event, of a delivery, and of the segment. */
 const EVENT_OVERHEAD_BYTES = 100
 const DELIVERY_OVERHEAD_BYTES = 10
 const SEGMENT_OVERHEAD_BYTES = 1024
@@ -167,11 +134,13 @@ const SEGMENT_OVERHEAD_BYTES = 1024
 type Append = { events: readonly AcceptedEvent[] }
 type Size = { bytes: number; deliveries: number }
 
+/** The group of all organizations that are not busy; no organization has this name. */
+const SHARED = ''
+
 /**
- * Splits waiting appends into segments: at most 256 KiB and 4,096 deliveries each (a larger one stands alone),
- * busy organizations apart, so that a refusal of the API server touches few. What one append holds stays
- * together and in order; appends of one organization keep their order. Segments come in the order of their
- * oldest append, so that nobody waits behind those who came later.
+ * Splits waiting appends into segments of at most 256 KiB and 4,096 deliveries (a larger append stands alone). Busy organizations get
+ * their own, so that a rejected write affects few. An append is never split, and appends of one organization keep their order.
+ * Segments are in the order of their oldest append, so that none waits behind later ones.
  */
 export function planSegments<A extends Append>(waiting: readonly A[]): A[][] {
   const counts = new Map<string, number>()
@@ -186,9 +155,10 @@ export function planSegments<A extends Append>(waiting: readonly A[]): A[][] {
     const group = (counts.get(name) ?? 0) < OWN_SEGMENT_EVENTS ? SHARED : name
     const size = sizeOf(append.events)
     const batch = open.get(group)
-    if (batch && fits(batch.size, size)) {
+    const sum = add(batch?.size ?? { bytes: SEGMENT_OVERHEAD_BYTES, deliveries: 0 }, size)
+    if (batch && sum.bytes <= MAX_SEGMENT_BYTES && sum.deliveries <= MAX_SEGMENT_DELIVERIES) {
       batch.appends.push(append)
-      batch.size = add(batch.size, size)
+      batch.size = sum
     } else {
       const appends = [append]
       batches.push(appends)
@@ -198,10 +168,7 @@ export function planSegments<A extends Append>(waiting: readonly A[]): A[][] {
   return batches
 }
 
-/** The group of all organizations that are not busy: no name of an organization. */
-const SHARED = ''
-
-/** An append is of one organization. */
+/** All events of an append are of one organization. */
 export function organizationOf(append: Append): string {
   return append.events[0]?.event.namespace ?? SHARED
 }
@@ -210,23 +177,17 @@ function add(a: Size, b: Size): Size {
   return { bytes: a.bytes + b.bytes, deliveries: a.deliveries + b.deliveries }
 }
 
-function fits(held: Size, more: Size): boolean {
-  const { bytes, deliveries } = add(held, more)
-  return bytes <= MAX_SEGMENT_BYTES && deliveries <= MAX_SEGMENT_DELIVERIES
-}
-
-/** What waits is planned again with every write; its size does not change. */
+/** Waiting appends are planned again before every write; their size does not change. */
 const sizes = new WeakMap<readonly AcceptedEvent[], Size>()
 
-/** Bytes of JSON in a segment (never fewer than it takes), and deliveries, that these events make. */
+/** Upper bound of the bytes of JSON, and the number of deliveries, that these events take in a segment. */
 export function sizeOf(events: readonly AcceptedEvent[]): Size {
   const known = sizes.get(events)
   if (known) return known
   const size = { bytes: 0, deliveries: 0 }
   for (const { event, targets } of events) {
     const { id, namespace, type, key = '', fingerprint = '', redeliveryOf = '', payload } = event
-    const words = [id, namespace, type, key, fingerprint, redeliveryOf]
-    const names = words.reduce((sum, word) => sum + word.length, 0)
+    const names = [id, namespace, type, key, fingerprint, redeliveryOf].join('').length
     size.bytes += EVENT_OVERHEAD_BYTES + names + byteLength(payload) + escapesIn(payload)
     for (const { name, uid } of targets) size.bytes += DELIVERY_OVERHEAD_BYTES + name.length + uid.length
     size.deliveries += targets.length
@@ -237,11 +198,11 @@ export function sizeOf(events: readonly AcceptedEvent[]): Size {
 
 /** Bytes that a JSON text grows by as a string in JSON. */
 function escapesIn(json: string): number {
-  // Half a character takes six bytes instead of three.
+  // A lone surrogate takes six bytes instead of three.
   let more = json.isWellFormed() ? 0 : 3 * json.length
   for (let i = 0; i < json.length; i += 1) {
     const unit = json.charCodeAt(i)
-    // A quote, a backslash and a line break get a backslash.
+    // Quote, backslash and control characters get a backslash.
     if (unit === 0x22 || unit === 0x5c || unit < 0x20) more += 1
   }
   return more

@@ -11,28 +11,25 @@ import {
 import { timeOfName } from '../../apis/ids.ts'
 
 /**
- * Idempotency-Keys in the delivery log. A request that came with a key is an event whose key has a fingerprint. Where
- * what it makes is outside of the log, the event is a claim that nobody gets, and a note follows when it is made.
- * Retention deletes segments sooner than keys expire: it repeats what they say of keys in shorter lines.
+ * Keys in the delivery log: the first position with a key counts, later ones are duplicates. See "Keys" in README.md. An idempotency key is a key with a
+ * fingerprint of its request. If the request creates something outside of the log, the event is a claim without receivers, and a `done` line follows.
+ * Retention deletes segments before keys expire, so it copies their keys as shorter `kept` lines.
  */
 
-/** How long a key stands for its request. */
+/** How long an idempotency key stands for its request. */
 export const KEY_LIFE_MS = 24 * 60 * 60 * 1000
 
-/** In the place of an event type, of which none has a colon. */
+/** In place of an event type; no event type has a colon. */
 const CLAIM = 'davit:claim'
 const DONE = 'davit:done'
 const KEPT = 'davit:kept'
 
-/** Whether it only says something of a key, and is no event. @param type of a line in a segment */
+/** Whether a line is only about a key, and no event. @param type of a line in a segment */
 export function isKeyLine(type: string): boolean {
   return type === CLAIM || type === DONE || type === KEPT
 }
 
-/**
- * What a place in the log says of a key. `position` is that of the place, with the index of the event; of a shorter
- * line that retention wrote, the one of the place that it repeats.
- */
+/** `position` is the segment's version and the index of the event; in a `kept` line, the position that it copies. */
 export type KeyRecord = {
   kind: 'event' | 'claim' | 'done'
   /** The 26 characters of the id that the request was accepted under. */
@@ -47,78 +44,72 @@ export type KeyRecord = {
   firstDelivery: number
 }
 
-type Mark = { id: string; namespace: string; key: string; fingerprint: string }
+type Mark = Pick<KeyRecord, 'id' | 'namespace' | 'key' | 'fingerprint'>
 
-/** The first record of a request that makes something outside of the log. */
+/** The first record of a request that creates something outside of the log. */
 export function claimLine(mark: Mark): AcceptedEvent {
-  return { event: { ...wordsOf(mark), type: CLAIM, payload: '' }, targets: [] }
+  return keyLine(mark, CLAIM, '')
 }
 
-/** What the request asked for is made. */
+/** The request's object was created. */
 export function doneLine(mark: Mark): AcceptedEvent {
-  return { event: { ...wordsOf(mark), type: DONE, payload: '' }, targets: [] }
+  return keyLine(mark, DONE, '')
 }
 
-/** The same record, short, for a place behind. */
+/** A short copy of the record. */
 export function keptLine(record: KeyRecord): AcceptedEvent {
   const { position, kind, deliveries, firstDelivery } = record
-  const payload = `${formatPosition(position)} ${kind} ${deliveries} ${firstDelivery}`
-  return { event: { ...wordsOf(record), type: KEPT, payload }, targets: [] }
+  return keyLine(record, KEPT, `${formatPosition(position)} ${kind} ${deliveries} ${firstDelivery}`)
 }
 
-/** What a place in the log says of a key; undefined where no request brought one. */
+function keyLine({ id, namespace, key, fingerprint }: Mark, type: string, payload: string): AcceptedEvent {
+  return { event: { id, namespace, key, fingerprint, type, payload }, targets: [] }
+}
+
+/** The key record of an event line; undefined if it has no idempotency key. */
 export function keyRecordOf(
   event: SegmentEvent,
-  place: { position: Position; deliveries: number; firstDelivery: number },
+  offset: { position: Position; deliveries: number; firstDelivery: number },
 ): KeyRecord | undefined {
   const { id, namespace, key, fingerprint, type, payload } = event
   if (key === undefined || fingerprint === undefined || Number.isNaN(timeOfName(id))) return undefined
   const mark = { id, namespace, key, fingerprint }
-  if (type === CLAIM) return { ...mark, ...place, kind: 'claim' }
-  if (type === DONE) return { ...mark, ...place, kind: 'done' }
-  if (type !== KEPT) return { ...mark, ...place, kind: 'event' }
-  const [where = '', kind, deliveries, firstDelivery] = payload.split(' ')
-  const position = parsePosition(where)
+  if (type === CLAIM) return { ...mark, ...offset, kind: 'claim' }
+  if (type === DONE) return { ...mark, ...offset, kind: 'done' }
+  if (type !== KEPT) return { ...mark, ...offset, kind: 'event' }
+  const [text = '', kind, deliveries, firstDelivery] = payload.split(' ')
+  const position = parsePosition(text)
   if (!position || (kind !== 'event' && kind !== 'claim' && kind !== 'done')) return undefined
   return { ...mark, kind, position, deliveries: Number(deliveries), firstDelivery: Number(firstDelivery) }
 }
 
-/** Whether a key from that time still stands for its request. @param now milliseconds since 1970 */
+/** Whether the key still stands for its request. @param now milliseconds since 1970 */
 export function isKeyAlive(record: Pick<KeyRecord, 'id'>, now: number): boolean {
   return now - timeOfName(record.id) < KEY_LIFE_MS
 }
 
-/** Of several places with one key the first counts (settled, "Idempotency"). */
+/** Of several positions with one key the first counts (interface S6). */
 export function isBefore(a: Pick<KeyRecord, 'position'>, b: Pick<KeyRecord, 'position'>): boolean {
   return comparePositions(a.position, b.position) < 0
 }
 
-function wordsOf({ id, namespace, key, fingerprint }: Mark) {
-  return { id, namespace, key, fingerprint }
-}
-
-/** What a segment says of Idempotency-Keys. */
-
-/** In the order of the log. @param version of the segment */
+/** All key records of a segment, in log order. @param version of the segment */
 export function keyRecordsOf(
   spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>,
   version: number,
 ): KeyRecord[] {
-  let targets: Targets | undefined
+  let targets: Map<number, { count: number; first: number }> | undefined
   return spec.events.flatMap((line, index) => {
     const event = decodeEventLine(line)
     if (event?.fingerprint === undefined) return []
-    targets ??= targetsOf(spec.deliveries)
+    targets ??= targetsByEvent(spec.deliveries)
     const { count = 0, first = 0 } = targets.get(index) ?? {}
     return keyRecordOf(event, { position: { version, index }, deliveries: count, firstDelivery: first }) ?? []
   })
 }
 
-/** By index of the event. */
-type Targets = Map<number, { count: number; first: number }>
-
-function targetsOf(deliveries: string): Targets {
-  const targets: Targets = new Map()
+function targetsByEvent(deliveries: string): Map<number, { count: number; first: number }> {
+  const targets = new Map<number, { count: number; first: number }>()
   const lines = deliveries === '' ? [] : deliveries.split('\n')
   lines.forEach((line, index) => {
     const event = Number.parseInt(line, 10)
@@ -129,20 +120,17 @@ function targetsOf(deliveries: string): Targets {
   return targets
 }
 
-/**
- * Of several places in the log with one key the first counts; later ones are never delivered, unless the key had
- * expired by then. Remembered for as long as a repeat after a crash can come.
- */
+type FirstUse = { id: string; version: number; eventIndex: number; seenAt: number }
 
-type Place = { id: string; version: number; eventIndex: number; seenAt: number }
-
-const KEPT_MS = 15 * 60_000
-/** Of more keys the newest are remembered: some 30 MB. */
+/** As long as a retry after a crash can take. */
+const REMEMBERED_MS = 15 * 60_000
+/** The newest are remembered: some 30 MB. */
 const MAX_KEYS = 200_000
 
+/** The first positions of recent keys. Times are milliseconds of the monotonic clock: a wall clock set ahead would forget all keys at once. */
 export class DedupeIndex {
-  /** In the order in which they were shown, or asked for. */
-  readonly #first = new Map<string, Place>()
+  /** In the order in which they were read or looked up. */
+  readonly #first = new Map<string, FirstUse>()
   readonly #maxKeys: number
 
   constructor(maxKeys = MAX_KEYS) {
@@ -153,11 +141,7 @@ export class DedupeIndex {
     return this.#first.size
   }
 
-  /**
-   * Places must be shown in the order of the log. @param now milliseconds of the steady clock: one that is set ahead would
-   * have all keys forgotten at once
-   * @returns true when an earlier place has the key
-   */
+  /** Call in log order. @returns true if an earlier position has the key, unless that key had expired by then */
   isDuplicate(
     event: Pick<SegmentEvent, 'id' | 'namespace' | 'key'>,
     version: number,
@@ -169,17 +153,14 @@ export class DedupeIndex {
     const first = this.#first.get(key)
     if (first && !isExpired(first.id, event.id))
       return first.version !== version || first.eventIndex !== eventIndex
-    // As the newest, or it would be forgotten as early as the one before.
+    // Re-insert it as the newest.
     this.#first.delete(key)
     this.#first.set(key, { id: event.id, version, eventIndex, seenAt: now })
     this.#forget(now)
     return false
   }
 
-  /**
-   * Whether the log is known to hold the key. Whoever asks may ask again, for as long as a note of what was appended cannot be
-   * written, so a key that is asked for stays. @param now milliseconds of the steady clock
-   */
+  /** Whether the log is known to have the key. The caller may retry for long, so a key that is looked up is kept. */
   has(namespace: string, key: string, now: number): boolean {
     const name = `${namespace}/${key}`
     const first = this.#first.get(name)
@@ -191,13 +172,13 @@ export class DedupeIndex {
 
   #forget(now: number): void {
     for (const [key, { seenAt }] of this.#first) {
-      if (this.#first.size <= this.#maxKeys && now - seenAt <= KEPT_MS) return
+      if (this.#first.size <= this.#maxKeys && now - seenAt <= REMEMBERED_MS) return
       this.#first.delete(key)
     }
   }
 }
 
-/** By the ids' own times: whoever takes a request decides so, and no other clock may see it otherwise. */
+/** By the times in the ids, so that all replicas decide alike. */
 function isExpired(first: string, later: string): boolean {
   return timeOfName(later) - timeOfName(first) >= KEY_LIFE_MS
 }

@@ -8,7 +8,7 @@ function ended(completedAt: number): ExpiringItem {
 
 function take(queue: ExpiryQueue<ExpiringItem>, item: ExpiringItem): void {
   item.isRemoved = true
-  queue.markTaken()
+  queue.noteRemoved()
 }
 
 function drain(queue: ExpiryQueue<ExpiringItem>): number[] {

@@ -1,17 +1,21 @@
 import { shardOf } from '../../ha/assignment.ts'
 import { type FinishedCount, type Holders, nextToDelete, type RetentionLimits } from './retention-plan.ts'
 
-/** What ended at some time, and may have been taken out of this queue and others. */
+/**
+ * What retention knows of finished deliveries that have an object, of which there may be 200,000 at some 150 bytes each: a queue by
+ * age, an index by endpoint, and which objects refer to a body in a segment of the log.
+ */
+
 export type ExpiringItem = { readonly completedAt: number; isRemoved: boolean }
 
-/** Ends are told nearly in their order: so far back a place is looked for, beyond that all are sorted. */
+/** Items arrive nearly in order: the index is searched this far from the end; beyond that everything is sorted later. */
 const NEAR = 64
-/** Fewer dead entries than this are not worth a compaction. */
+/** Fewer removed items than this are not worth a compaction. */
 const SLACK = 64
 
 /**
- * A queue by the time of the end, the oldest in front. In front and at the back it costs O(1), amortised; what is
- * taken elsewhere stays as a dead entry until that pays.
+ * A queue by completion time, oldest first. Adding at the end and removing at the front are O(1), amortized; items that are
+ * removed elsewhere stay as dead entries until a compaction pays.
  */
 export class ExpiryQueue<T extends ExpiringItem> {
   #items: T[] = []
@@ -19,17 +23,17 @@ export class ExpiryQueue<T extends ExpiringItem> {
   #size = 0
   #sorted = true
 
-  /** Entries that were not taken. */
+  /** Without removed items. */
   get size(): number {
     return this.#size
   }
 
   add(item: T): void {
     this.#size += 1
-    const place = this.#sorted ? this.#placeOf(item) : undefined
-    if (place === undefined) this.#sorted = false
-    if (place === undefined || place === this.#items.length) this.#items.push(item)
-    else this.#items.splice(place, 0, item)
+    const index = this.#sorted ? this.#indexFor(item) : undefined
+    if (index === undefined) this.#sorted = false
+    if (index === undefined || index === this.#items.length) this.#items.push(item)
+    else this.#items.splice(index, 0, item)
   }
 
   first(): T | undefined {
@@ -38,30 +42,30 @@ export class ExpiryQueue<T extends ExpiringItem> {
     return this.#items[this.#start]
   }
 
-  /** An entry of this queue was marked as taken. */
-  markTaken(): void {
+  /** Call after setting `isRemoved` of an item. */
+  noteRemoved(): void {
     this.#size -= 1
     if (this.#items.length > 2 * this.#size + SLACK) this.#compact()
   }
 
   *values(): IterableIterator<T> {
-    for (let at = this.#start; at < this.#items.length; at += 1) {
-      const item = this.#items[at]
+    for (let index = this.#start; index < this.#items.length; index += 1) {
+      const item = this.#items[index]
       if (item && !item.isRemoved) yield item
     }
   }
 
-  /** Undefined when it is not near. */
-  #placeOf(item: T): number | undefined {
-    let place = this.#items.length
-    const nearest = Math.max(this.#start, place - NEAR)
-    while (place > this.#start) {
-      const before = this.#items[place - 1]
-      if (!before || before.completedAt <= item.completedAt) return place
-      if (place === nearest) return undefined
-      place -= 1
+  /** Undefined if it is not near the end. */
+  #indexFor(item: T): number | undefined {
+    let index = this.#items.length
+    const nearest = Math.max(this.#start, index - NEAR)
+    while (index > this.#start) {
+      const before = this.#items[index - 1]
+      if (!before || before.completedAt <= item.completedAt) return index
+      if (index === nearest) return undefined
+      index -= 1
     }
-    return place
+    return index
   }
 
   #sort(): void {
@@ -76,34 +80,27 @@ export class ExpiryQueue<T extends ExpiringItem> {
   }
 }
 
-/**
- * The finished deliveries that have an object: what retention may delete. Slim, since there may be 200,000: some
- * 150 bytes each.
- */
-
 export type EndpointRef = { readonly namespace: string; readonly name: string; readonly uid: string }
 
 export type FinishedDelivery = {
-  /** One object for all of an endpoint. */
+  /** Shared by all deliveries of an endpoint. */
   readonly endpoint: EndpointRef
   /** Name of the object. */
   readonly name: string
   readonly succeeded: boolean
   /** Milliseconds since 1970. */
   readonly completedAt: number
-  /** The place of its entry in the log; an entry that is not closed would be delivered again without the object. */
+  /** Version of its segment. While its log entry is open, deleting the object would send it again. */
   readonly version: number
-  /** The object's version in which it is finished; 0 where that is not known. */
+  /** The object's resourceVersion with the final status; 0 if unknown. */
   readonly objectVersion: number
   /** No longer in the index. */
   isRemoved: boolean
-  /** Nor will this process delete it: whether it is still there is not known. */
+  /** This process will not delete it, and does not know whether it still exists. */
   isAbandoned: boolean
 }
 
-export type NewFinishedDelivery = Omit<FinishedDelivery, 'endpoint' | 'isRemoved' | 'isAbandoned'> & {
-  endpoint: EndpointRef
-}
+export type NewFinishedDelivery = Omit<FinishedDelivery, 'isRemoved' | 'isAbandoned'>
 
 class Queues {
   readonly succeeded = new ExpiryQueue<FinishedDelivery>()
@@ -137,13 +134,13 @@ export class FinishedIndex {
   readonly #share: () => number
   readonly #all = new Queues()
   readonly #groups = new Map<string, Group>()
-  /** Endpoints with more than they may have. */
+  /** Endpoints over their limit. */
   readonly #full = new Set<Group>()
-  /** Endpoints that are gone. */
-  readonly #gone = new Set<Group>()
+  /** Deleted endpoints. */
+  readonly #deleted = new Set<Group>()
   readonly #evicted = new Set<FinishedDelivery>()
 
-  /** @param share of all endpoints that are this index's, 0 to 1: it may have as much of what all may have */
+  /** @param share of all endpoints that this index holds, 0 to 1, and so of the limit for all */
   constructor(limits: RetentionLimits, share: () => number = () => 1) {
     this.#limits = limits
     this.#share = share
@@ -153,37 +150,27 @@ export class FinishedIndex {
     return this.#all.size
   }
 
-  /** Whether it has anything of the endpoint with this UID. */
+  /** Whether it has deliveries of this endpoint. */
   has(endpointUid: string): boolean {
     return this.#groups.has(endpointUid)
   }
 
   add(given: NewFinishedDelivery): FinishedDelivery {
     const group = this.#groupOf(given.endpoint)
-    const { name, succeeded, completedAt, version, objectVersion } = given
-    const finished: FinishedDelivery = {
-      endpoint: group.endpoint,
-      name,
-      succeeded,
-      completedAt,
-      version,
-      objectVersion,
-      isRemoved: false,
-      isAbandoned: false,
-    }
+    const finished = { ...given, endpoint: group.endpoint, isRemoved: false, isAbandoned: false }
     this.#all.of(finished).add(finished)
     group.queues.of(finished).add(finished)
     if (group.queues.size > this.#limits.maxFinishedPerEndpoint) this.#full.add(group)
     return finished
   }
 
-  /** The endpoint does not exist any more: all of its deliveries go. */
+  /** All deliveries of a deleted endpoint go. */
   markEndpointDeleted(uid: string): void {
     const group = this.#groups.get(uid)
-    if (group) this.#gone.add(group)
+    if (group) this.#deleted.add(group)
   }
 
-  /** Another index has what is of the endpoints of these shards from here on. */
+  /** Another process holds the endpoints of these shards from now on. */
   forget(shards: ReadonlySet<number>): void {
     for (const { shard, queues } of [...this.#groups.values()]) {
       if (!shards.has(shard)) continue
@@ -194,13 +181,13 @@ export class FinishedIndex {
     }
   }
 
-  /** It goes, whatever its age: what it refers to takes too much space. */
+  /** Deletes it whatever its age, since the segment that it refers to takes too much space. */
   evict(finished: FinishedDelivery): void {
     if (!finished.isRemoved) this.#evicted.add(finished)
   }
 
   /**
-   * Takes out the next that is to be deleted. @param lowWater every entry of the log up to this version is closed
+   * Removes and returns the next one to delete. @param lowWater every log entry up to this version is closed
    * @param now milliseconds since 1970
    */
   take(lowWater: number, now: number): FinishedDelivery | undefined {
@@ -212,7 +199,7 @@ export class FinishedIndex {
   #next(lowWater: number, now: number): FinishedDelivery | undefined {
     const closed = (found: FinishedDelivery | undefined) =>
       found && found.version <= lowWater ? found : undefined
-    for (const { queues } of this.#gone) {
+    for (const { queues } of this.#deleted) {
       const found = closed(queues.succeeded.first()) ?? closed(queues.other.first())
       if (found) return found
     }
@@ -234,11 +221,11 @@ export class FinishedIndex {
     const group = this.#groupOf(finished.endpoint)
     finished.isRemoved = true
     this.#evicted.delete(finished)
-    this.#all.of(finished).markTaken()
-    group.queues.of(finished).markTaken()
+    this.#all.of(finished).noteRemoved()
+    group.queues.of(finished).noteRemoved()
     if (group.queues.size <= this.#limits.maxFinishedPerEndpoint) this.#full.delete(group)
     if (group.queues.size > 0) return
-    this.#gone.delete(group)
+    this.#deleted.delete(group)
     this.#groups.delete(finished.endpoint.uid)
   }
 
@@ -253,24 +240,23 @@ export class FinishedIndex {
 }
 
 /**
- * Which delivery objects refer to a payload in the log: a segment with a payload that may still be sent, or
- * shown, must stay. Only payloads over 16 KiB are referred to; smaller ones are in the object.
+ * Which delivery objects refer to a body in the log (those over 16 KiB): a segment with a body that may still be sent, or read
+ * by a user, must stay. Objects are named `<namespace>/<name>`.
  */
-
 export class PayloadRefs {
   /**
-   * By segment the objects, as `<namespace>/<name>`, with what is known of those that have finished. What this process has left is in
-   * doubt: another one that has taken its shard deletes it without a word to this one.
+   * By segment: the objects, and those known to be finished. An abandoned one does not count as known, since the new owner of
+   * its shard may have deleted it.
    */
   readonly #holders = new Map<string, Map<string, FinishedDelivery | undefined>>()
   readonly #segments = new Map<string, string>()
 
-  /** Objects that refer to a segment. */
+  /** Number of objects that refer to a segment. */
   get size(): number {
     return this.#segments.size
   }
 
-  /** Telling the same again changes nothing. @param object `<namespace>/<name>` */
+  /** Idempotent. */
   hold(object: string, segment: string): void {
     if (this.#segments.has(object)) return
     this.#segments.set(object, segment)
@@ -279,13 +265,13 @@ export class PayloadRefs {
     else this.#holders.set(segment, new Map([[object, undefined]]))
   }
 
-  /** The delivery has finished; its object goes on referring. */
+  /** The object still refers to the segment. */
   finished(object: string, finished: FinishedDelivery): void {
     const segment = this.#segments.get(object)
     if (segment !== undefined) this.#holders.get(segment)?.set(object, finished)
   }
 
-  /** The object is gone. */
+  /** The object was deleted. */
   release(object: string): void {
     const segment = this.#segments.get(object)
     if (segment === undefined) return
@@ -295,7 +281,7 @@ export class PayloadRefs {
     if (holders?.size === 0) this.#holders.delete(segment)
   }
 
-  /** The segment is gone, and with it what was referred to. */
+  /** The segment was deleted. */
   forget(segment: string): void {
     for (const object of this.#holders.get(segment)?.keys() ?? []) this.#segments.delete(object)
     this.#holders.delete(segment)
@@ -312,13 +298,12 @@ export class PayloadRefs {
     return found
   }
 
-  /** Those of which it is not known that they have finished. */
+  /** Objects not known to be finished. */
   unfinishedOf(segment: string): string[] {
     const holders = [...(this.#holders.get(segment) ?? [])]
     return holders.flatMap(([object, finished]) => (isKnown(finished) ? [] : [object]))
   }
 
-  /** The finished ones of those that refer to it. */
   finishedOf(segment: string): FinishedDelivery[] {
     const holders = this.#holders.get(segment)?.values() ?? []
     return [...holders].filter(isKnown)

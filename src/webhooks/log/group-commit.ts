@@ -2,33 +2,38 @@ import { withoutOwnership } from '../../ha/ownership.ts'
 import { type Clock, type DualTimestamp, dualTimestamp } from '../../lib/clock.ts'
 import { TokenBucket } from '../../lib/rate-limit.ts'
 
+/**
+ * Group commit: items that arrive while others are being written, or faster than the write rate, share the next write. At a low
+ * rate an item does not wait; at a high rate there are few writes. The delivery log is written this way, see README.md.
+ */
+
 type WriteRateLimits = {
-  /** Begun in a second, on average, where writes are quick. */
+  /** Writes that start per second on average, if the store is fast. */
   perSecond: number
-  /** Begun at once after a rest. */
+  /** Writes that may start at once after a pause. */
   burst: number
-  /** The time of so many writes is left from one to the next: where the store is slow, fewer begin. Default 0. */
+  /** Leaves the duration of this many writes between two starts, so that a slow store gets fewer. Default 0. */
   writesApart?: number
-  /** How much of what is written is this process's, 0 to 1, where several write to one store. Default: all. */
+  /** This process's share of all writes to the store, 0 to 1. Default: all. */
   share?: (() => number) | undefined
 }
 
-/** Of all who write to the store together, however slow that is. */
+/** For all writers together, however slow the store is. */
 const LONGEST_INTERVAL_MS = 50
-/** Of one of several: three that are busy begin as many together as one alone. */
+/** For one of several writers: three busy ones start as many together as one alone. */
 const LONGEST_SHARED_MS = 150
-/** How much of what was known of their length counts beside the next one. */
-const KEPT = 0.8
+/** Weight of the earlier durations in the moving average. */
+const SMOOTHING = 0.8
 
 /**
- * When the next may begin, so that there are no more in a second than that: few pay no wait, and many come evenly. What begins
- * all the same costs the next no more than one interval. Times are milliseconds of the monotonic clock.
+ * A token bucket for the start of writes: single writes do not wait, many are spread evenly. A write that starts without a token costs
+ * the next one at most one interval. Times are milliseconds of the monotonic clock.
  */
 export class WriteRateLimiter {
   readonly #limits: WriteRateLimits
-  /** How long a write takes of late. */
+  /** Moving average of the duration of a write. */
   #typicalMs = 0
-  /** Writes that may begin at once. */
+  /** Writes that may start at once. */
   readonly #credit: TokenBucket
 
   constructor(limits: WriteRateLimits) {
@@ -40,54 +45,44 @@ export class WriteRateLimiter {
     this.#credit.set(Math.max(0, this.#credit.available(now) - 1), now)
   }
 
-  /** A write has ended that took so long. */
+  /** @param ms duration of the write */
   recordEnd(ms: number): void {
-    this.#typicalMs = this.#typicalMs * KEPT + ms * (1 - KEPT)
+    this.#typicalMs = this.#typicalMs * SMOOTHING + ms * (1 - SMOOTHING)
   }
 
-  /** 0: at once. */
   waitMs(now: number): number {
     return Math.max(0, 1 - this.#credit.available(now)) * this.#intervalMs
   }
 
   get #intervalMs(): number {
     const { perSecond, writesApart = 0, share } = this.#limits
-    const ofAll = Math.max(1000 / perSecond, Math.min(writesApart * this.#typicalMs, LONGEST_INTERVAL_MS))
-    return share ? Math.min(ofAll / share(), Math.max(ofAll, LONGEST_SHARED_MS)) : ofAll
+    const total = Math.max(1000 / perSecond, Math.min(writesApart * this.#typicalMs, LONGEST_INTERVAL_MS))
+    return share ? Math.min(total / share(), Math.max(total, LONGEST_SHARED_MS)) : total
   }
 }
 
-/** More waits than may; nothing of the call was taken. */
+/** The queue is full; none of the call's items was added. */
 export class OverloadedError extends Error {
   override readonly name = 'OverloadedError'
 }
 
 export type GroupCommitOptions<I, R> = {
-  /**
-   * Splits what waits into batches to be written on their own, in the order of `waiting`. What it leaves out
-   * waits on. Items are told apart by identity.
-   */
+  /** Splits waiting items into batches, in order. Items that it leaves out wait on. Items are compared by identity. */
   plan(waiting: readonly I[]): readonly (readonly I[])[]
-  /**
-   * Writes a batch and gives one result for each item, in order.
-   * @param added when the item in it was that waits longest
-   */
+  /** Writes a batch and returns one result per item, in order. @param added when its oldest item was added */
   write(batch: readonly I[], added: DualTimestamp): Promise<readonly R[]>
-  /** Whether the error says that something in the batch is wrong, so that its halves may do better. */
+  /** Whether the error is about an item of the batch, so that its halves may succeed. */
   isCulprit(error: unknown): boolean
-  /** Batches that are written at a time. Default 4. */
+  /** Concurrent writes. Default 4. */
   maxInFlight?: number
-  /** Items that may wait, those being written aside. */
+  /** Not counting those being written. */
   maxWaiting: number
-  /** How long an item waits for company. Default 0: until the events that are ready have had their turn. */
+  /** How long an item waits for others to share its write. Default 0: one turn of the event loop. */
   lingerMs?: number
-  /** How often writes of fewer than `enough` items may begin, so that more share one. Absent: whenever they can. */
+  /** Rate limit for writes of fewer than `enough` items. Absent: no limit. */
   pace?: WriteRateLimits & { enough: number }
   clock: Clock
 }
-
-/** `isUrgent`: somebody does nothing else until it is written, so that it does not wait for the pace. */
-export type AddOptions = { isUrgent?: boolean }
 
 /** Before any time of the clock. */
 const AT_ONCE = Number.NEGATIVE_INFINITY
@@ -100,33 +95,28 @@ type Entry<I, R> = {
   reject(error: unknown): void
 }
 
-/**
- * Group commit: what comes while others are being written, or faster than its pace, shares the next write. Low rates pay
- * no delay, high rates few writes.
- */
 export class GroupCommit<I, R> {
   readonly #options: GroupCommitOptions<I, R>
   readonly #maxInFlight: number
-  readonly #pace: WriteRateLimiter | undefined
+  readonly #rate: WriteRateLimiter | undefined
   readonly #writing = new Set<readonly Entry<I, R>[]>()
   #waiting: Entry<I, R>[] = []
-  /** Of those that wait. */
+  /** Urgent items that wait. */
   #urgent = 0
-  /** The next look at what waits. */
-  #look: { at: number; cancel(): void } | undefined
+  /** The timer for the next write. */
+  #timer: { at: number; cancel(): void } | undefined
   #draining = 0
   #idle: (() => void)[] = []
-
-  /** A batch is of several shards. */
-  readonly #aside = withoutOwnership()
+  /** A batch holds items of several shards. */
+  readonly #unowned = withoutOwnership()
 
   constructor(options: GroupCommitOptions<I, R>) {
     this.#options = options
     this.#maxInFlight = options.maxInFlight ?? 4
-    this.#pace = options.pace && new WriteRateLimiter(options.pace)
+    this.#rate = options.pace && new WriteRateLimiter(options.pace)
   }
 
-  /** Items that wait for their write to begin. */
+  /** Items whose write has not started. */
   get waiting(): number {
     return this.#waiting.length
   }
@@ -136,13 +126,13 @@ export class GroupCommit<I, R> {
     return this.#writing.size
   }
 
-  /** How long the oldest waiting item waits, in milliseconds; 0 if none does. */
+  /** How long the oldest waiting item has waited, in milliseconds; 0 if none waits. */
   oldestWaitMs(): number {
     const oldest = this.#waiting[0]
     return oldest ? this.#options.clock.monotonic() - oldest.added.monotonic : 0
   }
 
-  /** The same, and those being written count as well: for how long something could not be written. */
+  /** The same, including items that are being written. */
   oldestMs(): number {
     let first = this.#waiting[0]?.added.monotonic ?? Number.POSITIVE_INFINITY
     for (const [entry] of this.#writing)
@@ -150,22 +140,22 @@ export class GroupCommit<I, R> {
     return first === Number.POSITIVE_INFINITY ? 0 : this.#options.clock.monotonic() - first
   }
 
-  /** The result once written. @throws OverloadedError, or what the write of this item's batch threw */
-  add(item: I, { isUrgent = false }: AddOptions = {}): Promise<R> {
+  /**
+   * Resolves with the result of the write. @param isUrgent the caller is blocked until it is written, so skip the rate limit
+   * @throws OverloadedError, or the error of the batch
+   */
+  add(item: I, { isUrgent = false }: { isUrgent?: boolean } = {}): Promise<R> {
     if (this.#isFull(1)) return Promise.reject(this.#overloaded())
     return this.#enter(item, isUrgent)
   }
 
-  /**
-   * Several items, all taken or none, next to each other and in this order; how far they stay in one batch is the
-   * plan's business. @throws OverloadedError
-   */
+  /** Adds all items or none, in this order; the plan may split them. @throws OverloadedError */
   async addAll(items: readonly I[]): Promise<PromiseSettledResult<R>[]> {
     if (this.#isFull(items.length)) throw this.#overloaded()
     return Promise.allSettled(items.map((item) => this.#enter(item)))
   }
 
-  /** Resolves when nothing waits and nothing is being written; nobody lingers meanwhile. */
+  /** Resolves when nothing waits and nothing is being written; until then items do not wait for others. */
   async drain(): Promise<void> {
     this.#draining += 1
     this.#pump()
@@ -195,40 +185,40 @@ export class GroupCommit<I, R> {
     return result
   }
 
-  /** Looks once for all that comes in this turn of the event loop, or when what waits has waited long enough. */
+  /** Schedules the next write: after this turn of the event loop, or when the waiting items have waited long enough. */
   #schedule(): void {
     if (this.inFlight >= this.#maxInFlight) return
     const { clock } = this.#options
     const left = Math.ceil(this.#waitLeft())
     const at = left > 0 ? clock.monotonic() + left : AT_ONCE
-    if (this.#look && this.#look.at <= at) return
-    this.#look?.cancel()
-    const look = () => {
-      this.#look = undefined
+    if (this.#timer && this.#timer.at <= at) return
+    this.#timer?.cancel()
+    const write = () => {
+      this.#timer = undefined
       this.#pump()
     }
     if (at === AT_ONCE) {
-      const soon = setImmediate(look)
-      this.#look = { at, cancel: () => clearImmediate(soon) }
+      const soon = setImmediate(write)
+      this.#timer = { at, cancel: () => clearImmediate(soon) }
     } else {
-      this.#look = { at, cancel: clock.after(left, look) }
+      this.#timer = { at, cancel: clock.after(left, write) }
     }
   }
 
-  /** How long what waits has to wait on, in milliseconds. */
+  /** How much longer the waiting items have to wait, in milliseconds. */
   #waitLeft(): number {
     if (this.#draining > 0) return 0
     const { lingerMs = 0, pace, clock } = this.#options
     const linger = lingerMs - this.oldestWaitMs()
-    if (!pace || !this.#pace || this.#urgent > 0 || this.#waiting.length >= pace.enough) return linger
-    return Math.max(linger, this.#pace.waitMs(clock.monotonic()))
+    if (!pace || !this.#rate || this.#urgent > 0 || this.#waiting.length >= pace.enough) return linger
+    return Math.max(linger, this.#rate.waitMs(clock.monotonic()))
   }
 
   #pump(): void {
     const slots = this.#maxInFlight - this.inFlight
     if (this.#waiting.length > 0 && slots > 0) {
-      this.#pace?.recordStart(this.#options.clock.monotonic())
-      for (const batch of this.#nextBatches(slots)) void this.#aside(() => this.#write(batch))
+      this.#rate?.recordStart(this.#options.clock.monotonic())
+      for (const batch of this.#nextBatches(slots)) void this.#unowned(() => this.#write(batch))
     }
     if (this.#waiting.length > 0 || this.inFlight > 0) return
     for (const resolve of this.#idle.splice(0)) resolve()
@@ -247,29 +237,29 @@ export class GroupCommit<I, R> {
     return batches
   }
 
-  /** A plan that fails, or leaves all out while nothing is under way, must neither lose nor hang anything. */
+  /** A plan that throws, or leaves everything out while nothing is in flight, must not lose or block items. */
   #plan(items: readonly I[]): readonly (readonly I[])[] {
     try {
       const planned = this.#options.plan(items)
       if (this.inFlight > 0 || planned.some((batch) => batch.length > 0)) return planned
     } catch {
-      // Each on its own: the write then says what is wrong with which.
+      // Write them one by one, so that the write reports the bad one.
     }
     return items.map((item) => [item])
   }
 
   async #write(batch: Entry<I, R>[]): Promise<void> {
     const { clock } = this.#options
-    const begun = clock.monotonic()
+    const started = clock.monotonic()
     this.#writing.add(batch)
     await this.#writeOrSplit(batch)
     this.#writing.delete(batch)
-    this.#pace?.recordEnd(clock.monotonic() - begun)
+    this.#rate?.recordEnd(clock.monotonic() - started)
     if (this.#waiting.length > 0 && this.#waitLeft() > 0) this.#schedule()
     else this.#pump()
   }
 
-  /** Halves one after the other: what was added first is written first. */
+  /** Writes the halves one after the other, to keep the order. */
   async #writeOrSplit(batch: Entry<I, R>[]): Promise<void> {
     try {
       const { added } = batch.reduce((first, entry) =>
@@ -295,7 +285,7 @@ export class GroupCommit<I, R> {
   }
 }
 
-/** Equal items (strings, say) can stand for each other: the first added goes first. */
+/** Equal items (such as strings) are interchangeable: the first added goes first. */
 function entriesByItem<I, R>(waiting: readonly Entry<I, R>[]): Map<I, Entry<I, R>[]> {
   const byItem = new Map<I, Entry<I, R>[]>()
   for (let index = waiting.length - 1; index >= 0; index -= 1) {

@@ -17,53 +17,58 @@ import { organizationOf, planSegments, segmentSpec, sizeOf } from './codec.ts'
 import { GroupCommit } from './group-commit.ts'
 import type { Appended, EventLog, OutcomeRecorder } from './store.ts'
 
-/** No clock says so; whoever has made such a name, room to count on from there has to be left. */
-const NEVER = 2 ** 47
-/** A watch that shows nothing for longer may be broken, or there is nothing: the list tells. */
-const SURE_MS = 15_000
+/**
+ * The delivery log in Kubernetes: names of segments, creates that a lost answer does not repeat, and the group commits of
+ * accepted events and of outcomes. See "Writing" in README.md.
+ */
 
-export type SegmentNamerOptions = {
+/** Later than any clock; a name with such a time must leave later names to count on. */
+const NEVER = 2 ** 47
+/** If the watch was silent for longer, it may be broken: the list decides. */
+const WATCH_SILENCE_MS = 15_000
+
+type SegmentNamerOptions = {
   clock: Clock
   random: Random
-  /** The first of a list of the sequence by name; undefined where there is none. @throws ApiError */
+  /** The first name of a list of the sequence; undefined if it is empty. @throws ApiError */
   first: () => Promise<string | undefined>
 }
 
 /**
- * Names of the segments of one sequence. A list by name has to begin with what was written last, also where the clock of a writer is
- * ahead: so each name is newer than all that its writer has made or seen, and its time is that of the clock only where that is later.
+ * Names of the segments of one sequence. A list by name must start with the last write, even if a writer's clock is ahead: so each
+ * name is newer than all that its writer has made or seen, and has the clock's time only if that is later.
  */
 export class SegmentNamer {
   readonly #options: SegmentNamerOptions
-  /** By names, milliseconds since 1970. */
+  /** The time of the newest name, milliseconds since 1970. */
   #newest = 0
-  #sawAt = Number.NEGATIVE_INFINITY
+  #observedAt = Number.NEGATIVE_INFINITY
 
   constructor(options: SegmentNamerOptions) {
     this.#options = options
   }
 
-  /** Newer than all that were there some seconds ago. @throws ApiError where nobody tells what there is */
+  /** A name newer than all that existed some seconds ago. @throws ApiError if the newest name cannot be read */
   async next(): Promise<string> {
     const { clock, random, first } = this.#options
-    if (clock.monotonic() - this.#sawAt > SURE_MS) {
+    if (clock.monotonic() - this.#observedAt > WATCH_SILENCE_MS) {
       const asked = clock.monotonic()
       this.observe((await first()) ?? '')
-      this.#sawAt = asked
+      this.#observedAt = asked
     }
     this.#newest = Math.max(Math.floor(clock.now()), this.#newest + 1)
     return sortableName(this.#newest, random.bytes(NAME_ENTROPY_BYTES))
   }
 
-  /** Of one that the watch shows, whoever has made it. A name that Davit did not make tells no time. */
+  /** A name from the watch, of any writer. Names that Davit did not make have no time. */
   observe(name: string): void {
-    this.#sawAt = this.#options.clock.monotonic()
+    this.#observedAt = this.#options.clock.monotonic()
     const time = timeOfName(name)
     if (time < NEVER) this.#newest = Math.max(this.#newest, time)
   }
 }
 
-/** @returns the `first` of `SegmentNamesOptions`, for one of the two kinds of segments */
+/** The option `first` of a SegmentNamer, for one of the two kinds of segment. */
 export function firstNameReader(
   resources: ResourceReader,
   type: ResourceType,
@@ -72,33 +77,32 @@ export function firstNameReader(
   return async () => (await resources.list(type, { namespace, limit: 1 })).items[0]?.metadata.name
 }
 
-/**
- * Creates an object exactly once, although an answer may be lost: the name tells a repeat from a stranger. Names tell readers what came
- * last, so one that could not be written for long is not there under that name, and gets another.
- */
-
 export type IdempotentCreateOptions = {
   clock: Clock
   random: Random
-  /** Tries again only what may pass, for so long. Absent: tries again whatever it is, until `signal` aborts. */
+  /** Retries only transient errors, for this long. Absent: retries every error until `signal` aborts. */
   deadlineMs?: number
-  /** Once it is false nothing is begun to be written any more. Absent: it may be at any time. */
+  /** Once it is false, no write is started. Absent: always true. */
   mayBegin?: () => boolean
-  /** While it is false nothing is tried, and nothing counts as a failure; then at once. Absent: always. */
+  /** While it is false, waits without counting a failure. Absent: always true. */
   mayTry?: () => boolean
   signal?: AbortSignal
 }
 
-/** Who reads the log goes back by more. */
-const NAME_HOLDS_MS = 20_000
-const PAUSES = { firstMs: 50, longestMs: 5000 }
+/** Readers of the log go back by more than this. */
+const NAME_LIFE_MS = 20_000
+const RETRY_WAITS = { firstMs: 50, longestMs: 5000 }
+
+type Resources = ResourceReader & ResourceWriter
 
 /**
- * @param make an object under a name that nobody else uses, and that is newer than all there are
- * @throws ApiError with a deadline, what will not pass by itself at once, and the rest after it
+ * Creates an object exactly once, even if an answer is lost: a retry uses the same name. A name that is too old to be the newest is
+ * replaced, if the object does not exist.
+ * @param make an object under a unique name, newer than all that exist
+ * @throws ApiError with a deadline: permanent errors at once, transient ones after it
  */
 export async function createIdempotently(
-  resources: ResourceReader & ResourceWriter,
+  resources: Resources,
   type: ResourceType,
   make: () => Promise<RawObject>,
   options: IdempotentCreateOptions,
@@ -111,31 +115,30 @@ export async function createIdempotently(
     try {
       return await draft.write(resources, type)
     } catch (error) {
-      const asked = isApiError(error) ? (error.retryAfterMs ?? 0) : 0
-      const ms = Math.max(asked, backoffMs(failures, PAUSES, random))
-      if (isOver(error, clock.monotonic() - started + ms, options)) throw error
+      const retryAfter = isApiError(error) ? (error.retryAfterMs ?? 0) : 0
+      const ms = Math.max(retryAfter, backoffMs(failures, RETRY_WAITS, random))
+      if (isPermanent(error, clock.monotonic() - started + ms, options)) throw error
       await sleep(clock, ms, signal)
     }
   }
 }
 
-/** Under one name for as long as that is new. */
+/** An object with the name that it is tried under. */
 class Draft {
   readonly #make: () => Promise<RawObject>
-  readonly #clock: Clock
-  readonly #mayBegin: () => boolean
+  readonly #options: IdempotentCreateOptions
   #object: RawObject | undefined
   #namedAt = 0
 
-  constructor(make: () => Promise<RawObject>, { clock, mayBegin = () => true }: IdempotentCreateOptions) {
+  constructor(make: () => Promise<RawObject>, options: IdempotentCreateOptions) {
     this.#make = make
-    this.#clock = clock
-    this.#mayBegin = mayBegin
+    this.#options = options
   }
 
-  async write(resources: ResourceReader & ResourceWriter, type: ResourceType): Promise<RawObject> {
-    const now = this.#clock.monotonic()
-    if (this.#object && now - this.#namedAt > NAME_HOLDS_MS) {
+  async write(resources: Resources, type: ResourceType): Promise<RawObject> {
+    const { clock, mayBegin } = this.#options
+    const now = clock.monotonic()
+    if (this.#object && now - this.#namedAt > NAME_LIFE_MS) {
       const written = await findObject(resources, type, this.#object.metadata)
       if (written) return written
       this.#object = undefined
@@ -144,12 +147,18 @@ class Draft {
       this.#object = await this.#make()
       this.#namedAt = now
     }
-    if (!this.#mayBegin()) throw new WaitedTooLong()
-    return await createOrRead(resources, type, this.#object)
+    if (mayBegin?.() === false) throw new WaitedTooLong()
+    try {
+      return await resources.create(type, this.#object, { answer: 'metadata' })
+    } catch (error) {
+      // An earlier try wrote it.
+      if (isApiError(error, 'AlreadyExists')) return await resources.get(type, this.#object.metadata)
+      throw error
+    }
   }
 }
 
-/** Nothing was written by the try that says so; of one before it that may not be known. */
+/** This try wrote nothing; an earlier one may have. */
 class WaitedTooLong extends ApiError {
   constructor() {
     super(
@@ -159,73 +168,90 @@ class WaitedTooLong extends ApiError {
   }
 }
 
-/** A repeat finds what it wrote before. */
-async function createOrRead(
-  resources: ResourceReader & ResourceWriter,
-  type: ResourceType,
-  object: RawObject,
-): Promise<RawObject> {
-  try {
-    return await resources.create(type, object, { answer: 'metadata' })
-  } catch (error) {
-    if (isApiError(error, 'AlreadyExists')) return await resources.get(type, object.metadata)
-    throw error
-  }
-}
-
-function isOver(error: unknown, spentMs: number, { deadlineMs, signal }: IdempotentCreateOptions): boolean {
+function isPermanent(
+  error: unknown,
+  spentMs: number,
+  { deadlineMs, signal }: IdempotentCreateOptions,
+): boolean {
   if (signal?.aborted || error instanceof WaitedTooLong) return true
   if (deadlineMs === undefined) return false
   return spentMs > deadlineMs || !isApiError(error, 'Unavailable', 'TooManyRequests')
 }
 
-/** The one door into the delivery log: group commits of accepted events as DeliverySegments. */
-
-type Append = { events: readonly AcceptedEvent[] }
-
-export type EventLogOptions = {
-  resources: ResourceReader & ResourceWriter
-  /** The operator's namespace. */
+type SegmentWriterOptions = {
+  resources: Resources
+  /** Davit's namespace. */
   namespace: string
-  /** Name of this process, for people who debug. */
+  /** Name of this process, or of the replica's start. */
   writer: string
   names: SegmentNamer
   clock: Clock
   random: Random
   metrics?: LogMetrics
-  /** Told of the bytes that an organization's events have added to the store. */
-  onWritten?: (organization: string, bytes: number) => void
 }
 
-/** Segments that may be on their way to the API server at a time. */
-const MAX_EVENT_WRITES = 4
-/**
- * A segment costs the API server much the same, whatever is in it: to make, to show and to delete. Where more come than
- * that, they wait some milliseconds for company, until they are enough.
- */
-const EVENT_WRITE_RATE = { perSecond: 100, burst: 20, writesApart: 2, enough: 32 }
-/** Appends that may wait; more are refused at once. */
-const MAX_WAITING_APPENDS = 20_000
-/** After this long without an answer the publisher hears that the outcome is not known. */
-const WRITE_DEADLINE_MS = 10_000
+/** Creates a segment and measures that. @param size events or records in it */
+async function writeSegment(
+  options: SegmentWriterOptions,
+  kind: 'delivery' | 'outcome',
+  size: number,
+  specOf: () => Record<string, unknown>,
+  retry: Partial<IdempotentCreateOptions>,
+): Promise<RawObject> {
+  const { resources, namespace, names, clock, random, metrics } = options
+  const segmentKind = kind === 'delivery' ? deliverySegmentKind : outcomeSegmentKind
+  const make = async (): Promise<RawObject> => ({
+    apiVersion: API_VERSION,
+    kind: segmentKind.kind,
+    metadata: { name: await names.next(), namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
+    spec: specOf(),
+  })
+  const started = clock.monotonic()
+  const type = kind === 'delivery' ? deliverySegments : outcomeSegments
+  const written = await createIdempotently(resources, type, make, { clock, random, ...retry })
+  metrics?.segment(kind, size, (clock.monotonic() - started) / 1000)
+  return written
+}
 
-/**
- * Whether an event was accepted before is looked up shortly before its append begins. A process that stood still since may not know of
- * what others have accepted under the same Idempotency-Key, and what reads the log remembers keys for a minute at least.
- */
-const HOLDS_MS = 30_000
-
-/** The log's append side. `drain` resolves when nothing waits any more. */
-export type OpenEventLog = EventLog & {
+type OpenLog = {
+  /** Resolves when nothing waits any more. */
   drain(): Promise<void>
-  /** For how long what waits longest is not durable, milliseconds; 0 when nothing waits. */
+  /** How long the oldest write has waited to become durable, in milliseconds; 0 if nothing waits. */
   oldestMs(): number
 }
 
+type Append = { events: readonly AcceptedEvent[] }
+
+type EventLogOptions = SegmentWriterOptions & {
+  /** Called with the bytes that an organization's events have added to the store. */
+  onWritten?: (organization: string, bytes: number) => void
+}
+
+/** Segments in flight to the API server. */
+const MAX_EVENT_WRITES = 4
+/**
+ * A segment costs the API server the same whatever is in it: create, watch events, delete. At a higher rate, appends wait some
+ * milliseconds to share a segment, until `enough` wait.
+ */
+const EVENT_WRITE_RATE = { perSecond: 100, burst: 20, writesApart: 2, enough: 32 }
+/** More waiting appends than this are rejected at once. */
+const MAX_WAITING_APPENDS = 20_000
+/** After this time without an answer, the publisher learns that the outcome is unknown. */
+const WRITE_DEADLINE_MS = 10_000
+
+/**
+ * Whether an event is a duplicate is looked up shortly before its append. A process that was paused since then may not know what others have
+ * accepted under the same idempotency key. Readers of the log remember keys for at least a minute.
+ */
+const LOOKUP_LIFE_MS = 30_000
+
+export type OpenEventLog = EventLog & OpenLog
+
+/** Group commits of accepted events: the only way into the delivery log. */
 export function createEventLog(options: EventLogOptions): OpenEventLog {
   const commit = new GroupCommit<Append, Appended>({
     plan: planSegments,
-    write: (batch, added) => writeSegment(options, batch, added),
+    write: (batch, added) => writeEvents(options, batch, added),
     isCulprit: (error) => isApiError(error, 'Invalid', 'TooLarge', 'BadRequest'),
     maxInFlight: MAX_EVENT_WRITES,
     maxWaiting: MAX_WAITING_APPENDS,
@@ -239,96 +265,71 @@ export function createEventLog(options: EventLogOptions): OpenEventLog {
   }
 }
 
-async function writeSegment(
+async function writeEvents(
   options: EventLogOptions,
   batch: readonly Append[],
   added: DualTimestamp,
 ): Promise<Appended[]> {
-  const { clock, namespace, names } = options
+  const { clock, writer, onWritten } = options
   const events = batch.flatMap((append) => append.events)
-  const make = async (): Promise<RawObject> => ({
-    apiVersion: API_VERSION,
-    kind: deliverySegmentKind.kind,
-    metadata: { name: await names.next(), namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
-    spec: segmentSpec(events, options.writer, clock.now()),
-  })
-  const started = clock.monotonic()
-  const written = await createIdempotently(options.resources, deliverySegments, make, {
-    clock,
-    random: options.random,
+  const specOf = () => segmentSpec(events, writer, clock.now())
+  const { metadata } = await writeSegment(options, 'delivery', events.length, specOf, {
     deadlineMs: WRITE_DEADLINE_MS,
-    mayBegin: () => elapsedSince(clock, added) <= HOLDS_MS,
+    mayBegin: () => elapsedSince(clock, added) <= LOOKUP_LIFE_MS,
   })
-  options.metrics?.segment('delivery', events.length, (clock.monotonic() - started) / 1000)
-  for (const append of batch) options.onWritten?.(organizationOf(append), sizeOf(append.events).bytes)
-  return offsetsOf(batch, written.metadata.name, Number(written.metadata.resourceVersion))
-}
-
-function offsetsOf(batch: readonly Append[], segment: string, version: number): Appended[] {
+  for (const append of batch) onWritten?.(organizationOf(append), sizeOf(append.events).bytes)
   let firstDelivery = 0
   return batch.map((append) => {
-    const place = { segment, version, firstDelivery }
+    const appended = { segment: metadata.name, version: Number(metadata.resourceVersion), firstDelivery }
     for (const { targets } of append.events) firstDelivery += targets.length
-    return place
+    return appended
   })
 }
 
-/** Group commits of outcomes as OutcomeSegments: one write for what all lanes of the process have to record. */
-
-export type OutcomeLogOptions = {
-  resources: ResourceReader & ResourceWriter
-  namespace: string
-  /** The start of the replica. */
-  writer: string
-  names: SegmentNamer
-  clock: Clock
-  random: Random
-  metrics?: LogMetrics
-  /** The low-water mark to write beside the records. */
+type OutcomeLogOptions = SegmentWriterOptions & {
+  /** The low-water mark to write with the records. */
   lowWater: () => number
-  /** What is written is not refused: a Lease that is renewed now and then gives short times in which it is not. */
+  /** False while the replica's Lease has lapsed; writes wait, and go on when it is renewed. */
   mayWrite: () => boolean
   signal: AbortSignal
-  /** How much of all deliveries is this replica's, 0 to 1: so much of the writes is. Absent: all. */
+  /** This replica's share of all deliveries, 0 to 1, and so of the writes. Absent: all. */
   share?: () => number
 }
 
-/** Nothing new is sent while more records wait than this, or one is not durable after so long. */
+/** No new attempt starts while more records than this wait, or one has waited for this long. */
 const MAX_WAITING_RECORDS = 1000
 const MAX_WAIT_MS = 5000
 const LINGER_MS = 3
 /**
- * A segment costs the same, however few records are in it: to make, to show to every replica, and to delete. Ordered
- * lanes and shards that change hands wait for their records, which are urgent; what is not recorded yet when this replica is
- * killed is sent again.
+ * A segment costs the same however few records it has: create, a watch event for every replica, delete. Records that an ordered
+ * queue or a shard handoff waits for are urgent. Attempts without a durable record are sent again if this replica is killed.
  */
 const OUTCOME_WRITE_RATE = { perSecond: 20, burst: 20, enough: 256 }
 const MAX_BATCH_BYTES = 256 * 1024
 const MAX_BATCH_RECORDS = 4000
 const MAX_OUTCOME_WRITES = 2
 
-export type OpenOutcomeLog = OutcomeRecorder & {
-  drain(): Promise<void>
-  /** Records that wait to become durable. */
-  waiting(): number
-  /** For how long what waits longest is not durable, milliseconds; 0 when nothing waits. */
-  oldestMs(): number
-}
+export type OpenOutcomeLog = OutcomeRecorder &
+  OpenLog & {
+    /** Records that wait to become durable. */
+    waiting(): number
+  }
 
+/** Group commits of outcomes: one write for the records of all queues of the process. */
 export function createOutcomeLog(options: OutcomeLogOptions): OpenOutcomeLog {
   const commit = new GroupCommit<string, number>({
     plan: planRecords,
     write: (batch) => writeOutcomes(options, batch),
     isCulprit: () => false,
     maxInFlight: MAX_OUTCOME_WRITES,
-    // The bound is kept by `healthy`: what was sent must be recorded, however many there are.
+    // `healthy` is the bound: every attempt that was sent must be recorded.
     maxWaiting: Number.MAX_SAFE_INTEGER,
     lingerMs: LINGER_MS,
     pace: { ...OUTCOME_WRITE_RATE, share: options.share },
     clock: options.clock,
   })
   return {
-    record: (record, options) => commit.add(encodeLogRecord(record), options),
+    record: (record, how) => commit.add(encodeLogRecord(record), how),
     healthy: () => commit.waiting < MAX_WAITING_RECORDS && commit.oldestMs() < MAX_WAIT_MS,
     drain: () => commit.drain(),
     waiting: () => commit.waiting,
@@ -354,26 +355,14 @@ function planRecords(records: readonly string[]): string[][] {
 }
 
 async function writeOutcomes(options: OutcomeLogOptions, records: readonly string[]): Promise<number[]> {
-  const { clock, random, namespace, names } = options
-  const make = async (): Promise<RawObject> => ({
-    apiVersion: API_VERSION,
-    kind: outcomeSegmentKind.kind,
-    metadata: { name: await names.next(), namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
-    spec: {
-      writtenAt: clock.now(),
-      writer: options.writer,
-      lowWater: String(options.lowWater()),
-      records: records.join('\n'),
-    },
+  const { clock, writer, lowWater, mayWrite, signal } = options
+  const specOf = () => ({
+    writtenAt: clock.now(),
+    writer,
+    lowWater: String(lowWater()),
+    records: records.join('\n'),
   })
-  const started = clock.monotonic()
-  const written = await createIdempotently(options.resources, outcomeSegments, make, {
-    clock,
-    random,
-    mayTry: options.mayWrite,
-    signal: options.signal,
-  })
-  options.metrics?.segment('outcome', records.length, (clock.monotonic() - started) / 1000)
-  const version = Number(written.metadata.resourceVersion)
-  return records.map(() => version)
+  const retry = { mayTry: mayWrite, signal }
+  const { metadata } = await writeSegment(options, 'outcome', records.length, specOf, retry)
+  return records.map(() => Number(metadata.resourceVersion))
 }

@@ -160,9 +160,9 @@ test('for want of space, segments that nothing refers to go first, then those th
   const holders = ({ version }: SegmentSummary) => held[version - 1] ?? 'none'
   const found = (maxLogBytes: number) => {
     const log = logOf({ segments, holders })
-    const { delete: going, release, doubtful } = segmentsToDelete(log, { ...limits, maxLogBytes }, NOW)
-    expect(doubtful.expired).toEqual([])
-    return [going, release, doubtful.surplus].map(versions)
+    const { delete: going, release, unverified } = segmentsToDelete(log, { ...limits, maxLogBytes }, NOW)
+    expect(unverified.expired).toEqual([])
+    return [going, release, unverified.surplus].map(versions)
   }
   expect(found(1600)).toEqual([[], [], []])
   expect(found(1599)).toEqual([[4], [], []])
@@ -176,8 +176,8 @@ test('what would go by its age, but for a delivery that may not have finished, i
   const old = { createdAt: NOW - DAY - 1 }
   const segments = [segment(1, old), segment(2, old), segment(3), segment(4, old), segment(5, old)]
   const holders = ({ version }: SegmentSummary): Holders => (version === 2 ? 'finished' : 'unfinished')
-  const { doubtful } = segmentsToDelete(logOf({ segments, lowWater: 4, holders }), limits, NOW)
-  expect([doubtful.expired, doubtful.surplus].map(versions)).toEqual([[1, 4], []])
+  const { unverified } = segmentsToDelete(logOf({ segments, lowWater: 4, holders }), limits, NOW)
+  expect([unverified.expired, unverified.surplus].map(versions)).toEqual([[1, 4], []])
 })
 
 test('what goes for want of space is no more than is needed, of each who is beyond its share', () => {

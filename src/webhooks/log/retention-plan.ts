@@ -1,28 +1,28 @@
 /**
- * What is deleted to keep the space bounded: finished deliveries by age and number, segments of the log by age
- * and bytes. What has not finished is never deleted, and the log never ahead of its low-water mark.
+ * Decides what retention deletes: finished deliveries by age and number, segments of the log by age and bytes. Unfinished deliveries
+ * are never deleted, nor segments ahead of the low-water mark. See "Retention" in README.md.
  */
 
-/** Ages in milliseconds; numbers of delivery objects; bytes of the whole log. */
+/** Ages in milliseconds. */
 export type RetentionLimits = {
   succeededMs: number
-  /** For exhausted and canceled deliveries, and for what is held by a disabled endpoint. */
+  /** For exhausted and canceled deliveries, and for those that wait for a disabled endpoint. */
   failedMs: number
   maxFinishedPerEndpoint: number
   maxFinished: number
   maxLogBytes: number
 }
 
-/** Finished deliveries that have an object, of one endpoint or of all. Times in milliseconds since 1970. */
+/** Finished deliveries with an object, of one endpoint or of all. Times in milliseconds since 1970. */
 export type FinishedCount = {
   size: number
-  /** When the succeeded one that ended first ended; absent where none succeeded. */
+  /** The earliest end of a succeeded one; absent if there is none. */
   oldestSucceeded?: number | undefined
-  /** The same of those exhausted or canceled. */
+  /** The same for those exhausted or canceled. */
   oldestOther?: number | undefined
 }
 
-/** Of which finished deliveries the oldest is deleted next; undefined when all may stay. */
+/** Which of the two oldest deliveries is deleted next; undefined if none. */
 export function nextToDelete(
   count: FinishedCount,
   max: number,
@@ -37,7 +37,7 @@ export function nextToDelete(
   return undefined
 }
 
-/** A delivery waits for its endpoint since both were there: the delivery, and the disabling. Milliseconds since 1970. */
+/** Whether a delivery has waited too long for a disabled endpoint. Milliseconds since 1970. */
 export function heldTooLong(
   held: { disabledAt: number; acceptedAt: number },
   limits: Pick<RetentionLimits, 'failedMs'>,
@@ -46,7 +46,7 @@ export function heldTooLong(
   return now - Math.max(held.disabledAt, held.acceptedAt) > limits.failedMs
 }
 
-/** A segment of accepted events. `organization` is empty where it holds events of several. */
+/** A segment of accepted events. `organization` is empty if it holds events of several. */
 export type SegmentSummary = {
   readonly version: number
   readonly createdAt: number
@@ -54,7 +54,7 @@ export type SegmentSummary = {
   readonly organization: string
 }
 
-/** A segment of outcomes. It speaks only of segments behind its own version and ahead of its `lowWater`. */
+/** A segment of outcomes. Its records are about segments between its `lowWater` and its own version. */
 export type OutcomesSummary = {
   readonly version: number
   readonly createdAt: number
@@ -62,7 +62,7 @@ export type OutcomesSummary = {
   readonly lowWater: number
 }
 
-/** The delivery objects that refer to a payload in a segment: none, only succeeded, only finished ones, or others too. */
+/** Which delivery objects refer to a body in a segment: none, only succeeded, only finished, or others too. */
 export type Holders = 'none' | 'succeeded' | 'finished' | 'unfinished'
 
 /** The whole log, oldest first. */
@@ -71,57 +71,56 @@ export type LogState<S extends SegmentSummary, O extends OutcomesSummary> = {
   outcomes: readonly O[]
   /** Every delivery up to this version is closed. */
   lowWater: number
-  /** Every segment up to this version is among these. */
+  /** Every segment up to this version is known. */
   syncedVersion: number
   holders: (segment: S) => Holders
 }
 
-/** Readers of the log that are behind, or start again, still find what is younger. */
+/** Younger segments stay for readers that are behind or start over. */
 export const MIN_AGE_MS = 2 * 60_000
 
 /**
- * Segments that can be deleted now, and those that could be if the finished objects that refer to them were:
- * by age the former only, for want of space both. `doubtful` would go as well, but something refers to them that is not
- * known to have finished.
+ * Segments to `delete` now (expired, or surplus), surplus segments to `release` by deleting the finished objects that refer to them, and `unverified`
+ * ones, referred to by objects that are not known to be finished.
  */
 export function segmentsToDelete<S extends SegmentSummary>(
   log: LogState<S, OutcomesSummary>,
   limits: RetentionLimits,
   now: number,
-): { delete: S[]; release: S[]; doubtful: { expired: S[]; surplus: S[] } } {
+): { delete: S[]; release: S[]; unverified: { expired: S[]; surplus: S[] } } {
   const closed = log.segments.filter((segment) => segment.version <= log.lowWater && isSettled(segment, now))
   const isOld = (segment: S) => now - segment.createdAt > limits.succeededMs
   const expired = new Set(closed.filter((segment) => isOld(segment) && log.holders(segment) === 'none'))
-  const left = log.segments.filter((segment) => !expired.has(segment))
-  const surplus = new Surplus(left, limits.maxLogBytes - bytesOf(log.outcomes))
+  const remaining = log.segments.filter((segment) => !expired.has(segment))
+  const surplus = new Surplus(remaining, limits.maxLogBytes - bytesOf(log.outcomes))
   const take = (wanted: Holders) =>
     surplus.take(closed, (segment) => !expired.has(segment) && log.holders(segment) === wanted)
   return {
     delete: [...expired, ...take('none')],
     release: [...take('succeeded'), ...take('finished')],
-    doubtful: {
+    unverified: {
       expired: closed.filter((segment) => isOld(segment) && log.holders(segment) === 'unfinished'),
       surplus: take('unfinished'),
     },
   }
 }
 
-/** What organizations hold beyond their fair share of `room`, in bytes. */
+/** The bytes that organizations hold beyond their fair share of `capacity`. */
 class Surplus {
   readonly #held = new Map<string, number>()
   readonly #share: number
-  /** Organizations beyond their share. */
+  /** Number of organizations beyond their share. */
   #over = 0
 
-  constructor(segments: readonly SegmentSummary[], room: number) {
+  constructor(segments: readonly SegmentSummary[], capacity: number) {
     for (const { organization, bytes } of segments) {
       this.#held.set(organization, (this.#held.get(organization) ?? 0) + bytes)
     }
-    this.#share = fairShare([...this.#held.values()], room)
+    this.#share = fairShare([...this.#held.values()], capacity)
     for (const held of this.#held.values()) if (held > this.#share) this.#over += 1
   }
 
-  /** Takes off in the order given what is eligible, as far as there is surplus. */
+  /** Eligible segments in the given order, until no organization has a surplus. */
   take<S extends SegmentSummary>(segments: readonly S[], isEligible: (segment: S) => boolean): S[] {
     const taken: S[] = []
     for (const segment of segments) {
@@ -137,26 +136,25 @@ class Surplus {
 }
 
 /**
- * Segments of outcomes that speak of nothing that is left. A delivery in a segment without its record would be
- * sent again, so these go only after those, and none that may speak of a segment that was not shown yet. The newest stays: it
- * holds the low-water mark for the next start.
+ * Outcome segments whose deliveries are all deleted. A delivery without its record would be sent again, so deliveries go first, and
+ * no segment goes that may be about deliveries not read yet. The newest stays: it holds the low-water mark for the next start.
  */
 export function outcomesToDelete<O extends OutcomesSummary>(
   log: Pick<LogState<SegmentSummary, O>, 'segments' | 'outcomes' | 'syncedVersion'>,
   now: number,
 ): O[] {
-  const going: O[] = []
+  const deletable: O[] = []
   let next = 0
   for (const outcomes of log.outcomes.slice(0, -1)) {
     if (outcomes.version > log.syncedVersion) break
     while ((log.segments[next]?.version ?? Number.POSITIVE_INFINITY) < outcomes.version) next += 1
     const newestBefore = log.segments[next - 1]?.version ?? 0
-    if (newestBefore <= outcomes.lowWater && isSettled(outcomes, now)) going.push(outcomes)
+    if (newestBefore <= outcomes.lowWater && isSettled(outcomes, now)) deletable.push(outcomes)
   }
-  return going
+  return deletable
 }
 
-/** One that seems to come from the future was written by another clock: its age says nothing. */
+/** A time in the future is from another clock, and says nothing about the age. */
 function isSettled({ createdAt }: { createdAt: number }, now: number): boolean {
   return Math.abs(now - createdAt) >= MIN_AGE_MS
 }
@@ -165,12 +163,9 @@ function bytesOf(summaries: readonly { bytes: number }[]): number {
   return summaries.reduce((sum, { bytes }) => sum + bytes, 0)
 }
 
-/**
- * The bytes that each may keep so that all fit into `room`: who needs less than an equal part leaves the rest to
- * the others. Infinity when everything fits.
- */
-function fairShare(needs: readonly number[], room: number): number {
-  let left = Math.max(0, room)
+/** Max-min fair share in bytes: small needs leave the rest to others. Infinity if everything fits into `capacity`. */
+function fairShare(needs: readonly number[], capacity: number): number {
+  let left = Math.max(0, capacity)
   const ascending = needs.toSorted((a, b) => a - b)
   for (const [index, need] of ascending.entries()) {
     const share = left / (ascending.length - index)

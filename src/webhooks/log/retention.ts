@@ -21,20 +21,25 @@ import type { RetentionLimits } from './retention-plan.ts'
 import { LogSweep, outcomesBytes, scanLog, toSegmentEntry } from './segment-sweep.ts'
 import type { EventLog, LoggedOutcomes, LogSegment } from './store.ts'
 
-/** Small corrections of the clock are taken as they come. */
+/**
+ * Keeps the space that Davit takes in the cluster's store bounded: deletes finished deliveries and closed segments, evenly and off
+ * the hot path. retention-plan.ts decides; see "Retention" in README.md.
+ */
+
+/** Smaller corrections of the clock apply at once. */
 const TOLERANCE_MS = 60_000
 const UNSEEN_MS = 10 * 60_000
 const BELIEVED_AFTER_MS = 60 * 60_000
 
 /**
- * The wall time for ages. A clock that is set far ahead makes everything old at once; by mistake it is mostly
- * mended soon, and what was deleted does not come back. So such a time counts only when it has stood for an hour.
+ * The wall time for ages. A clock set far ahead makes everything old at once. That is usually a mistake that is soon fixed, and deletes
+ * cannot be undone, so a jump ahead counts only after an hour.
  */
 export class SkewGuardedClock {
   readonly #clock: Clock
-  /** Wall time less monotonic time, as believed. */
+  /** Wall time minus monotonic time, as believed. */
   #offset: number
-  /** An offset that is not believed yet, since when, and when it was last seen, monotonic. */
+  /** An offset that is not believed yet; times are monotonic. */
   #doubted: { offset: number; since: number; seenAt: number } | undefined
 
   constructor(clock: Clock) {
@@ -49,7 +54,7 @@ export class SkewGuardedClock {
     if (offset - this.#offset <= TOLERANCE_MS) this.#believe(offset)
     else {
       const before = this.#doubted
-      // Nobody has looked for long, and it may have been mended meanwhile; or it was mended in part.
+      // The clock was not read for long and may have been right meanwhile, or it was partly corrected.
       const isNew = !before || monotonic - before.seenAt > UNSEEN_MS || offset < before.offset - TOLERANCE_MS
       this.#doubted = isNew
         ? { offset, since: monotonic, seenAt: monotonic }
@@ -65,9 +70,9 @@ export class SkewGuardedClock {
   }
 }
 
-/** How much comes in a second, smoothed: what came at once counts as if it had come over minutes. */
 const SMOOTHED_OVER_MS = 120_000
 
+/** Arrivals per second, smoothed: a burst counts as if it had arrived over minutes. */
 export class ArrivalRate {
   #perMs = 0
   #at = 0
@@ -87,30 +92,27 @@ export class ArrivalRate {
   }
 }
 
+const MAX_LOOK_UPS = 16
+
 /**
- * Finished deliveries of an endpoint that does not exist any more go with it. Owner references say so as well, but
- * not every cluster runs the garbage collector. The watch may be behind, so the endpoint is looked up first.
+ * Endpoints that seem deleted. Their finished deliveries are deleted with them: owner references do that too, but not every cluster
+ * runs the garbage collector. The watch may be behind, so each is looked up first.
  */
-
-/** Look-ups in one round. */
-const AT_A_TIME = 16
-
-class GoneEndpoints {
+class DeletedEndpoints {
   readonly #resources: ResourceReader
-  readonly #doubtful = new Map<string, EndpointRef>()
+  readonly #suspected = new Map<string, EndpointRef>()
 
   constructor(resources: ResourceReader) {
     this.#resources = resources
   }
 
-  /** The endpoint may be gone. */
   suspect(endpoint: EndpointRef): void {
-    this.#doubtful.set(endpoint.uid, endpoint)
+    this.#suspected.set(endpoint.uid, endpoint)
   }
 
-  /** Looks up some of those in doubt. @returns the UIDs of those that are gone */
+  /** Looks up some of them. @returns the UIDs of deleted ones */
   async check(): Promise<string[]> {
-    const some = [...this.#doubtful.values()].slice(0, AT_A_TIME)
+    const some = [...this.#suspected.values()].slice(0, MAX_LOOK_UPS)
     const gone = await Promise.all(
       some.map(async (endpoint) => ((await this.#isGone(endpoint)) ? [endpoint.uid] : [])),
     )
@@ -119,51 +121,45 @@ class GoneEndpoints {
 
   async #isGone(endpoint: EndpointRef): Promise<boolean> {
     const { namespace, name, uid } = endpoint
-    this.#doubtful.delete(uid)
+    this.#suspected.delete(uid)
     try {
       const found = await this.#resources.get(webhookEndpoints, { namespace, name })
       return found.metadata.uid !== uid
     } catch (error) {
       if (isApiError(error, 'NotFound')) return true
-      // Behind the others, and not at once.
-      this.#doubtful.set(uid, endpoint)
+      // Retry after the others.
+      this.#suspected.set(uid, endpoint)
       return false
     }
   }
 }
 
-/**
- * Keeps the space that Davit takes in the cluster's store bounded: deletes finished deliveries and closed segments
- * of the log, evenly and off the hot path. It is told what there is; what goes, `domain/retention.ts` decides.
- */
-
-export type RetentionOptions = {
+type RetentionOptions = {
   resources: ResourceReader & ResourceWriter
-  /** The operator's namespace. */
+  /** Davit's namespace. */
   namespace: string
   clock: Clock
   log: Logger
   limits: RetentionLimits
   directory: EndpointDirectory
-  /** Every entry of the log up to this version is closed. */
+  /** Every log entry up to this version is closed. */
   lowWater: () => number
   /** False while outcomes cannot be stored. */
   healthy: () => boolean
-  /** Ends some of what is held too long at that time, milliseconds since 1970; called every few seconds. */
+  /** Cancels some deliveries that waited too long for a disabled endpoint; called every few seconds. @param now milliseconds since 1970 */
   cancelHeld: (now: number) => void
-  /** Part of all endpoints that are this process's, 0 to 1; absent: all. */
+  /** This process's share of all endpoints, 0 to 1; absent: all. */
   share?: () => number
-  /** Whether finished deliveries of a shard are this process's to delete; absent: all are. */
+  /** Whether this process deletes finished deliveries of the shard; absent: all. */
   isOurs?: (shard: number) => boolean
-  /** Takes what segments that go say of Idempotency-Keys. */
+  /** For idempotency keys of deleted segments. */
   eventLog: EventLog
 }
 
-/** How often the whole is looked at. */
-const LOOK_EVERY_MS = 5000
-/** While the log is over its bound, and looking makes room. */
-const LOOK_AGAIN_MS = 500
-/** A group waits for its slowest delete; others go on meanwhile. */
+const PLAN_INTERVAL_MS = 5000
+/** While the log is over its limit, and planning frees space. */
+const BUSY_PLAN_INTERVAL_MS = 500
+/** Concurrent groups, since a group waits for its slowest delete. */
 const GROUPS = 4
 
 export class Retention {
@@ -172,16 +168,16 @@ export class Retention {
   readonly time: SkewGuardedClock
   readonly #finished: FinishedIndex
   readonly #refs = new PayloadRefs()
-  readonly #refCheck: PayloadRefVerifier
+  readonly #refVerifier: PayloadRefVerifier
   readonly #sweep: LogSweep
-  readonly #gone: GoneEndpoints
+  readonly #deletedEndpoints: DeletedEndpoints
   readonly #deleter: Deleter
-  /** Of what will have to be deleted. */
+  /** Of objects and segments that will have to be deleted. */
   readonly #arrivals = new ArrivalRate()
-  readonly #ended = new AbortController()
+  readonly #stopped = new AbortController()
   #following: AbortController | undefined
   #running: Promise<unknown> = Promise.resolve()
-  #nextLook = Number.NEGATIVE_INFINITY
+  #nextPlan = Number.NEGATIVE_INFINITY
 
   constructor(options: RetentionOptions) {
     this.#options = options
@@ -192,24 +188,24 @@ export class Retention {
       refs: this.#refs,
       evict: (finished) => this.#finished.evict(finished),
     })
-    this.#refCheck = new PayloadRefVerifier(options.resources, this.#refs)
-    this.#gone = new GoneEndpoints(options.resources)
+    this.#refVerifier = new PayloadRefVerifier(options.resources, this.#refs)
+    this.#deletedEndpoints = new DeletedEndpoints(options.resources)
     this.#deleter = new Deleter({
       ...options,
       finished: this.#finished,
       sweep: this.#sweep,
-      onGone: (object) => this.#refs.release(object),
-      keepKeys: (segment) => preserveKeys(options, segment, this.time.now()),
+      onDeleted: (object) => this.#refs.release(object),
+      preserveKeys: (segment) => preserveKeys(options, segment, this.time.now()),
     })
     options.directory.listen({
       changed: () => undefined,
       removed: ({ metadata: { namespace = '', name, uid } }) => {
-        if (this.#finished.has(uid)) this.#gone.suspect({ namespace, name, uid })
+        if (this.#finished.has(uid)) this.#deletedEndpoints.suspect({ namespace, name, uid })
       },
     })
   }
 
-  /** An object was found; `isOurs` if it is this process's to delete when it has finished. */
+  /** @param isOurs whether this process deletes it when it is finished */
   objectFound({ metadata, spec, status }: DeliveryOutline, isOurs = true): void {
     const { namespace, name, creationTimestamp } = metadata
     if (spec.payloadRef) this.#refs.hold(`${namespace}/${name}`, spec.payloadRef.segment)
@@ -218,18 +214,18 @@ export class Retention {
       endpoint: { namespace, name: spec.endpoint, uid: spec.endpointUid },
       name,
       succeeded: status?.state === 'succeeded',
-      completedAt: this.#endOf(status?.completedAt, creationTimestamp),
+      completedAt: this.#completedAt(status?.completedAt, creationTimestamp),
       version: parsePosition(spec.position)?.version ?? 0,
       objectVersion: Number(metadata.resourceVersion) || 0,
     })
   }
 
-  /** An object was made whose payload is in a segment; told before its entry is closed. */
+  /** An object was created whose body is in a segment. Call it before the log entry is closed. */
   payloadReferred(object: ObjectRef, segment: string): void {
     this.#refs.hold(`${object.namespace}/${object.name}`, segment)
   }
 
-  /** A delivery has come to its end, and its object shows it. */
+  /** A delivery has ended, and its object has the final status. */
   endedWithObject(delivery: Delivery, state: DeliveryState): void {
     this.#arrivals.arrived(this.#options.clock.monotonic())
     const { endpoint } = delivery.queue
@@ -243,7 +239,7 @@ export class Retention {
     })
   }
 
-  /** Somebody else deleted the object of a delivery that had not finished. */
+  /** The object of an unfinished delivery was deleted by someone else. */
   objectGone(delivery: Delivery): void {
     if (this.#refs.size === 0) return
     const { namespace, uid } = delivery.queue.endpoint
@@ -256,7 +252,6 @@ export class Retention {
     this.#sweep.segmentSeen(toSegmentEntry(segment))
   }
 
-  /** Nothing refers to it any more, whoever has deleted it. */
   segmentGone(name: string): void {
     this.#refs.forget(name)
   }
@@ -264,48 +259,41 @@ export class Retention {
   outcomesSeen({ name, version, createdAt, lowWater, size }: LoggedOutcomes): void {
     if (!this.#following) return
     this.#arrivals.arrived(this.#options.clock.monotonic())
-    this.#sweep.outcomesSeen({
-      name,
-      version,
-      lowWater,
-      createdAt,
-      bytes: outcomesBytes(size),
-    })
+    this.#sweep.outcomesSeen({ name, version, lowWater, createdAt, bytes: outcomesBytes(size) })
   }
 
-  /** Call it when every object was told by `objectFound` and the endpoints are known. */
+  /** Call it after `objectFound` for every object, and when the endpoints are known. */
   start(): void {
     const groups = Array.from({ length: GROUPS }, () => this.#run(new DeletionRate(1 / GROUPS)))
     this.#running = Promise.all(groups)
   }
 
   /**
-   * The log is this process's to delete from: it is followed, and read through, a little at a time. Before that nothing
-   * of it is deleted. Resolves when it is read, or is another's.
-   * @param shownUpTo the version up to which every segment of events was shown
+   * This process deletes segments from now on: first it scans the log slowly. Resolves when it is scanned, or `leaveLog` is called.
+   * @param syncedVersion the version up to which every segment of events was read
    */
-  async followLog(shownUpTo: () => number): Promise<void> {
+  async followLog(syncedVersion: () => number): Promise<void> {
     this.leaveLog()
     const following = new AbortController()
     this.#following = following
     const found = await scanLog({ ...this.#options, signal: following.signal })
-    if (found && following === this.#following) this.#sweep.scanned(found, shownUpTo)
+    if (found && following === this.#following) this.#sweep.scanned(found, syncedVersion)
   }
 
-  /** The log is another's to delete from. */
+  /** Another process deletes segments from now on. */
   leaveLog(): void {
     this.#following?.abort()
     this.#following = undefined
     this.#sweep.reset()
   }
 
-  /** Another process deletes the finished deliveries of these shards. */
+  /** Another process deletes the finished deliveries of these shards from now on. */
   shardsLeft(shards: ReadonlySet<number>): void {
     this.#finished.forget(shards)
   }
 
   async stop(): Promise<void> {
-    this.#ended.abort()
+    this.#stopped.abort()
     this.#following?.abort()
     await this.#running
   }
@@ -317,28 +305,28 @@ export class Retention {
   }
 
   /**
-   * Deletes a small group of what is to go; alone and at the whole rate without a pace.
-   * @param due when it was to begin, monotonic: a busy process is late, and what it lost by that is made good
+   * Deletes a small group. @param rate default: the total rate
+   * @param due when it should have started, monotonic: a busy process is late, and catches up
    * @returns milliseconds to wait before the next
    */
-  async pass(pace = new DeletionRate(), due = this.#options.clock.monotonic()): Promise<number> {
+  async pass(rate = new DeletionRate(), due = this.#options.clock.monotonic()): Promise<number> {
     const { clock, healthy } = this.#options
     const now = this.time.now()
     const monotonic = clock.monotonic()
-    if (monotonic >= this.#nextLook) await this.#lookAlone(now)
+    if (monotonic >= this.#nextPlan) await this.#planOnce(now)
     const arrivals = this.#arrivals.perSecond(monotonic)
-    const group = await this.#deleter.deleteGroup(now, pace.groupSize(arrivals))
-    return pace.waitAfter({ ...group, tookMs: clock.monotonic() - due }, arrivals, healthy())
+    const group = await this.#deleter.deleteGroup(now, rate.groupSize(arrivals))
+    return rate.waitAfter({ ...group, tookMs: clock.monotonic() - due }, arrivals, healthy())
   }
 
-  async #run(pace: DeletionRate): Promise<void> {
+  async #run(rate: DeletionRate): Promise<void> {
     const { clock, log } = this.#options
-    const { signal } = this.#ended
+    const { signal } = this.#stopped
     let due = clock.monotonic()
     while (!signal.aborted) {
-      let wait = LOOK_EVERY_MS
+      let wait = PLAN_INTERVAL_MS
       try {
-        wait = await this.pass(pace, due)
+        wait = await this.pass(rate, due)
       } catch (error) {
         log.error('Retention failed; it goes on', { error })
       }
@@ -347,45 +335,45 @@ export class Retention {
     }
   }
 
-  /** One that takes long is not begun anew beside: deleting goes on meanwhile. */
-  async #lookAlone(now: number): Promise<void> {
-    this.#nextLook = Number.POSITIVE_INFINITY
-    let waitMs = LOOK_EVERY_MS
+  /** Runs one plan at a time; the other groups go on deleting. */
+  async #planOnce(now: number): Promise<void> {
+    this.#nextPlan = Number.POSITIVE_INFINITY
+    let waitMs = PLAN_INTERVAL_MS
     try {
-      if (await this.#look(now)) waitMs = LOOK_AGAIN_MS
+      if (await this.#plan(now)) waitMs = BUSY_PLAN_INTERVAL_MS
     } finally {
-      this.#nextLook = this.#options.clock.monotonic() + waitMs
+      this.#nextPlan = this.#options.clock.monotonic() + waitMs
     }
   }
 
-  /** @returns whether another one should follow soon */
-  async #look(now: number): Promise<boolean> {
+  /** @returns whether the next plan should follow soon */
+  async #plan(now: number): Promise<boolean> {
     const { cancelHeld, clock, log } = this.#options
     cancelHeld(now)
     for (const finished of this.#deleter.drainRetries()) finished.isAbandoned = !this.#add(finished)
-    for (const uid of await this.#gone.check()) this.#finished.markEndpointDeleted(uid)
+    for (const uid of await this.#deletedEndpoints.check()) this.#finished.markEndpointDeleted(uid)
     this.#sweep.plan(now)
-    const winsMore = await this.#refCheck.verify(this.#sweep.takeDoubtful(), clock.monotonic())
+    const freesMore = await this.#refVerifier.verify(this.#sweep.takeUnverified(), clock.monotonic())
     const error = this.#deleter.takeError()
     if (error !== undefined) log.warn('Retention could not delete; trying again', { error })
-    return winsMore
+    return freesMore
   }
 
-  /** By a clock that was ahead or behind: not later than now, and not before the API server made it. */
-  #endOf(completedAt: string | undefined, createdAt: string): number {
+  /** Not later than now and not before its creation, since the clock may have been wrong. */
+  #completedAt(completedAt: string | undefined, createdAt: string): number {
     const created = Date.parse(createdAt) || 0
-    const said = completedAt === undefined ? created : Date.parse(completedAt) || created
-    return Math.max(created, Math.min(said, this.time.now()))
+    const completed = Date.parse(completedAt ?? '') || created
+    return Math.max(created, Math.min(completed, this.time.now()))
   }
 
-  /** What ends while its shard is handed over is left alone: beside a share that is gone it would be one too many. */
+  /** @returns false if the shard was handed off: another process counts and deletes the delivery */
   #add(given: NewFinishedDelivery): boolean {
     const { endpoint, name } = given
     if (this.#options.isOurs?.(shardOf(endpoint.uid)) === false) return false
     const isNew = !this.#finished.has(endpoint.uid)
     const finished = this.#finished.add(given)
     if (this.#refs.size > 0) this.#refs.finished(`${endpoint.namespace}/${name}`, finished)
-    if (isNew && !this.#options.directory.find(endpoint)) this.#gone.suspect(endpoint)
+    if (isNew && !this.#options.directory.find(endpoint)) this.#deletedEndpoints.suspect(endpoint)
     return true
   }
 }

@@ -70,10 +70,10 @@ test('a segment tells which events with a key nobody gets, and no line that only
   const all = [event(1, 3), event(2, 0), claimLine(mark(3)), doneLine(mark(3)), withoutKey()]
   const [record] = keyRecordsOf(segmentSpec([event(4, 0)], 'x', NOW), 500)
   const spec = segmentSpec([...all, ...(record ? [keptLine(record)] : [])], 'x', NOW)
-  expect(decodeDeliveries(spec).unsent).toEqual([
+  expect(decodeDeliveries(spec).undelivered).toEqual([
     { eventIndex: 1, id: expect.any(String), namespace: 'acme', key: 'key2' },
   ])
-  expect(decodeDeliveries(segmentSpec([event(1, 3)], 'x', NOW))).not.toHaveProperty('unsent')
+  expect(decodeDeliveries(segmentSpec([event(1, 3)], 'x', NOW))).not.toHaveProperty('undelivered')
 })
 
 test('a segment without keys of requests says nothing of keys', () => {

@@ -18,31 +18,34 @@ import {
 } from './retention-plan.ts'
 import type { LogDelivery, LogSegment } from './store.ts'
 
-/** What the log in the store consists of: names, versions, times and sizes of its segments, and nothing of what is in them. */
+/**
+ * Which segments of the log retention deletes next. It knows the name, version, time and size of every segment: from one slow scan of
+ * the whole log after the start, then from the watch. It plans over all of them now and then.
+ */
 
 export type SegmentEntry = SegmentSummary & {
   readonly name: string
-  /** Until when its Idempotency-Keys stand, in milliseconds since 1970; absent where it has none. */
+  /** When its last idempotency key expires, milliseconds since 1970; absent if it has none. */
   readonly keysUntil?: number
-  /** There is nothing else in it. */
+  /** It holds nothing but keys. */
   readonly keysOnly?: boolean
-  gone?: true
+  isDeleted?: true
 }
-type OutcomesEntry = OutcomesSummary & { readonly name: string; gone?: true }
+type OutcomesEntry = OutcomesSummary & { readonly name: string; isDeleted?: true }
 
-/** What the API server adds to an object: UID, times, labels, managed fields. */
+/** UID, times, labels and managed fields of an object. */
 const OBJECT_OVERHEAD_BYTES = 800
 
-type Entry = { readonly version: number; readonly bytes: number; gone?: true }
+type Entry = { readonly version: number; readonly bytes: number; isDeleted?: true }
 
-/** Segments of one kind in the order of the log; a version is in it once. */
+/** Segments of one kind in log order, without duplicates. */
 export class LogSequence<T extends Entry> {
   #entries: T[] = []
   #bytes = 0
-  #dead = 0
+  #deleted = 0
 
   get size(): number {
-    return this.#entries.length - this.#dead
+    return this.#entries.length - this.#deleted
   }
 
   get bytes(): number {
@@ -51,24 +54,24 @@ export class LogSequence<T extends Entry> {
 
   /** Oldest first. */
   values(): readonly T[] {
-    if (this.#dead > 0) this.#entries = this.#entries.filter(({ gone }) => !gone)
-    this.#dead = 0
+    if (this.#deleted > 0) this.#entries = this.#entries.filter(({ isDeleted }) => !isDeleted)
+    this.#deleted = 0
     return this.#entries
   }
 
   oldest(): T | undefined {
-    return this.#entries.find(({ gone }) => !gone)
+    return this.#entries.find(({ isDeleted }) => !isDeleted)
   }
 
   add(entry: T): void {
-    const place = this.#placeOf(entry.version)
-    if (this.#entries[place]?.version === entry.version) return
-    if (place === this.#entries.length) this.#entries.push(entry)
-    else this.#entries.splice(place, 0, entry)
+    const index = this.#indexFor(entry.version)
+    if (this.#entries[index]?.version === entry.version) return
+    if (index === this.#entries.length) this.#entries.push(entry)
+    else this.#entries.splice(index, 0, entry)
     this.#bytes += entry.bytes
   }
 
-  /** Many at once, in any order. */
+  /** Adds many, in any order. */
   merge(found: readonly T[]): void {
     const entries = new Map<number, T>()
     for (const entry of [...found, ...this.values()]) entries.set(entry.version, entry)
@@ -77,14 +80,14 @@ export class LogSequence<T extends Entry> {
   }
 
   remove(entry: T): void {
-    if (entry.gone) return
-    entry.gone = true
-    this.#dead += 1
+    if (entry.isDeleted) return
+    entry.isDeleted = true
+    this.#deleted += 1
     this.#bytes -= entry.bytes
   }
 
-  /** Place of the first entry that is not before `version`; nearly always at the end. */
-  #placeOf(version: number): number {
+  /** Index of the first entry that is not before `version`; nearly always the end. */
+  #indexFor(version: number): number {
     let [low, high] = [0, this.#entries.length]
     const last = this.#entries.at(-1)
     if (!last || last.version < version) return high
@@ -97,23 +100,18 @@ export class LogSequence<T extends Entry> {
   }
 }
 
-/** A segment of accepted events, as the delivery plane sees it. */
 export function toSegmentEntry(segment: LogSegment): SegmentEntry {
   const { name, version, createdAt, keys, deliveries } = segment
-  const organization = organizationOf(deliveries)
+  const namespace = deliveries[0]?.event.namespace ?? ''
+  // Empty if it holds events of several organizations, or none.
+  const organization = deliveries.every(({ event }) => event.namespace === namespace) ? namespace : ''
   const bytes = segment.bytes ?? OBJECT_OVERHEAD_BYTES + bytesOf(deliveries) + (keys?.bytes ?? 0)
   const entry = { name, version, createdAt, organization, bytes }
   if (!keys) return entry
   return { ...entry, keysUntil: keys.newestAt + KEY_LIFE_MS, keysOnly: deliveries.length === 0 }
 }
 
-/** @returns '' where they are of several, or of none */
-function organizationOf(deliveries: readonly LogDelivery[]): string {
-  const name = deliveries[0]?.event.namespace ?? ''
-  return deliveries.every(({ event }) => event.namespace === name) ? name : ''
-}
-
-/** An event that goes to several is in the segment once. */
+/** An event with several receivers counts once. */
 function bytesOf(deliveries: readonly LogDelivery[]): number {
   const events = new Map<number, AcceptedEvent & { targets: LogDelivery['endpoint'][] }>()
   for (const { eventIndex, event, endpoint } of deliveries) {
@@ -124,29 +122,23 @@ function bytesOf(deliveries: readonly LogDelivery[]): number {
   return sizeOf([...events.values()]).bytes
 }
 
-/** Bytes that a segment takes whose records have so many characters. */
+/** Bytes of an outcome segment. @param size characters of its records */
 export function outcomesBytes(size: number): number {
   return size + OBJECT_OVERHEAD_BYTES
 }
 
-/**
- * One slow look at the whole log after the start, for what is older than the read-back: retention knows nothing
- * of it otherwise.
- */
-
-export type ScanOptions = {
+type ScanOptions = {
   resources: ResourceReader
-  /** The operator's namespace. */
+  /** Davit's namespace. */
   namespace: string
   clock: Clock
   log: Logger
-  /** Ends the scan. */
   signal: AbortSignal
 }
 
 type ScannedLog = { segments: SegmentEntry[]; outcomes: OutcomesEntry[] }
 
-/** A page should not hold the event loop for more than a few milliseconds. */
+/** A page should not block the event loop for more than a few milliseconds. */
 const PAGE_BYTES = 512 * 1024
 const FIRST_PAGE = 10
 const LARGEST_PAGE = 250
@@ -154,7 +146,7 @@ const PAUSE_MS = 50
 const FIRST_RETRY_MS = 1000
 const LONGEST_RETRY_MS = 60_000
 
-/** Every segment, in any order. Goes on trying until it has all of them. @returns undefined when it was ended before */
+/** Reads every segment, in any order, and retries until it has all. @returns undefined if `signal` aborted before */
 export async function scanLog(options: ScanOptions): Promise<ScannedLog | undefined> {
   const outcomes = await scan(options, outcomeSegments, readOutcomes)
   const segments = outcomes && (await scan(options, deliverySegments, readAccepted))
@@ -181,7 +173,7 @@ async function scan<T extends { bytes: number }>(
       retryMs = FIRST_RETRY_MS
       await sleep(clock, PAUSE_MS, signal)
     } catch (error) {
-      // The list took longer than the server keeps old versions: from the beginning.
+      // The continue token has expired: start over.
       if (isApiError(error, 'Gone')) from = undefined
       log.warn('The log could not be read through for retention; trying again', { error, type: type.plural })
       await sleep(clock, retryMs, signal)
@@ -221,7 +213,7 @@ function readAccepted(raw: RawObject): SegmentEntry {
 
 function readOutcomes(raw: RawObject): OutcomesEntry {
   const parsed = outcomeSegment.safeParse(raw)
-  // Of one that cannot be read it is not known what it speaks of: of anything before it.
+  // It may be about any delivery before it.
   if (!parsed.success) return { ...readAny(raw), lowWater: 0 }
   const { records, lowWater } = parsed.data.spec
   return { ...namesOf(raw), lowWater: Number(lowWater), bytes: outcomesBytes(records.length) }
@@ -240,18 +232,16 @@ function namesOf({ metadata }: RawObject) {
   }
 }
 
-/** Which segments of the log are deleted next: a plan over all of it now and then, and taken from one by one. */
-
-export type LogSweepOptions = {
+type LogSweepOptions = {
   limits: RetentionLimits
   lowWater: () => number
   refs: PayloadRefs
-  /** Its segment takes too much space, so the delivery goes first. */
+  /** Deletes a finished delivery, since its segment takes too much space. */
   evict: (finished: FinishedDelivery) => void
 }
 
-/** A segment that is to be deleted. `keysUntil`: before that its Idempotency-Keys have to be kept elsewhere. */
-export type GoingSegment = {
+/** A segment to delete. Until `keysUntil` its idempotency keys must be preserved first. */
+export type SegmentDeletion = {
   type: ResourceType
   name: string
   keysUntil?: number | undefined
@@ -259,26 +249,26 @@ export type GoingSegment = {
   failed: () => void
 }
 
-/** A segment that would go if what refers to it were gone. `evict`: its space is needed, so finished deliveries go first. */
-export type DoubtfulSegment = { name: string; version: number; evict: boolean }
+/** A segment that could be deleted if the objects that refer to it were. `evict`: its space is needed, so delete finished ones. */
+export type UnverifiedSegment = { name: string; version: number; evict: boolean }
 
-/** Segments that a plan takes at most: what is left over is decided on what is there by then. */
-const PLANNED = 500
-/** Payloads are large: a few segments make room. */
-const RELEASED = 50
+/** Segments of one plan; the rest is planned later, on newer data. */
+const MAX_PLANNED = 500
+/** Segments with bodies are large, so a few free much space. */
+const MAX_RELEASED = 50
 
-/** Short lines of Idempotency-Keys from there on stay where they are: to write them anew would win no room. */
+/** A larger segment of `kept` lines stays: copying its keys again would free no space. */
 const KEY_STORE_BYTES = 16 * 1024
 
 export class LogSweep {
   readonly #options: LogSweepOptions
   #segments = new LogSequence<SegmentEntry>()
   #outcomes = new LogSequence<OutcomesEntry>()
-  #going: GoingSegment[] = []
+  #planned: SegmentDeletion[] = []
   #complete = false
   #syncedVersion = () => 0
-  #more = false
-  #doubtful: DoubtfulSegment[] = []
+  #hasMore = false
+  #unverified: UnverifiedSegment[] = []
 
   constructor(options: LogSweepOptions) {
     this.#options = options
@@ -292,23 +282,23 @@ export class LogSweep {
     this.#outcomes.add(entry)
   }
 
-  /** Nothing is known of the log any more, and nothing is deleted. */
+  /** Forgets the log; nothing is deleted. */
   reset(): void {
     this.#segments = new LogSequence<SegmentEntry>()
     this.#outcomes = new LogSequence<OutcomesEntry>()
-    this.#doubtful = []
+    this.#unverified = []
     this.#complete = false
     this.#giveUp()
   }
 
-  /** Those of the last plan, once. */
-  takeDoubtful(): DoubtfulSegment[] {
-    return this.#doubtful.splice(0)
+  /** Returns those of the last plan once. */
+  takeUnverified(): UnverifiedSegment[] {
+    return this.#unverified.splice(0)
   }
 
   /**
-   * The whole log is known: until then nothing is deleted, since outcomes may speak of a segment not known yet.
-   * @param syncedVersion every segment of events up to this version is told of by `segmentSeen`
+   * The whole log is known. Nothing is deleted before, since records may be about an unknown segment.
+   * @param syncedVersion the version up to which `segmentSeen` was called for every segment of events
    */
   scanned(found: ScannedLog, syncedVersion: () => number): void {
     this.#segments.merge(found.segments)
@@ -318,8 +308,8 @@ export class LogSweep {
   }
 
   /**
-   * Decides what goes. Outcomes first and alone, so that segments are decided on with the space that is really
-   * taken. @param now milliseconds since 1970
+   * Plans deletions. Outcome segments go first and alone, so that the plan for the others knows the space that is really
+   * used. @param now milliseconds since 1970
    */
   plan(now: number): void {
     if (!this.#complete) return
@@ -335,36 +325,36 @@ export class LogSweep {
     const outcomes = outcomesToDelete(log, now)
     if (outcomes.length > 0) {
       this.#take(outcomes, outcomeSegments, this.#outcomes)
-      this.#more = true
+      this.#hasMore = true
       return
     }
     const segments = segmentsToDelete(log, this.#options.limits, now)
-    // What is being deleted, or could not be, holds up no other.
+    // Deliveries that are being deleted, or could not be, do not block others.
     const releases = segments.release
       .map(({ name }) => refs.finishedOf(name).filter(({ isRemoved }) => !isRemoved))
       .filter((finished) => finished.length > 0)
-    for (const finished of releases.slice(0, RELEASED).flat()) this.#options.evict(finished)
+    for (const finished of releases.slice(0, MAX_RELEASED).flat()) this.#options.evict(finished)
     this.#take(segments.delete, deliverySegments, this.#segments)
-    const { expired, surplus } = segments.doubtful
+    const { expired, surplus } = segments.unverified
     const wanted = new Set(surplus)
-    const doubtful = [...surplus, ...expired.filter((segment) => !wanted.has(segment))]
-    this.#doubtful = doubtful.map((segment) => {
+    const unverified = [...surplus, ...expired.filter((segment) => !wanted.has(segment))]
+    this.#unverified = unverified.map((segment) => {
       return { name: segment.name, version: segment.version, evict: wanted.has(segment) }
     })
   }
 
-  /** The last plan left something over. */
+  /** The last plan was cut at its limit. */
   get hasMore(): boolean {
-    return this.#more
+    return this.#hasMore
   }
 
-  /** Plans again when all of a plan is done that left something over. @param now milliseconds since 1970 */
+  /** Plans again after a plan that was cut. @param now milliseconds since 1970 */
   refill(now: number): void {
-    if (this.#going.length === 0 && this.#more) this.plan(now)
+    if (this.#planned.length === 0 && this.#hasMore) this.plan(now)
   }
 
-  next(): GoingSegment | undefined {
-    return this.#going.shift()
+  next(): SegmentDeletion | undefined {
+    return this.#planned.shift()
   }
 
   /** @param now milliseconds since 1970 */
@@ -383,8 +373,8 @@ export class LogSweep {
     type: ResourceType,
     sequence: LogSequence<T>,
   ): void {
-    this.#more = entries.length > PLANNED
-    this.#going = entries.slice(0, PLANNED).map((entry) => ({
+    this.#hasMore = entries.length > MAX_PLANNED
+    this.#planned = entries.slice(0, MAX_PLANNED).map((entry) => ({
       type,
       name: entry.name,
       keysUntil: 'keysUntil' in entry ? entry.keysUntil : undefined,
@@ -393,10 +383,10 @@ export class LogSweep {
     }))
   }
 
-  /** Until the next plan: what failed once will most likely fail for all. */
+  /** Waits for the next plan: the others would most likely fail too. */
   #giveUp(): void {
-    this.#going = []
-    this.#more = false
+    this.#planned = []
+    this.#hasMore = false
   }
 }
 

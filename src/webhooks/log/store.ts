@@ -2,23 +2,23 @@ import type { AcceptedEvent, DeliveryTarget, SegmentEvent } from '../../apis/del
 import type { LogRecord } from '../../apis/outcome-segment.ts'
 
 /**
- * The delivery log as the delivery plane needs it: append, follow, record outcomes. Everything that is to be
- * delivered enters through `EventLog.append`.
+ * The delivery log as its users need it: append events, read segments, record outcomes. README.md explains the protocol. Every
+ * delivery starts with `EventLog.append`.
  */
 
-/** Where an append landed: the segment's name and version, and the index of its first delivery in it. */
+/** Where an append landed: the segment's name and version, and the index of its first delivery in the segment. */
 export type Appended = { segment: string; version: number; firstDelivery: number }
 
 export interface EventLog {
   /**
-   * Appends events together and in order; resolves when they are durable, and only then they are accepted.
-   * @throws ApiError the store refused or did not answer (they may have been written: repeat under the same ids)
+   * Appends events together and in order. Resolves when they are durable: only then they are accepted.
+   * @throws ApiError rejected or unanswered (they may have been written: retry under the same ids)
    * @throws OverloadedError too many appends wait
    */
   append(events: readonly AcceptedEvent[]): Promise<Appended>
 }
 
-/** One delivery of a segment, with its place in it. */
+/** One delivery of a segment; `index` is its index in the segment. */
 export type LogDelivery = {
   index: number
   eventIndex: number
@@ -26,38 +26,50 @@ export type LogDelivery = {
   endpoint: Readonly<DeliveryTarget>
 }
 
-/** A segment as it was read. Times in milliseconds since 1970. */
-export type LogSegment = {
+/** Idempotency keys of a segment. */
+export type SegmentKeys = {
+  /** Time of the newest key, milliseconds since 1970. */
+  newestAt: number
+  /** Bytes of the events with a key that make no delivery. */
+  bytes: number
+}
+
+/** An event with a key and no receivers. Later positions of its key are duplicates nevertheless. */
+export type UndeliveredEvent = { eventIndex: number; id: string; namespace: string; key: string }
+
+/** What the lines of a segment say. */
+export type SegmentContent = {
+  deliveries: LogDelivery[]
+  /** Delivery lines that cannot be decoded. */
+  unreadable: number
+  /** Absent if no event has an idempotency key. */
+  keys?: SegmentKeys
+  /** Absent if there are none. */
+  undelivered?: UndeliveredEvent[]
+}
+
+/** A decoded segment. Times in milliseconds since 1970. */
+export type LogSegment = SegmentContent & {
   name: string
   version: number
   writtenAt: number
   createdAt: number
-  deliveries: LogDelivery[]
-  /** Of the segment as JSON; absent where nobody has counted them. */
+  /** Size as JSON, if known. */
   bytes?: number
-  /** Lines that say of a delivery and cannot be read. */
-  unreadable: number
-  /**
-   * Idempotency-Keys in it: time of the newest, in milliseconds since 1970, and bytes of those that make no delivery;
-   * absent where there are none.
-   */
-  keys?: { newestAt: number; bytes: number }
-  /** Events with a key that nobody gets: later places of it are repeats all the same. Absent where there are none. */
-  undelivered?: { eventIndex: number; id: string; namespace: string; key: string }[]
 }
 
 export interface OutcomeRecorder {
   /**
-   * Resolves when the record is durable. Goes on trying until it is, or until the process ends. Records wait some
-   * milliseconds for company, unless a lane stands still until it is there.
-   * @returns the version of the segment that it is in
+   * Resolves when the record is durable; retries until then, or until the process ends. Records wait some milliseconds to share
+   * a write, unless a queue is blocked until this one is durable (`isUrgent`).
+   * @returns the version of the segment with the record
    */
   record(record: LogRecord, options?: { isUrgent?: boolean }): Promise<number>
-  /** False while so many or so old records wait that nothing new should be sent. */
+  /** False while so many or so old records wait that no new attempts should start. */
   healthy(): boolean
 }
 
-/** A segment of outcomes, as the watch shows it. */
+/** A segment of outcomes from the watch. */
 export type LoggedOutcomes = {
   name: string
   version: number
