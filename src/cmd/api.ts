@@ -19,13 +19,11 @@ import { installationKey } from '../credentials/accounts/installation-key.ts'
 import { isApiError } from '../kube/client.ts'
 import { sleep } from '../lib/sleep.ts'
 import { deriveKey } from '../lib/text.ts'
-import { createEndpointIdentities } from '../server/deliveries.ts'
 import { type IndexStats, OpenDeliveryIndex } from '../server/delivery-index/delivery-index.ts'
-import { createEventTypeCatalogue } from '../server/event-types.ts'
 import { createApp } from '../server/http/app.ts'
 import type { RequestListener } from '../server/http/server.ts'
+import { Cursors } from '../server/lists.ts'
 import { allRoutes } from '../server/routes.ts'
-import { createCursors } from '../server/schemas.ts'
 import { createServerServices, type ServerServices } from '../server/services.ts'
 import { type ApiServer, startApiServer } from './api-server.ts'
 import type { Config } from './config.ts'
@@ -134,13 +132,12 @@ function createListener(
     ...dependencies,
     routes: allRoutes({
       endpoints: services.endpoints,
-      identities: createEndpointIdentities(dependencies.api),
       publishing: services.publishing,
       credentials: services.credentials,
       settings: services.settings,
       deliveries: index,
-      catalogue: createEventTypeCatalogue(services.catalogue),
-      cursors: createCursors(deriveKey('cursor', key), dependencies.clock),
+      catalogue: services.catalogue,
+      cursors: new Cursors(deriveKey('cursor', key), dependencies.clock),
     }),
     version,
     organizations: { has: (name) => services.organizations.get(name) !== undefined },

@@ -12,7 +12,7 @@ import type {
   MailMetrics,
   RuntimeMetrics,
 } from '../lib/metrics.ts'
-import type { RequestMetrics } from '../server/http/auth.ts'
+import type { RequestMetrics } from '../server/http/context.ts'
 
 /** Instruments of one registry, made so that counting can never fail or grow without bound. */
 

@@ -21,8 +21,8 @@ import {
 } from '../../test/support/facade-bed.ts'
 import { credentialIn, deliveryIn, FakeServices, idIn } from '../../test/support/facade-services.ts'
 import { FakeClock } from '../../test/support/fake-clock.ts'
+import { Cursors } from './lists.ts'
 import { allRoutes } from './routes.ts'
-import { createCursors } from './schemas.ts'
 
 const INVENTED = 'nowhere'
 
@@ -46,7 +46,7 @@ const NAMES: Names = {
 const KEY_VALUES: Record<KeyKind, string | undefined> = { ...KEYS, none: undefined, garbage: 'garbage' }
 
 const fakes = new FakeServices([])
-const routes = allRoutes({ ...fakes, cursors: createCursors(Buffer.from('k'), new FakeClock()) })
+const routes = allRoutes({ ...fakes, cursors: new Cursors(Buffer.from('k'), new FakeClock()) })
 
 let bed: FacadeBed
 /** What is answered where there is nothing. */

@@ -14,13 +14,13 @@ class LateClock extends FakeClock {
 function bed() {
   const clock = new LateClock()
   const watch = { version: 100, reopened: 0 }
-  const check = new ReadYourWritesMonitor({
+  const check = new ReadYourWritesMonitor(
     clock,
-    shown: () => watch.version,
-    onSilence: () => {
+    () => watch.version,
+    () => {
       watch.reopened += 1
     },
-  })
+  )
   return { clock, watch, check }
 }
 

@@ -46,7 +46,7 @@ describe('the fields', () => {
   ])('of the type $of are refused at $want', async ({ of, given, want }) => {
     if (of === 'ecr') id = await bed.make(ecr())
     const refusal = await refusalOf(change(given))
-    expect([refusal.code, refusal.places.map(({ pointer }) => pointer)]).toEqual(['invalid', [want]])
+    expect([refusal.code, refusal.errors?.map(({ pointer }) => pointer)]).toEqual(['invalid', [want]])
   })
 
   test('are changed only where the ETag is the one that was seen', async () => {

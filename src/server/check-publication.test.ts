@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { EventType } from '../apis/event-type.ts'
 import { createSchemaValidator } from '../lib/json-schema.ts'
 import { checkPublication } from './events.ts'
-import { RefusedError, type RefusedPlace } from './http/problems.ts'
+import { Problem, type ProblemPlace } from './http/problems.ts'
 
 const types = new Map<string, Record<string, unknown> | undefined>([
   ['a.b', { type: 'object', properties: { count: { type: 'integer' } } }],
@@ -23,12 +23,12 @@ const rules = {
   },
 }
 
-function placesOf(type: string, dataText: string): readonly RefusedPlace[] {
+function placesOf(type: string, dataText: string): readonly ProblemPlace[] {
   try {
     checkPublication(rules, { type, dataText })
     return []
   } catch (error) {
-    if (error instanceof RefusedError && error.code === 'invalid') return error.places
+    if (error instanceof Problem && error.code === 'invalid') return error.errors ?? []
     throw error
   }
 }

@@ -1,111 +1,124 @@
 import { LRUCache } from 'lru-cache'
+import { z } from 'zod'
 import { CREDENTIAL_PREFIX, createdAtOf } from '../apis/ids.ts'
 import { DNS_LABEL } from '../apis/meta.ts'
 import {
   type CredentialType,
+  credentialType,
+  MAX_REGISTRY,
   type RegistryCredential,
   type RegistryCredentialSpec,
   registryCredential,
   registryCredentialKind,
+  registryCredentialSpec,
   registryCredentials,
 } from '../apis/registry-credential.ts'
 import { parseRegistryHost } from '../apis/registry-host.ts'
-import type { AccountIdentity } from '../credentials/accounts/identity.ts'
-import type { ParameterListing, ParameterStore } from '../credentials/cloud.ts'
 import { credentialSpecProblem, registrySecretProblem } from '../credentials/spec.ts'
-import {
-  isApiError,
-  type RawObject,
-  type ResourceReader,
-  type ResourceWriter,
-  UnreadableError,
-} from '../kube/client.ts'
-import type { Organization } from '../kube/organizations.ts'
-import type { Clock, Random } from '../lib/clock.ts'
-import type { Logger } from '../lib/log.ts'
-import type { CredentialMetrics } from '../lib/metrics.ts'
-import type { SecretText } from '../lib/redact.ts'
-import type { KeyedMutex } from '../lib/semaphore.ts'
+import type { ResourceReader } from '../kube/client.ts'
+import { SecretText } from '../lib/redact.ts'
 import { etagOf } from '../lib/text.ts'
-import type { Conditional, Keyed } from './endpoint-resource.ts'
-import { RefusedError, type RefusedPlace } from './http/problems.ts'
-import type { IdempotencyKeys } from './idempotency.ts'
-import type { SecretStore } from './secret-store.ts'
+import { Problem, type ProblemPlace } from './http/problems.ts'
+import { SURROGATE_MESSAGE, time } from './lists.ts'
+import { type NamespacedRef, type ResourceKind, readStored, type Stored } from './objects.ts'
 
-/** What REST does to registry credentials (interface §2.1, §4.1). Ids are `rc_...`; one that fits none is `not_found`. */
+/** Registry credentials as REST shows and takes them (interface §2.1, §4.1), and how they are read. */
+
+const spec = registryCredentialSpec.shape
+
+export const credentialId = z
+  .string()
+  .regex(new RegExp(`^${CREDENTIAL_PREFIX}${DNS_LABEL.source.slice(1)}`))
+  .meta({ description: 'Id of a registry credential.', example: 'rc_ghcr' })
+
+const type = credentialType.meta({
+  description:
+    '`token`: a user name and a secret, which is stored in the cloud account of the organization. `ecr`: nothing is stored; the role of the box asks AWS for a token at every pull.',
+  example: 'ecr',
+})
+const label = z
+  .string()
+  .refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
+  .pipe(spec.label)
+  .meta({
+    description: 'A name for people; it need not be the only one.',
+    minLength: 1,
+    maxLength: 100,
+    example: 'Our images',
+  })
+const username = z
+  .string()
+  .refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
+  .pipe(spec.username.unwrap())
+  .meta({ description: 'Who logs in. Only for `token`, and required there.', minLength: 1, maxLength: 255 })
+/** Without a pattern: `specOf` explains why a host is invalid. */
+const registry = z.string().meta({
+  description:
+    'Host of the registry, with its port where it needs one: no scheme, no path. For `ecr` the host of one account and one region.',
+  minLength: 1,
+  maxLength: MAX_REGISTRY,
+  example: '123456789012.dkr.ecr.eu-west-1.amazonaws.com',
+})
+/** Becomes a value that cannot be printed. */
+const secret = z
+  .string()
+  .meta({
+    description:
+      'An access token or password, at most 4 KB, without line ends, white space at its ends, `{{` and `}}`. Only for `token`, and required there. It is never shown again.',
+    format: 'password',
+    writeOnly: true,
+    minLength: 1,
+    maxLength: 4096,
+  })
+  .transform((value) => new SecretText(value))
+
+export const credentialDraft = z.strictObject({
+  type,
+  label,
+  registry,
+  username: username.optional(),
+  secret: secret.optional(),
+})
+
+export const credentialChange = z.strictObject({
+  label: label.optional(),
+  username: username.optional(),
+  secret: secret.optional(),
+})
+
+export const credential = z
+  .object({
+    id: credentialId,
+    label: z.string(),
+    registry: z.string().meta({ description: 'In the form in which hosts are compared.' }),
+    type,
+    username: z.string().optional().meta({ description: 'Only of `token`.' }),
+    createdAt: time('When it was created.'),
+    updatedAt: time('When something of it last changed that its owner can see, or its secret.'),
+  })
+  .meta({ id: 'RegistryCredential', description: 'How an organization logs in to a private registry.' })
+
+export type CredentialDraft = z.output<typeof credentialDraft>
+
+/** Absent fields stay as they are. */
+export type CredentialChange = z.output<typeof credentialChange>
 
 /** A credential as its owner sees it, without its secret. Times are ISO 8601, UTC, with milliseconds. */
-export type CredentialResource = {
-  id: string
-  label: string
-  /** In the form in which hosts are compared. */
-  registry: string
-  type: CredentialType
-  /** Only of the type token. */
-  username?: string
-  createdAt: string
-  updatedAt: string
-}
+export type CredentialResource = z.output<typeof credential>
 
-export type CredentialDraft = {
-  type: CredentialType
-  label: string
-  registry: string
-  username?: string | undefined
-  secret?: SecretText | undefined
-}
-
-/** What is absent stays as it is. */
-export type CredentialChange = {
-  label?: string | undefined
-  username?: string | undefined
-  secret?: SecretText | undefined
-}
-
-/** The credential and the value of its ETag, quotes included. */
+/** A credential and its ETag, quotes included. */
 export type TaggedCredential = { credential: CredentialResource; etag: string }
 
-export type CreatedCredential = {
-  /** As it was made, in a repeat too. */
-  credential: CredentialResource
-  /** Absent in a repeat, if the credential is gone by then. */
-  etag?: string
-  /** The same request had been answered before. */
-  replayed: boolean
-}
-
-export type ChangedCredential = TaggedCredential & { replayed: boolean }
-
-/** Which credential: the organization, and the `rc_` id. */
+/** `credentialId` is an `rc_` id; one that fits no credential is `not_found`. */
 export type CredentialId = { organization: string; credentialId: string }
 
-/** All @throws RefusedError */
-export interface RegistryCredentials {
-  /**
-   * The secret is in the organization's account when it is answered, and nowhere else. Refuses: invalid, too_many_credentials,
-   * secrets_settings_required, cloud_account_not_ready, cloud_unavailable, idempotency_conflict
-   */
-  create(organization: string, draft: CredentialDraft, how: Keyed): Promise<CreatedCredential>
-  /** By name. `after` is the last id that the reader has, also of one deleted since; `next` is the one for the page behind this. */
-  list(
-    organization: string,
-    query: { limit: number; after?: string | undefined },
-  ): Promise<{ registryCredentials: CredentialResource[]; next?: string }>
-  get(id: CredentialId): Promise<TaggedCredential>
-  /** A secret becomes a new version. Refuses as `create` does, and: managed_elsewhere, precondition_failed, not_acknowledged */
-  change(id: CredentialId, change: CredentialChange, how: Keyed & Conditional): Promise<ChangedCredential>
-  /** Gone from REST at once; its secret is removed afterwards. Refuses: precondition_failed */
-  remove(id: CredentialId, how: Conditional): Promise<void>
-}
-
-/** A credential as its owner sees it over REST. */
 export function resourceOf({ metadata, spec, status }: RegistryCredential): CredentialResource {
   const { label, registry, type, username } = spec
   const createdAt = createdAtOf(metadata)
   return {
     id: CREDENTIAL_PREFIX + metadata.name,
     label,
-    // One that was made with kubectl may be written otherwise; a condition says so where it is no host.
+    // One created with kubectl may have another form; a condition reports one that is no host.
     registry: parseRegistryHost(registry).host ?? registry,
     type,
     ...(username === undefined ? {} : { username }),
@@ -118,11 +131,9 @@ export function taggedOf(credential: RegistryCredential): TaggedCredential {
   return { credential: resourceOf(credential), etag: etagOf(credential.metadata) }
 }
 
-/** What of a request's fields no schema says (interface §2.1). */
-
 type Spec = Pick<RegistryCredentialSpec, 'type' | 'label' | 'registry' | 'username'>
 
-/** The spec of a draft, its registry in the one form. @throws RefusedError invalid */
+/** The spec of a draft, its registry in normal form. Checks the rules that a schema cannot express. @throws Problem invalid */
 export function specOf({ type, label, registry, username, secret }: CredentialDraft): Spec {
   const problem = credentialSpecProblem({ type, registry, username })
   const isMissing = type === 'token' && username === undefined
@@ -130,77 +141,70 @@ export function specOf({ type, label, registry, username, secret }: CredentialDr
     ...(problem && !(isMissing && problem.field === 'username')
       ? [{ pointer: `/${problem.field}`, message: problem.message }]
       : []),
-    ...requiredForToken(type, { username, secret }),
-    ...onlyForToken(type, { username, secret }),
-    ...secretPlaces(secret),
+    ...tokenFields(type, { username, secret }),
+    ...secretProblems(secret),
   ])
   const { host = registry } = parseRegistryHost(registry)
   return { type, label, registry: host, ...(username === undefined ? {} : { username }) }
 }
 
-/** @throws RefusedError invalid */
+/** @throws Problem invalid */
 export function checkChange({ type, registry }: RegistryCredentialSpec, change: CredentialChange): void {
   const { username, secret } = change
   const problem = username === undefined ? undefined : credentialSpecProblem({ type, registry, username })
   refuse([
-    ...onlyForToken(type, change),
+    ...(type === 'token' ? [] : tokenFields(type, change)),
     ...(type === 'token' && problem?.field === 'username'
       ? [{ pointer: '/username', message: problem.message }]
       : []),
-    ...secretPlaces(secret),
+    ...secretProblems(secret),
   ])
 }
 
-type OfToken = { username?: string | undefined; secret?: SecretText | undefined }
-const OF_TOKEN = ['username', 'secret'] as const
-
-function requiredForToken(type: Spec['type'], given: OfToken): RefusedPlace[] {
-  const missing = type === 'token' ? OF_TOKEN.filter((field) => given[field] === undefined) : []
-  return missing.map((field) => ({ pointer: `/${field}`, message: 'is required for the type token' }))
+/** `username` and `secret` are required for the type token and not allowed for any other. */
+function tokenFields(
+  type: CredentialType,
+  given: { username?: string | undefined; secret?: SecretText | undefined },
+): ProblemPlace[] {
+  const isToken = type === 'token'
+  const message = isToken ? 'is required for the type token' : 'is only for the type token'
+  const wrong = (['username', 'secret'] as const).filter((field) => (given[field] === undefined) === isToken)
+  return wrong.map((field) => ({ pointer: `/${field}`, message }))
 }
 
-function onlyForToken(type: Spec['type'], given: OfToken): RefusedPlace[] {
-  const surplus = type === 'token' ? [] : OF_TOKEN.filter((field) => given[field] !== undefined)
-  return surplus.map((field) => ({ pointer: `/${field}`, message: 'is only for the type token' }))
-}
-
-/** In words that never have any of it. */
-function secretPlaces(secret: SecretText | undefined): RefusedPlace[] {
+/** The messages never contain any part of the secret. */
+function secretProblems(secret: SecretText | undefined): ProblemPlace[] {
   const problem = secret && registrySecretProblem(secret.reveal())
   return problem === undefined ? [] : [{ pointer: '/secret', message: problem }]
 }
 
-function refuse(places: readonly RefusedPlace[]): void {
-  if (places.length > 0) throw new RefusedError('invalid', { places })
+function refuse(errors: readonly ProblemPlace[]): void {
+  if (errors.length > 0) throw new Problem('invalid', { errors })
 }
 
-/** What the process knows of registry credentials: the newest version seen, from the watch or from its own writes. */
-
-/** A read or a write may be under way for minutes; no more credentials than these go meanwhile. */
+/** A read or a write may take minutes; no more credentials than these are deleted in that time. */
 const MAX_REMOVED = 10_000
 
+/** The newest version of each registry credential that the watch, a read or our own write has shown. */
 export class CredentialDirectory {
   readonly #namespaces = new Map<string, Map<string, RegistryCredential>>()
-  /** UIDs of those that went of late. */
+  /** UIDs of the latest deleted ones. */
   readonly #removed = new LRUCache<string, true>({ max: MAX_REMOVED })
 
   inNamespace(namespace: string): RegistryCredential[] {
     return [...(this.#namespaces.get(namespace)?.values() ?? [])]
   }
 
-  /** A version from the watch; an older one than what is known changes nothing. */
+  /** A version from the watch; one older than the known version changes nothing. */
   apply(credential: RegistryCredential): void {
-    // One that went is there again when the store was set back: the watch knows.
+    // After a restore of the store a deleted one may exist again: the watch knows.
     this.#removed.delete(credential.metadata.uid)
-    this.#take(credential)
+    this.#store(credential)
   }
 
-  /**
-   * A version from a read or our own write. The watch may have told its end while that was under way, and will tell it no
-   * second time: what is known to have gone stays gone.
-   */
+  /** A version from a read or our own write, during which the watch may have shown the deletion: it does so only once. */
   learn(credential: RegistryCredential): void {
-    if (!this.#removed.has(credential.metadata.uid)) this.#take(credential)
+    if (!this.#removed.has(credential.metadata.uid)) this.#store(credential)
   }
 
   remove({ metadata: { namespace = '', name, uid } }: RegistryCredential): void {
@@ -211,18 +215,18 @@ export class CredentialDirectory {
     if (held.size === 0) this.#namespaces.delete(namespace)
   }
 
-  #take(credential: RegistryCredential): void {
+  #store(credential: RegistryCredential): void {
     const { namespace = '', name, uid, resourceVersion } = credential.metadata
     const held = this.#namespaces.get(namespace) ?? new Map<string, RegistryCredential>()
     const known = held.get(name)
     if (known && Number(known.metadata.resourceVersion) >= Number(resourceVersion)) return
     if (known && known.metadata.uid !== uid) this.#removed.set(known.metadata.uid, true)
-    this.#namespaces.set(namespace, held.set(name, shown(credential)))
+    this.#namespaces.set(namespace, held.set(name, trimmed(credential)))
   }
 }
 
-/** Of the status no more than an owner is shown. */
-function shown({ metadata, spec, status }: RegistryCredential): RegistryCredential {
+/** Keeps only that part of the status which REST shows. */
+function trimmed({ metadata, spec, status }: RegistryCredential): RegistryCredential {
   const { updatedAt, observedGeneration = -1 } = status ?? {}
   return {
     metadata,
@@ -231,70 +235,25 @@ function shown({ metadata, spec, status }: RegistryCredential): RegistryCredenti
   }
 }
 
-/** What the operations on registry credentials share. */
-
-export type CredentialsOptions = {
-  resources: ResourceReader & ResourceWriter
-  /** Credentials of all organizations, from the watch; what is written here is applied at once. */
-  directory: CredentialDirectory
-  /** Why the directory may not have all of them as they are, in words; undefined while it has. */
-  behind: () => string | undefined
-  organizations: { get(name: string): Organization | undefined }
-  identity: AccountIdentity
-  parameters: ParameterStore & ParameterListing
-  keys: IdempotencyKeys
-  /** Credentials that an organization may have. */
-  maxCredentials: number
-  clock: Clock
-  random: Random
-  log: Logger
-  metrics: CredentialMetrics
+export const CREDENTIAL: ResourceKind<RegistryCredential> = {
+  type: registryCredentials,
+  kind: registryCredentialKind.kind,
+  schema: registryCredential,
 }
-
-export type CredentialsContext = CredentialsOptions & {
-  store: SecretStore
-  /** By credential: of the changes that come here at a time, one after the other writes. */
-  mutex: KeyedMutex
-}
-
-/** The namespace, and the name of the credential there. */
-export type CredentialRef = { namespace: string; name: string }
-
-/** Credentials as they are now: whoever made a change a moment ago through another replica sees it here. */
 
 export type CredentialSources = { resources: Pick<ResourceReader, 'get'>; directory: CredentialDirectory }
 
-/** @param raw all of its metadata */
-export type StoredCredential = { credential: RegistryCredential; raw: RawObject }
-
-/** @throws RefusedError not_found, also of one that is being deleted; ApiError; UnreadableError */
-export async function readCredential(from: CredentialSources, at: CredentialRef): Promise<StoredCredential> {
-  const raw = await readRaw(from.resources, at)
-  const credential = parseCredential(raw)
-  from.directory.learn(credential)
-  if (credential.metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
-  return { credential, raw }
+/** @throws Problem not_found, also if it is being deleted; ApiError; UnreadableError */
+export async function readCredential(
+  { resources, directory }: CredentialSources,
+  ref: NamespacedRef,
+): Promise<Stored<RegistryCredential>> {
+  return await readStored(resources, CREDENTIAL, ref, (credential) => directory.learn(credential))
 }
 
-/** As it is stored, whatever is in it, and though it is being deleted. @throws RefusedError not_found; ApiError */
-export async function readRaw(resources: Pick<ResourceReader, 'get'>, at: CredentialRef): Promise<RawObject> {
-  try {
-    return await resources.get(registryCredentials, at)
-  } catch (error) {
-    throw isApiError(error, 'NotFound') ? new RefusedError('not_found', { cause: error }) : error
-  }
-}
-
-/** @throws UnreadableError */
-export function parseCredential(raw: RawObject): RegistryCredential {
-  const { data } = registryCredential.safeParse(raw)
-  if (data) return data
-  throw new UnreadableError(registryCredentialKind.kind, `${raw.metadata.namespace}/${raw.metadata.name}`)
-}
-
-/** @throws RefusedError not_found for what is no id of a credential */
-export function credentialRef({ organization, credentialId }: CredentialId): CredentialRef {
+/** @throws Problem not_found for a text that is no id of a credential */
+export function credentialRef({ organization, credentialId }: CredentialId): NamespacedRef {
   const name = credentialId.startsWith(CREDENTIAL_PREFIX) ? credentialId.slice(CREDENTIAL_PREFIX.length) : ''
-  if (!DNS_LABEL.test(name)) throw new RefusedError('not_found')
+  if (!DNS_LABEL.test(name)) throw new Problem('not_found')
   return { namespace: organization, name }
 }

@@ -1,95 +1,16 @@
 import { z } from 'zod'
-import { CREDENTIAL_PREFIX } from '../apis/ids.ts'
-import { DNS_LABEL } from '../apis/meta.ts'
-import { credentialType, MAX_REGISTRY, registryCredentialSpec } from '../apis/registry-credential.ts'
-import { SecretText } from '../lib/redact.ts'
-import type { RegistryCredentials } from './credential-resource.ts'
+import { credential, credentialChange, credentialDraft, credentialId } from './credential-resource.ts'
+import type { CredentialService } from './credentials.ts'
 import type { ProblemCode } from './http/problems.ts'
 import { MANAGE_CREDENTIALS, type Route, replayed, route } from './http/route.ts'
-import { type Cursors, cursor, limit, nextCursor, SURROGATE_MESSAGE, time } from './schemas.ts'
+import { type Cursors, nextCursor, pageQuery } from './lists.ts'
 
-/** Registry credentials as REST shows and takes them (interface §2.1). */
-
-const spec = registryCredentialSpec.shape
-
-const credentialId = z
-  .string()
-  .regex(new RegExp(`^${CREDENTIAL_PREFIX}${DNS_LABEL.source.slice(1)}`))
-  .meta({ description: 'Id of a registry credential.', example: 'rc_ghcr' })
-
-const type = credentialType.meta({
-  description:
-    '`token`: a user name and a secret, which is stored in the cloud account of the organization. `ecr`: nothing is stored; the role of the box asks AWS for a token at every pull.',
-  example: 'ecr',
-})
-const label = z
-  .string()
-  .refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
-  .pipe(spec.label)
-  .meta({
-    description: 'A name for people; it need not be the only one.',
-    minLength: 1,
-    maxLength: 100,
-    example: 'Our images',
-  })
-const username = z
-  .string()
-  .refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
-  .pipe(spec.username.unwrap())
-  .meta({ description: 'Who logs in. Only for `token`, and required there.', minLength: 1, maxLength: 255 })
-/** What a host is, and which are those of ECR, is said by whoever takes it: a pattern could not say why. */
-const registry = z.string().meta({
-  description:
-    'Host of the registry, with its port where it needs one: no scheme, no path. For `ecr` the host of one account and one region.',
-  minLength: 1,
-  maxLength: MAX_REGISTRY,
-  example: '123456789012.dkr.ecr.eu-west-1.amazonaws.com',
-})
-/** From here on it is none that could be printed. */
-const secret = z
-  .string()
-  .meta({
-    description:
-      'An access token or password, at most 4 KB, without line ends, white space at its ends, `{{` and `}}`. Only for `token`, and required there. It is never shown again.',
-    format: 'password',
-    writeOnly: true,
-    minLength: 1,
-    maxLength: 4096,
-  })
-  .transform((value) => new SecretText(value))
-
-const credentialDraft = z.strictObject({
-  type,
-  label,
-  registry,
-  username: username.optional(),
-  secret: secret.optional(),
-})
-
-const credentialChange = z.strictObject({
-  label: label.optional(),
-  username: username.optional(),
-  secret: secret.optional(),
-})
-
-const credential = z
-  .object({
-    id: credentialId,
-    label: z.string(),
-    registry: z.string().meta({ description: 'In the form in which hosts are compared.' }),
-    type,
-    username: z.string().optional().meta({ description: 'Only of `token`.' }),
-    createdAt: time('When it was created.'),
-    updatedAt: time('When something of it last changed that its owner can see, or its secret.'),
-  })
-  .meta({ id: 'RegistryCredential', description: 'How an organization logs in to a private registry.' })
-
-/** Registry credentials (interface §4.1). */
+/** The routes of registry credentials (interface §4.1). */
 
 const TAG = 'Registry credentials'
 const PATH = '/registry-credentials'
 const ETAG = { ETag: 'Of the credential as it is now, for If-Match.' }
-/** What the cloud account may be in the way of. */
+/** Problems of a request that may store a secret. */
 const STORING: readonly ProblemCode[] = [
   'secrets_settings_required',
   'cloud_account_not_ready',
@@ -100,7 +21,7 @@ const STORING: readonly ProblemCode[] = [
 
 const params = z.object({ credentialId })
 
-export function credentialRoutes(credentials: RegistryCredentials, cursors: Cursors): Route[] {
+export function credentialRoutes(credentials: CredentialService, cursors: Cursors): Route[] {
   return [
     createRoute(credentials),
     listRoute(credentials, cursors),
@@ -110,7 +31,7 @@ export function credentialRoutes(credentials: RegistryCredentials, cursors: Curs
   ]
 }
 
-function createRoute(credentials: RegistryCredentials): Route {
+function createRoute(credentials: CredentialService): Route {
   return route({
     id: 'createCredential',
     method: 'post',
@@ -144,7 +65,7 @@ function createRoute(credentials: RegistryCredentials): Route {
   })
 }
 
-function listRoute(credentials: RegistryCredentials, cursors: Cursors): Route {
+function listRoute(credentials: CredentialService, cursors: Cursors): Route {
   return route({
     id: 'listCredentials',
     method: 'get',
@@ -153,7 +74,7 @@ function listRoute(credentials: RegistryCredentials, cursors: Cursors): Route {
     summary: 'List the registry credentials',
     description: 'By name.',
     permission: MANAGE_CREDENTIALS,
-    query: z.strictObject({ limit, cursor }),
+    query: pageQuery,
     success: {
       status: 200,
       description: 'A page of credentials, without their secrets.',
@@ -162,15 +83,12 @@ function listRoute(credentials: RegistryCredentials, cursors: Cursors): Route {
     problems: ['cursor_expired'],
     async handle({ organization, query }) {
       const list = ['registryCredentials', organization]
-      const after = query.cursor === undefined ? undefined : cursors.read(list, query.cursor)
-      const page = await credentials.list(organization, { limit: query.limit, after })
-      const next = page.next === undefined ? null : cursors.make(list, page.next)
-      return { body: { registryCredentials: page.registryCredentials, cursor: next } }
+      return { body: await cursors.bodyOf(list, query, (page) => credentials.list(organization, page)) }
     },
   })
 }
 
-function getRoute(credentials: RegistryCredentials): Route {
+function getRoute(credentials: CredentialService): Route {
   return route({
     id: 'getCredential',
     method: 'get',
@@ -193,7 +111,7 @@ function getRoute(credentials: RegistryCredentials): Route {
   })
 }
 
-function changeRoute(credentials: RegistryCredentials): Route {
+function changeRoute(credentials: CredentialService): Route {
   return route({
     id: 'changeCredential',
     method: 'patch',
@@ -225,7 +143,7 @@ function changeRoute(credentials: RegistryCredentials): Route {
   })
 }
 
-function removeRoute(credentials: RegistryCredentials): Route {
+function removeRoute(credentials: CredentialService): Route {
   return route({
     id: 'deleteCredential',
     method: 'delete',

@@ -7,44 +7,81 @@ import {
   registryCredentials,
   type StoredParameter,
 } from '../apis/registry-credential.ts'
-import { isCloudError } from '../credentials/cloud.ts'
+import { isCloudError, type ParameterListing, type ParameterStore } from '../credentials/cloud.ts'
 import { credentialFindings, verifiedFinding } from '../credentials/controller/conditions.ts'
 import { NOT_OURS } from '../credentials/controller/facts.ts'
 import { hasPendingFields } from '../credentials/spec.ts'
-import { isApiError, type RawObject } from '../kube/client.ts'
+import { isApiError, type RawObject, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
 import { mergeConditions } from '../kube/status.ts'
+import type { Clock, Random } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
+import type { CredentialMetrics } from '../lib/metrics.ts'
 import type { SecretText } from '../lib/redact.ts'
+import type { KeyedMutex } from '../lib/semaphore.ts'
 import { sleep } from '../lib/sleep.ts'
-import { etagOf, ifMatchHolds } from '../lib/text.ts'
+import { CREDENTIAL, type CredentialDirectory, readCredential } from './credential-resource.ts'
+import { describeCloudError, Problem, rejectedByCluster } from './http/problems.ts'
+import type { Idempotency } from './idempotency.ts'
 import {
-  type CredentialRef,
-  type CredentialsContext,
-  parseCredential,
-  readCredential,
-  type StoredCredential,
-} from './credential-resource.ts'
-import { clusterRefusal, describeCloudError, RefusedError } from './http/problems.ts'
-import { retryOnConflict } from './object-writes.ts'
-import { isIn, parameterNameIn, type ReadyAccount } from './secret-store.ts'
+  checkIfMatch,
+  type NamespacedRef,
+  notFoundOr,
+  parseStored,
+  retryOnConflict,
+  type Stored,
+} from './objects.ts'
+import {
+  type AccountSources,
+  isIn,
+  parameterNameIn,
+  type ReadyAccount,
+  type SecretStore,
+} from './secret-store.ts'
 
-/** Writes into the status of a credential where its secret is, which is what pins it. */
+/**
+ * Writes of registry credentials over REST: where the secret is stored (status), the fields of a PATCH (spec), and a new
+ * secret for an existing credential. The controller writes the same objects.
+ */
 
-/** The controller writes the same status. */
+export type CredentialServiceOptions = AccountSources & {
+  resources: ResourceReader & ResourceWriter
+  /** Credentials of all organizations, from the watch and from our own writes. */
+  directory: CredentialDirectory
+  /** Why the directory may be out of date, in words; undefined while it is not. */
+  behind: () => string | undefined
+  parameters: ParameterStore & ParameterListing
+  keys: Idempotency
+  /** Credentials that an organization may have. */
+  maxCredentials: number
+  clock: Clock
+  random: Random
+  log: Logger
+  metrics: CredentialMetrics
+}
+
+export type CredentialsContext = CredentialServiceOptions & {
+  store: SecretStore
+  /** By credential: concurrent changes in this process write one after the other. */
+  mutex: KeyedMutex
+}
+
+type StoredCredential = Stored<RegistryCredential>
+
 const MAX_TRIES = 5
 const PAUSE_MS = 100
 
 export type Recorded = {
   /** Absent: only `updatedAt` moves. */
   parameter?: StoredParameter | undefined
-  /** A new version of the parameter that is recorded; a later one of it stays. */
+  /** A new version of the recorded parameter; a later one of it stays. */
   isNewVersion: boolean
   /** ISO 8601. */
   updatedAt: string
 }
 
 /**
- * @returns the credential as it is then
- * @throws RefusedError not_found; ApiError when it could not be written in several tries
+ * Writes into the status where the secret is, which pins it.
+ * @returns the credential after that @throws Problem not_found; ApiError if several tries failed
  */
 export async function recordParameter(
   ctx: CredentialsContext,
@@ -52,25 +89,25 @@ export async function recordParameter(
   recorded: Recorded,
 ): Promise<RegistryCredential> {
   const { namespace = '', name, uid } = credential.metadata
-  const at = { namespace, name }
+  const ref = { namespace, name }
   let known = credential
   for (let tries = 1; ; tries += 1) {
     try {
-      return await write(ctx, at, { known, recorded })
+      return await write(ctx, ref, { known, recorded })
     } catch (error) {
-      if (isApiError(error, 'NotFound')) throw new RefusedError('not_found', { cause: error })
+      if (isApiError(error, 'NotFound')) throw new Problem('not_found', { cause: error })
       const mayPass = isApiError(error, 'Conflict', 'Unavailable', 'TooManyRequests')
       if (!mayPass || tries === MAX_TRIES) throw error
     }
     await sleep(ctx.clock, PAUSE_MS * tries)
-    known = (await readCredential(ctx, at)).credential
-    if (known.metadata.uid !== uid) throw new RefusedError('not_found')
+    known = (await readCredential(ctx, ref)).object
+    if (known.metadata.uid !== uid) throw new Problem('not_found')
   }
 }
 
 async function write(
   { resources, directory }: CredentialsContext,
-  at: CredentialRef,
+  ref: NamespacedRef,
   { known, recorded }: { known: RegistryCredential; recorded: Recorded },
 ): Promise<RegistryCredential> {
   const { parameter, updatedAt } = recorded
@@ -82,14 +119,15 @@ async function write(
       : {}),
   }
   const patch = { metadata: { uid, resourceVersion }, status }
-  const written = parseCredential(
-    await resources.patch(registryCredentials, at, patch, { subresource: 'status' }),
+  const written = parseStored(
+    CREDENTIAL,
+    await resources.patch(registryCredentials, ref, patch, { subresource: 'status' }),
   )
   directory.learn(written)
   return written
 }
 
-/** By a version that somebody else has put behind ours: the last one is what holds. */
+/** Another writer has stored a later version, which is the one that holds. */
 function isOvertaken({ status }: RegistryCredential, { parameter, isNewVersion }: Recorded): boolean {
   const held = status?.parameter
   if (!isNewVersion || !held || !parameter) return false
@@ -97,30 +135,28 @@ function isOvertaken({ status }: RegistryCredential, { parameter, isNewVersion }
   return same && held.version > parameter.version
 }
 
-/** The fields of a PATCH on their way into the spec. */
-
+/** Fields of a PATCH that differ from the spec. */
 export type Fields = { label?: string; username?: string }
 
 export type FieldsWrite = {
   credential: RegistryCredential
-  /** Those that become others. */
   fields: Fields
   ifMatch: string | undefined
-  /** A secret of the same request is in the account, and waits for them. */
+  /** A secret of the same request is in the account, and is not used before the fields are written. */
   withSecret: boolean
 }
 
-/** What would become of the write, without writing: whatever the cluster has against it. @throws as `writeFields` */
+/** Asks the cluster whether it would take the fields, without writing them. @throws as `writeFields` */
 export async function checkFields(ctx: CredentialsContext, write: FieldsWrite): Promise<void> {
   if (Object.keys(write.fields).length > 0) await patchFields(ctx, write, { dryRun: true })
 }
 
-/** @throws RefusedError not_found, precondition_failed, invalid; ApiError */
+/** @throws Problem not_found, precondition_failed, invalid; ApiError */
 export async function writeFields(ctx: CredentialsContext, write: FieldsWrite): Promise<RegistryCredential> {
   const { credential, fields, withSecret } = write
   const isAwaited = withSecret && hasPendingFields(credential.metadata)
   if (Object.keys(fields).length === 0 && !isAwaited) return credential
-  const changed = parseCredential(await patchFields(ctx, write, {}))
+  const changed = parseStored(CREDENTIAL, await patchFields(ctx, write, {}))
   ctx.directory.learn(changed)
   return changed
 }
@@ -131,55 +167,49 @@ async function patchFields(
   how: { dryRun?: true },
 ): Promise<RawObject> {
   const { namespace = '', name, uid } = credential.metadata
-  const at: CredentialRef = { namespace, name }
+  const ref: NamespacedRef = { namespace, name }
   return await retryOnConflict(async () => {
-    const guard = { uid, ...(ifMatch === undefined ? {} : await versionGuard(ctx, at, ifMatch)) }
+    const guard = { uid, ...(ifMatch === undefined ? {} : await versionGuard(ctx, ref, ifMatch)) }
     const awaited = withSecret ? { annotations: { [PENDING_FIELDS_ANNOTATION]: null } } : {}
     const patch = { metadata: { ...guard, ...awaited }, spec: fields }
     try {
-      return await ctx.resources.patch(registryCredentials, at, patch, how)
+      return await ctx.resources.patch(registryCredentials, ref, patch, how)
     } catch (error) {
-      throw isApiError(error, 'NotFound') ? new RefusedError('not_found') : clusterRefusal(error)
+      throw rejectedByCluster(notFoundOr(error))
     }
   })
 }
 
-async function versionGuard(ctx: CredentialsContext, at: CredentialRef, ifMatch: string) {
-  const { metadata } = (await readCredential(ctx, at)).credential
-  if (!ifMatchHolds(ifMatch, etagOf(metadata))) throw new RefusedError('precondition_failed')
+async function versionGuard(ctx: CredentialsContext, ref: NamespacedRef, ifMatch: string) {
+  const { metadata } = (await readCredential(ctx, ref)).object
+  checkIfMatch(metadata, { ifMatch })
   return { resourceVersion: metadata.resourceVersion }
 }
 
-/**
- * A secret for a credential that is there: a new version of its parameter, or a new parameter where there is none. A request with
- * an Idempotency-Key leaves a mark on the credential before it writes, by which a repeat finds out what it has come to: it
- * writes no second version.
- */
-
-/** The request that wrote last, and the version that it found: `<26 characters> <version>`. */
+/** The request that wrote last, and the version that it found: `<26 characters> <version>`. A repeat of it writes no second one. */
 const REQUEST_ANNOTATION = `${GROUP}/secret-request`
 const RETRY_AFTER_SECONDS = 2
 
 export type NewSecret = {
   account: ReadyAccount
   secret: SecretText
-  /** Names the request, where it has a key. */
+  /** Names the request if it has an Idempotency-Key. */
   request?: string | undefined
-  /** Fields that the request changes besides: the secret is not used before they are written. */
+  /** Fields that the request also changes: the secret is not used before they are written. */
   fields: readonly string[]
 }
 
 export type StoredSecret = { parameter: StoredParameter; isNewVersion: boolean }
 
-/** @throws RefusedError; CloudError; ApiError */
+/** Stores a new version of the parameter, or a new parameter if there is none. @throws Problem; CloudError; ApiError */
 export async function storeSecret(
   ctx: CredentialsContext,
   live: StoredCredential,
   given: NewSecret,
 ): Promise<StoredSecret> {
   const { account, secret } = given
-  const { name } = live.credential.metadata
-  const before = live.credential.status?.parameter
+  const { name } = live.object.metadata
+  const before = live.object.status?.parameter
   const written = await writtenBefore(ctx, live, given)
   if (written) return { parameter: written, isNewVersion: true }
   await prepare(ctx, live, given)
@@ -193,10 +223,10 @@ export async function storeSecret(
   return { parameter: await ctx.store.putNew(account, name, secret), isNewVersion: false }
 }
 
-/** What this very request has written, recorded or not. */
+/** What an earlier try of this request has written, recorded or not. */
 async function writtenBefore(
   { store }: CredentialsContext,
-  { credential }: StoredCredential,
+  { object: credential }: StoredCredential,
   { account, request }: NewSecret,
 ): Promise<StoredParameter | undefined> {
   if (request === undefined || !isBegun(credential, request)) return undefined
@@ -209,7 +239,7 @@ async function writtenBefore(
   })
 }
 
-/** Whether it is the request that wrote last, or was about to: an earlier try of it has been here. */
+/** Whether an earlier try of the request was the last to write, or was about to. */
 export function isBegun(credential: RegistryCredential, request: string | undefined): boolean {
   return request !== undefined && markOf(credential)[0] === request
 }
@@ -223,27 +253,24 @@ function versionIn(account: ReadyAccount, { metadata, status }: RegistryCredenti
   return isIn(account, parameterNameIn(account, metadata.name), held) ? held.version : 0
 }
 
-/**
- * What is gone is not recorded any more: the version of what is made anew would look like it. Nor is it said to be stored, in the same
- * write.
- */
+/** Removes the record and the condition of a parameter that is gone: a new one would start with the same version. */
 async function forget(ctx: CredentialsContext, live: StoredCredential): Promise<StoredCredential> {
-  const { namespace = '', name } = live.credential.metadata
-  const at: CredentialRef = { namespace, name }
+  const { namespace = '', name } = live.object.metadata
+  const ref: NamespacedRef = { namespace, name }
   let known: StoredCredential | undefined = live
   await retryOnConflict(async () => {
-    const { credential } = known ?? (await readCredential(ctx, at))
+    const { object: credential } = known ?? (await readCredential(ctx, ref))
     known = undefined
     const { uid, resourceVersion } = credential.metadata
     const status = { parameter: null, conditions: conditionsWithout(credential, ctx.clock.now()) }
     const patch = { metadata: { uid, resourceVersion }, status }
     try {
-      await ctx.resources.patch(registryCredentials, at, patch, { subresource: 'status' })
+      await ctx.resources.patch(registryCredentials, ref, patch, { subresource: 'status' })
     } catch (error) {
-      throw isApiError(error, 'NotFound') ? new RefusedError('not_found', { cause: error }) : error
+      throw notFoundOr(error)
     }
   })
-  return await readCredential(ctx, at)
+  return await readCredential(ctx, ref)
 }
 
 function conditionsWithout(credential: RegistryCredential, now: number): Condition[] {
@@ -254,13 +281,13 @@ function conditionsWithout(credential: RegistryCredential, now: number): Conditi
   return mergeConditions(status?.conditions, findings, { now, generation: metadata.generation ?? 1 })
 }
 
-/** The finalizer and the marks are there before anything is stored. */
+/** Writes the finalizer and the marks before anything is stored. */
 async function prepare(ctx: CredentialsContext, live: StoredCredential, given: NewSecret): Promise<void> {
-  const { namespace = '', name } = live.credential.metadata
-  const at: CredentialRef = { namespace, name }
+  const { namespace = '', name } = live.object.metadata
+  const ref: NamespacedRef = { namespace, name }
   let known: StoredCredential | undefined = live
   await retryOnConflict(async () => {
-    const { credential, raw } = known ?? (await readCredential(ctx, at))
+    const { object: credential, raw } = known ?? (await readCredential(ctx, ref))
     known = undefined
     const held = finalizersOf(raw.metadata.finalizers)
     const isHeld = held.includes(PARAMETER_FINALIZER)
@@ -269,19 +296,19 @@ async function prepare(ctx: CredentialsContext, live: StoredCredential, given: N
     const { uid, resourceVersion } = credential.metadata
     const metadata = {
       uid,
-      // A list is written as a whole.
+      // A merge patch replaces the whole list.
       ...(isHeld ? {} : { resourceVersion, finalizers: [...held, PARAMETER_FINALIZER] }),
       annotations,
     }
     try {
-      await ctx.resources.patch(registryCredentials, at, { metadata })
+      await ctx.resources.patch(registryCredentials, ref, { metadata })
     } catch (error) {
-      throw clusterRefusal(error)
+      throw rejectedByCluster(error)
     }
   })
 }
 
-/** Those that become others. What an earlier request has left does not speak of this one: a repeat of it would be taken for done. */
+/** The annotations to change. Marks of an earlier request must go, or a repeat of that one would look done. */
 function marksOf(
   credential: RegistryCredential,
   { account, request, fields }: NewSecret,
@@ -300,8 +327,8 @@ function finalizersOf(value: unknown): string[] {
 }
 
 /**
- * The account or region was another one. The controller removes what is there, or records that it could not, before it forgets the
- * place; here it is forgotten only when it is removed.
+ * Removes the parameter from the earlier account or region. The controller removes it or records that it could not; here it has
+ * to be removed before the record may be replaced.
  */
 async function leave(
   { store, log }: CredentialsContext,
@@ -311,11 +338,11 @@ async function leave(
   try {
     await store.leave(account, before)
   } catch (error) {
-    if (!isCloudError(error) && !(error instanceof RefusedError)) throw error
+    if (!isCloudError(error) && !(error instanceof Problem)) throw error
     const { name, region } = before
     log.warn('A parameter could not be removed', { name, account: before.account, region, error })
     const why = isCloudError(error) ? describeCloudError(error).replace(/\.$/, '') : NOT_OURS
     const detail = `The secret was in account ${before.account}, region ${region}, before, as ${name}, which could not be removed (${why}). Davit tries again, or puts it on the list of what stays; nothing new was stored. Come again.`
-    throw new RefusedError('overloaded', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
+    throw new Problem('overloaded', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
   }
 }

@@ -101,7 +101,7 @@ describe('of the type token', () => {
     },
   ])('is refused with $why, and nothing is asked of the cloud', async ({ more, want }) => {
     const refusal = await refusalOf(create(token(more)))
-    expect([refusal.code, refusal.places.map(({ pointer }) => pointer)]).toEqual(['invalid', want])
+    expect([refusal.code, refusal.errors?.map(({ pointer }) => pointer)]).toEqual(['invalid', want])
     expect([bed.cloud.held, bed.credentials()]).toEqual([[], []])
   })
 
@@ -183,7 +183,7 @@ describe('of the type ecr', () => {
     { more: { registry: '123456789012.dkr.ecr.eu-west-1.amazonaws.com.evil.test' }, want: ['/registry'] },
   ])('is refused at $want with $more', async ({ more, want }) => {
     const refusal = await refusalOf(create(ecr(more)))
-    expect([refusal.code, refusal.places.map(({ pointer }) => pointer)]).toEqual(['invalid', want])
+    expect([refusal.code, refusal.errors?.map(({ pointer }) => pointer)]).toEqual(['invalid', want])
   })
 })
 

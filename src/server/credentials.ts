@@ -1,42 +1,35 @@
 import { managedBy } from '../apis/annotations.ts'
-import { CREDENTIAL_PREFIX, createdAtOf, NAME_ENTROPY_BYTES, sortableName } from '../apis/ids.ts'
-import { API_VERSION, objectMeta } from '../apis/meta.ts'
+import { CREDENTIAL_PREFIX, createdAtOf } from '../apis/ids.ts'
+import { API_VERSION } from '../apis/meta.ts'
 import {
   PARAMETER_FINALIZER,
   type RegistryCredential,
   registryCredential,
-  registryCredentialKind,
   registryCredentials,
   type StoredParameter,
 } from '../apis/registry-credential.ts'
 import { isCloudError } from '../credentials/cloud.ts'
-import { isApiError, type RawObject } from '../kube/client.ts'
+import { findObject, isApiError, type RawObject } from '../kube/client.ts'
 import type { SecretText } from '../lib/redact.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
 import { etagOf, ifMatchHolds } from '../lib/text.ts'
 import {
-  type ChangedCredential,
-  type CreatedCredential,
+  CREDENTIAL,
   type CredentialChange,
   type CredentialDraft,
   type CredentialId,
-  type CredentialRef,
   type CredentialResource,
-  type CredentialsContext,
-  type CredentialsOptions,
   checkChange,
   credentialRef,
-  parseCredential,
-  type RegistryCredentials,
   readCredential,
-  readRaw,
   resourceOf,
-  type StoredCredential,
   specOf,
   type TaggedCredential,
   taggedOf,
 } from './credential-resource.ts'
 import {
+  type CredentialServiceOptions,
+  type CredentialsContext,
   checkFields,
   type Fields,
   isBegun,
@@ -45,167 +38,247 @@ import {
   storeSecret,
   writeFields,
 } from './credential-writes.ts'
-import type { Conditional, Keyed } from './endpoint-resource.ts'
+import { Problem, refuseWhileStale } from './http/problems.ts'
+import { type PageQuery, pageOf } from './lists.ts'
 import {
-  cloudRefusal,
-  clusterRefusal,
-  RefusedError,
-  refuseWhileStale,
-  withRefusals,
-} from './http/problems.ts'
-import { ObjectQuota, type QuotaTicket, retryOnConflict } from './object-writes.ts'
+  type Conditional,
+  checkDeletable,
+  etagIfPresent,
+  type Keyed,
+  managedProblem,
+  type NamespacedRef,
+  notFoundOr,
+  ObjectQuota,
+  parseStored,
+  type QuotaTicket,
+  readRaw,
+  retryOnConflict,
+  type Stored,
+} from './objects.ts'
 import { type ReadyAccount, readyAccount, SecretStore } from './secret-store.ts'
 
 /**
- * Makes a credential over REST: its secret goes into the organization's account first, then comes the credential, and then its
- * status says where the secret is. Whatever ends half way leaves nothing, or a parameter with our tags and without a credential,
- * which the sweep removes. With a name that is given by its Idempotency-Key, a repeat goes on where the first ended.
+ * Registry credentials over REST: the same resources that kubectl and Git see. Creating one puts its secret into the
+ * organization's account first, then creates the credential, and then records in its status where the secret is. If that ends
+ * half way, it leaves nothing, or a parameter with our tags and without a credential, which the sweep removes.
  */
 
+export type CreatedCredential = {
+  /** As created, in a repeat too. */
+  credential: CredentialResource
+  /** Absent in a repeat if the credential is gone by then. */
+  etag?: string
+  replayed: boolean
+}
+
+type ChangedCredential = TaggedCredential & { replayed: boolean }
 type Spec = ReturnType<typeof specOf>
-type Wanted = { spec: Spec; secret?: SecretText | undefined; room: QuotaTicket }
+type Wanted = { spec: Spec; secret?: SecretText | undefined; ticket: QuotaTicket }
+/** @param request names the request if it has a key */
+type How = Conditional & { request?: string }
+/** A change that can be done. */
+type Plan = Stored<RegistryCredential> & { fields: Fields; account?: ReadyAccount }
 
-class CredentialCreation {
+const RETRY_AFTER_SECONDS = 2
+
+/** All methods @throws Problem, and errors that `problemOf` turns into one. */
+export class CredentialService {
   readonly #ctx: CredentialsContext
-  readonly #room: ObjectQuota
+  readonly #quota: ObjectQuota
 
-  constructor(ctx: CredentialsContext) {
-    this.#ctx = ctx
-    const { directory, maxCredentials } = ctx
-    this.#room = new ObjectQuota({
-      held: (organization) => directory.inNamespace(organization).length,
-      most: maxCredentials,
-      refusal: (held) => {
-        const detail = `The organization has ${held} registry credentials, and may have ${maxCredentials}.`
-        return new RefusedError('too_many_credentials', { detail })
-      },
-    })
+  constructor(options: CredentialServiceOptions) {
+    const { directory, maxCredentials } = options
+    this.#ctx = { ...options, store: new SecretStore(options), mutex: new KeyedMutex() }
+    this.#quota = new ObjectQuota(
+      'too_many_credentials',
+      'registry credential',
+      maxCredentials,
+      (organization) => directory.inNamespace(organization).length,
+    )
   }
 
+  /**
+   * The secret is then in the organization's account and nowhere else. Problems: invalid, too_many_credentials,
+   * secrets_settings_required, cloud_account_not_ready, cloud_unavailable, idempotency_conflict
+   */
   async create(
     organization: string,
     draft: CredentialDraft,
-    key: string | undefined,
+    { idempotencyKey: key }: Keyed,
   ): Promise<CreatedCredential> {
     const spec = specOf(draft)
-    const room = this.#room.ticketFor(organization)
-    const wanted: Wanted = { spec, secret: draft.secret, room }
-    try {
-      return await this.#created(organization, wanted, key)
-    } finally {
-      room.giveBack()
-    }
+    const { type, label, registry, username = null } = spec
+    // Without the secret.
+    const asked = JSON.stringify([type, label, registry, username])
+    const { id, result } = await this.#quota.during(organization, (ticket) => {
+      const wanted: Wanted = { spec, secret: draft.secret, ticket }
+      return this.#ctx.keys.around(
+        { organization, operation: 'createCredential', key, asked },
+        {
+          check: async () => {
+            ticket.take()
+            if (type === 'token') await readyAccount(this.#ctx, organization)
+          },
+          act: (name) => {
+            const ref = { namespace: organization, name }
+            return key === undefined ? this.#create(ref, wanted) : this.#continue(ref, wanted)
+          },
+        },
+      )
+    })
+    const credential = resourceOf({ metadata: { name: id, uid: '', resourceVersion: '' }, spec })
+    // If an earlier call ended before it responded, this is the first response.
+    if (result) return { credential, etag: etagOf(result.metadata), replayed: false }
+    const ref = { namespace: organization, name: id }
+    return { credential, ...(await etagIfPresent(() => readCredential(this.#ctx, ref))), replayed: true }
   }
 
-  async #created(organization: string, wanted: Wanted, key: string | undefined): Promise<CreatedCredential> {
-    const { keys, clock, random } = this.#ctx
-    const check = async () => {
-      wanted.room.take()
-      if (wanted.spec.type === 'token') await readyAccount(this.#ctx, organization)
-    }
-    if (key === undefined) {
-      await check()
-      const name = sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES))
-      const made = await this.#make({ namespace: organization, name }, wanted)
-      return { ...answerOf(wanted.spec, name), etag: etagOf(made.metadata), replayed: false }
-    }
-    const request = { organization, operation: 'createCredential', key, asked: askedFor(wanted.spec) }
-    const act = (name: string) => this.#goOn({ namespace: organization, name }, wanted)
-    const { id, result } = await keys.around(request, { check, act })
-    // Where an earlier call ended before it answered, this is the first answer.
-    if (result) return { ...answerOf(wanted.spec, id), etag: etagOf(result.metadata), replayed: false }
-    const etag = await this.#etagOf({ namespace: organization, name: id })
-    return { ...answerOf(wanted.spec, id), ...(etag === undefined ? {} : { etag }), replayed: true }
+  /** By name, from the watch, which is milliseconds behind at most; own writes are in it at once. */
+  async list(
+    organization: string,
+    query: PageQuery,
+  ): Promise<{ registryCredentials: CredentialResource[]; next?: string }> {
+    const { directory, behind } = this.#ctx
+    refuseWhileStale('Which registry credentials there are', behind)
+    const all = directory.inNamespace(organization)
+    const present = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    const { page, ...next } = pageOf(present, ({ metadata }) => CREDENTIAL_PREFIX + metadata.name, query)
+    return { registryCredentials: page.map(resourceOf), ...next }
   }
 
-  /** From where an earlier call under this name has come. */
-  async #goOn(at: CredentialRef, wanted: Wanted): Promise<RegistryCredential> {
-    const found = await this.#find(at)
-    if (!found) return await this.#make(at, wanted)
+  async get(id: CredentialId): Promise<TaggedCredential> {
+    return taggedOf((await readCredential(this.#ctx, credentialRef(id))).object)
+  }
+
+  /** A secret becomes a new version. Problems: those of `create`, managed_elsewhere, precondition_failed, not_acknowledged */
+  async change(
+    id: CredentialId,
+    change: CredentialChange,
+    { idempotencyKey: key, ifMatch }: Keyed & Conditional,
+  ): Promise<ChangedCredential> {
+    const ref = credentialRef(id)
+    if (key === undefined) return { ...(await this.#apply(ref, change, { ifMatch })), replayed: false }
+    const { organization, credentialId } = id
+    const { label = null, username = null, secret } = change
+    // Without the secret itself: under the same key no other one is stored.
+    const asked = JSON.stringify([credentialId, label, username, secret !== undefined])
+    const { result, replayed } = await this.#ctx.keys.around(
+      { organization, operation: 'changeCredential', key, asked },
+      {
+        check: async () => void (await this.#plan(ref, change, { ifMatch })),
+        act: (request) => this.#apply(ref, change, { ifMatch, request }),
+      },
+    )
+    // If an earlier call ended before it responded, this is the first response.
+    if (result) return { ...result, replayed: false }
+    return { ...taggedOf((await readCredential(this.#ctx, ref)).object), replayed }
+  }
+
+  /** Gone from REST at once; the secret is removed afterwards. Works for an invalid credential, too. Problems: precondition_failed */
+  async remove(id: CredentialId, how: Conditional): Promise<void> {
+    const { resources, directory } = this.#ctx
+    const ref = credentialRef(id)
+    await retryOnConflict(async () => {
+      const raw = await readRaw(resources, registryCredentials, ref)
+      const { uid, resourceVersion } = checkDeletable(raw, how)
+      const version = how.ifMatch === undefined ? {} : { resourceVersion }
+      try {
+        await resources.delete(registryCredentials, ref, { uid, ...version })
+      } catch (error) {
+        throw notFoundOr(error)
+      }
+      const { data: credential } = registryCredential.safeParse(raw)
+      if (credential) directory.remove(credential)
+    })
+  }
+
+  /** Continues where an earlier call under this name ended. */
+  async #continue(ref: NamespacedRef, wanted: Wanted): Promise<RegistryCredential> {
+    const found = await this.#find(ref)
+    if (!found) return await this.#create(ref, wanted)
     const { secret } = wanted
     if (secret === undefined || found.status?.parameter) return found
-    // Its secret may have been put into an account that is not the organization's any more.
-    const account = await readyAccount(this.#ctx, at.namespace)
-    return await this.#record(found, await this.#ctx.store.putNew(account, at.name, secret))
+    // Its secret may be in an account that is no longer the organization's.
+    const account = await readyAccount(this.#ctx, ref.namespace)
+    return await this.#record(found, await this.#ctx.store.putNew(account, ref.name, secret))
   }
 
-  async #make(at: CredentialRef, wanted: Wanted): Promise<RegistryCredential> {
-    // A repeat was not checked, and may be the first that makes it.
-    wanted.room.take()
-    const { spec, secret } = wanted
-    if (secret === undefined) return await this.#write(at, spec)
-    const account = await readyAccount(this.#ctx, at.namespace)
-    const parameter = await this.#put(at, account, secret)
+  async #create(ref: NamespacedRef, { spec, secret, ticket }: Wanted): Promise<RegistryCredential> {
+    // A repeat was not checked, and may be the first to create it.
+    ticket.take()
+    if (secret === undefined) return await this.#write(ref, spec)
+    const account = await readyAccount(this.#ctx, ref.namespace)
+    const parameter = await this.#put(ref, account, secret)
     let credential: RegistryCredential
     try {
-      credential = await this.#write(at, spec)
+      credential = await this.#write(ref, spec)
     } catch (error) {
-      const found = await this.#afterFailure(at, account)
+      const found = await this.#afterFailure(ref, account)
       if (!found) throw error
       credential = found
     }
-    wanted.room.giveBack()
+    ticket.giveBack()
     return await this.#record(credential, parameter)
   }
 
-  async #put(at: CredentialRef, account: ReadyAccount, secret: SecretText): Promise<StoredParameter> {
+  async #put(ref: NamespacedRef, account: ReadyAccount, secret: SecretText): Promise<StoredParameter> {
     try {
-      return await this.#ctx.store.putNew(account, at.name, secret)
+      return await this.#ctx.store.putNew(account, ref.name, secret)
     } catch (error) {
-      const isRefused = error instanceof RefusedError || (isCloudError(error) && !error.unsure)
-      // It may be there all the same.
-      if (!isRefused) await this.#afterFailure(at, account)
+      const isRejected = error instanceof Problem || (isCloudError(error) && !error.unsure)
+      // It may be there nevertheless.
+      if (!isRejected) await this.#afterFailure(ref, account)
       throw error
     }
   }
 
-  async #write(at: CredentialRef, spec: Spec): Promise<RegistryCredential> {
+  async #write(ref: NamespacedRef, spec: Spec): Promise<RegistryCredential> {
     const { resources } = this.#ctx
     const finalizers = spec.type === 'token' ? { finalizers: [PARAMETER_FINALIZER] } : {}
-    const metadata = { ...at, ...finalizers }
-    const object = { apiVersion: API_VERSION, kind: registryCredentialKind.kind, metadata, spec }
+    const metadata = { ...ref, ...finalizers }
     try {
-      return this.#applied(await resources.create(registryCredentials, object))
+      const object = { apiVersion: API_VERSION, kind: CREDENTIAL.kind, metadata, spec }
+      return this.#learn(await resources.create(registryCredentials, object))
     } catch (error) {
-      // An earlier call under this name has come as far, or an attempt whose answer was lost.
+      // An earlier call under this name created it, or an attempt whose response was lost.
       if (isApiError(error, 'AlreadyExists'))
-        return this.#applied(await resources.get(registryCredentials, at))
-      throw refusalOfCreate(error)
+        return this.#learn(await resources.get(registryCredentials, ref))
+      throw this.#quota.problemOf(error)
     }
   }
 
-  #applied(raw: RawObject): RegistryCredential {
-    const credential = parseCredential(raw)
+  #learn(raw: RawObject): RegistryCredential {
+    const credential = parseStored(CREDENTIAL, raw)
     this.#ctx.directory.learn(credential)
     return credential
   }
 
   /**
-   * The parameter of no credential is taken back; what cannot be, the sweep finds.
-   * @returns the credential, where it is there after all: without an answer it may be
+   * Takes the parameter back unless the credential exists; if that fails, the sweep finds it.
+   * @returns the credential if it exists after all, which a write without a response does not tell
    */
-  async #afterFailure(at: CredentialRef, account: ReadyAccount): Promise<RegistryCredential | undefined> {
+  async #afterFailure(ref: NamespacedRef, account: ReadyAccount): Promise<RegistryCredential | undefined> {
     const { store, log } = this.#ctx
     try {
-      const found = await this.#find(at)
+      const found = await this.#find(ref)
       if (found) return found
-      await store.takeBack(account, at.name)
+      await store.takeBack(account, ref.name)
     } catch (error) {
-      log.warn('A parameter may stay without a credential until the next sweep', { error, ...at })
+      log.warn('A parameter may stay without a credential until the next sweep', { error, ...ref })
     }
     return undefined
   }
 
-  async #find(at: CredentialRef): Promise<RegistryCredential | undefined> {
+  async #find(ref: NamespacedRef): Promise<RegistryCredential | undefined> {
     try {
-      return (await readCredential(this.#ctx, at)).credential
+      return (await readCredential(this.#ctx, ref)).object
     } catch (error) {
-      if (error instanceof RefusedError) return undefined
+      if (error instanceof Problem) return undefined
       throw error
     }
   }
 
-  /** Credential and secret are there: what the status cannot be told now, the controller finds out. */
+  /** Credential and secret exist: if the status cannot be written now, the controller finds the parameter. */
   async #record(credential: RegistryCredential, parameter: StoredParameter): Promise<RegistryCredential> {
     const { metadata } = credential
     const recorded = { parameter, isNewVersion: false, updatedAt: createdAtOf(metadata) }
@@ -218,141 +291,56 @@ class CredentialCreation {
     }
   }
 
-  async #etagOf(at: CredentialRef): Promise<string | undefined> {
-    const found = await this.#find(at)
-    return found && etagOf(found.metadata)
+  /**
+   * Stores the secret first, so that nothing has changed if the cloud rejects it. Then writes the fields, and at once the version,
+   * so that a user name and the secret of another are together for two writes at most. If it ends between secret and fields,
+   * neither takes effect: the version is in the account, and the controller does not use it before the fields are written.
+   */
+  #apply(ref: NamespacedRef, change: CredentialChange, how: How): Promise<TaggedCredential> {
+    const ctx = this.#ctx
+    return ctx.mutex.run(`${ref.namespace}/${ref.name}`, async () => {
+      const plan = await this.#plan(ref, change, how)
+      const { object: credential, fields, account } = plan
+      const write = { credential, fields, ifMatch: how.ifMatch, withSecret: account !== undefined }
+      if (account) await checkFields(ctx, write)
+      const stored = await store(ctx, plan, change, how)
+      try {
+        const changed = await writeFields(ctx, write)
+        if (!stored && Object.keys(fields).length === 0) return taggedOf(changed)
+        return taggedOf(await recordChange(ctx, changed, stored))
+      } catch (error) {
+        if (error instanceof Problem && error.code === 'not_found') await takeBack(ctx, plan)
+        throw stored && isApiError(error, 'Unavailable', 'Unauthorized') ? unsure(stored, error) : error
+      }
+    })
+  }
+
+  /** @throws Problem not_found, precondition_failed, invalid, managed_elsewhere, and those of the account */
+  async #plan(ref: NamespacedRef, change: CredentialChange, how: How): Promise<Plan> {
+    const live = await readCredential(this.#ctx, ref)
+    const { object: credential, raw } = live
+    const fields = fieldsOf(credential, change)
+    const names = Object.keys(fields)
+    // An earlier try of the request has changed them, and with them the ETag.
+    const isDone = isBegun(credential, how.request) && names.length === 0
+    if (!isDone && !ifMatchHolds(how.ifMatch, etagOf(credential.metadata)))
+      throw new Problem('precondition_failed')
+    checkChange(credential.spec, change)
+    const manager = managedBy(raw.metadata)
+    if (manager !== undefined && names.length > 0)
+      throw managedProblem(manager, names, ' Only the secret can be changed here.')
+    if (change.secret === undefined) return { ...live, fields }
+    const { secretRef } = credential.spec
+    if (secretRef) {
+      // The controller stores what is in that Secret, and would overwrite this one.
+      const detail = `The secret comes from the Secret ${secretRef.name} (spec.secretRef): change it there, or make it again, or take spec.secretRef away and give the secret here.`
+      throw new Problem('managed_elsewhere', { detail })
+    }
+    return { ...live, fields, account: await readyAccount(this.#ctx, ref.namespace) }
   }
 }
 
-function refusalOfCreate(error: unknown): unknown {
-  if (isApiError(error, 'Quota')) {
-    const detail =
-      "A ResourceQuota of the organization's namespace does not allow another registry credential."
-    return new RefusedError('too_many_credentials', { detail, cause: error })
-  }
-  // The namespace went meanwhile.
-  if (isApiError(error, 'NotFound')) return new RefusedError('not_found', { cause: error })
-  return clusterRefusal(error)
-}
-
-/** The same text for the same request; its secret is no part of it. */
-function askedFor({ type, label, registry, username }: Spec): string {
-  return JSON.stringify([type, label, registry, username ?? null])
-}
-
-/** The credential as it is when it is made: what the first answer says, and every repeat. */
-function answerOf(spec: Spec, name: string): Pick<CreatedCredential, 'credential'> {
-  return { credential: resourceOf({ metadata: { name, uid: '', resourceVersion: '' }, spec }) }
-}
-
-/** PATCH and DELETE of a registry credential. */
-
-const RETRY_AFTER_SECONDS = 2
-
-/** @param request names the request, where it has a key */
-type How = Conditional & { request?: string }
-/** What can be done. */
-type Plan = StoredCredential & { fields: Fields; account?: ReadyAccount }
-
-async function changeCredential(
-  ctx: CredentialsContext,
-  id: CredentialId,
-  change: CredentialChange,
-  how: Keyed & Conditional,
-): Promise<ChangedCredential> {
-  const { idempotencyKey: key, ifMatch } = how
-  const at = credentialRef(id)
-  if (key === undefined) return { ...(await apply(ctx, at, change, { ifMatch })), replayed: false }
-  const { organization, credentialId } = id
-  const { label = null, username = null, secret } = change
-  // The secret itself is no part of it: under the same key no other one is stored.
-  const asked = JSON.stringify([credentialId, label, username, secret !== undefined])
-  const { result, replayed } = await ctx.keys.around(
-    { organization, operation: 'changeCredential', key, asked },
-    {
-      check: async () => void (await plan(ctx, at, change, { ifMatch })),
-      act: (request) => apply(ctx, at, change, { ifMatch, request }),
-    },
-  )
-  // Where an earlier call ended before it answered, this is the first answer.
-  if (result) return { ...result, replayed: false }
-  return { ...taggedOf((await readCredential(ctx, at)).credential), replayed }
-}
-
-/** Also of one that this version cannot use: nothing but its metadata is needed. */
-async function removeCredential(
-  { resources, directory }: Pick<CredentialsContext, 'resources' | 'directory'>,
-  id: CredentialId,
-  how: Conditional,
-): Promise<void> {
-  const at = credentialRef(id)
-  await retryOnConflict(async () => {
-    const raw = await readRaw(resources, at)
-    const metadata = objectMeta.parse(raw.metadata)
-    if (metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
-    if (!ifMatchHolds(how.ifMatch, etagOf(metadata))) throw new RefusedError('precondition_failed')
-    const { uid, resourceVersion } = metadata
-    const version = how.ifMatch === undefined ? {} : { resourceVersion }
-    try {
-      await resources.delete(registryCredentials, at, { uid, ...version })
-    } catch (error) {
-      throw isApiError(error, 'NotFound') ? new RefusedError('not_found') : error
-    }
-    const { data: credential } = registryCredential.safeParse(raw)
-    if (credential) directory.remove(credential)
-  })
-}
-
-/**
- * The secret first: where the cloud refuses it, nothing has changed. Then the fields, and the version at once after them, so
- * that a user name and the secret of another are together for no longer than two writes. Where it ends between secret and fields,
- * neither is in force: the version is in the account, and the controller does not take it (awaited-fields.ts).
- */
-function apply(
-  ctx: CredentialsContext,
-  at: CredentialRef,
-  change: CredentialChange,
-  how: How,
-): Promise<TaggedCredential> {
-  return ctx.mutex.run(`${at.namespace}/${at.name}`, async () => {
-    const planned = await plan(ctx, at, change, how)
-    const { credential, fields, account } = planned
-    const write = { credential, fields, ifMatch: how.ifMatch, withSecret: account !== undefined }
-    if (account) await checkFields(ctx, write)
-    const stored = await store(ctx, planned, change, how)
-    try {
-      const changed = await writeFields(ctx, write)
-      if (!stored && Object.keys(planned.fields).length === 0) return taggedOf(changed)
-      return taggedOf(await record(ctx, changed, stored))
-    } catch (error) {
-      if (error instanceof RefusedError && error.code === 'not_found') await takeBack(ctx, planned)
-      throw stored && isApiError(error, 'Unavailable', 'Unauthorized') ? unsure(stored, error) : error
-    }
-  })
-}
-
-/** @throws RefusedError not_found, precondition_failed, invalid, managed_elsewhere, and those of the account */
-async function plan(
-  ctx: CredentialsContext,
-  at: CredentialRef,
-  change: CredentialChange,
-  how: How,
-): Promise<Plan> {
-  const live = await readCredential(ctx, at)
-  const { credential, raw } = live
-  const fields = fieldsOf(credential, change)
-  // An earlier try of it has changed them, and with them the ETag.
-  const isDone = isBegun(credential, how.request) && Object.keys(fields).length === 0
-  if (!isDone && !ifMatchHolds(how.ifMatch, etagOf(credential.metadata)))
-    throw new RefusedError('precondition_failed')
-  checkChange(credential.spec, change)
-  refuseManaged(managedBy(raw.metadata), fields)
-  if (change.secret === undefined) return { ...live, fields }
-  refuseInputSecret(credential)
-  return { ...live, fields, account: await readyAccount(ctx, at.namespace) }
-}
-
-/** Those that become others. */
+/** The fields that differ. */
 function fieldsOf({ spec }: RegistryCredential, { label, username }: CredentialChange): Fields {
   return {
     ...(label === undefined || label === spec.label ? {} : { label }),
@@ -360,38 +348,24 @@ function fieldsOf({ spec }: RegistryCredential, { label, username }: CredentialC
   }
 }
 
-function refuseManaged(manager: string | undefined, fields: Fields): void {
-  const names = Object.keys(fields)
-  if (manager === undefined || names.length === 0) return
-  const detail = `The spec is managed by ${manager}: change ${names.join(', ')} there. Only the secret can be changed here.`
-  throw new RefusedError('managed_elsewhere', { detail })
-}
-
-/** The controller stores what is in that Secret, and would put it over what comes from here. */
-function refuseInputSecret({ spec }: RegistryCredential): void {
-  if (!spec.secretRef) return
-  const detail = `The secret comes from the Secret ${spec.secretRef.name} (spec.secretRef): change it there, or make it again, or take spec.secretRef away and give the secret here.`
-  throw new RefusedError('managed_elsewhere', { detail })
-}
-
 async function store(
   ctx: CredentialsContext,
-  { credential, raw, account, fields }: Plan,
+  plan: Plan,
   { secret }: CredentialChange,
   { request }: How,
 ): Promise<StoredSecret | undefined> {
+  const { account, fields } = plan
   if (secret === undefined || account === undefined) return undefined
-  const given = { account, secret, request, fields: Object.keys(fields) }
-  return await storeSecret(ctx, { credential, raw }, given)
+  return await storeSecret(ctx, plan, { account, secret, request, fields: Object.keys(fields) })
 }
 
-/** Of the fields, since `record` says for itself what is known. */
-function unsure({ parameter }: StoredSecret, cause: unknown): RefusedError {
+/** For the fields: `recordChange` itself reports what it knows. */
+function unsure({ parameter }: StoredSecret, cause: unknown): Problem {
   const detail = `The new secret is in the account as version ${parameter.version}. Whether the other fields are changed is not known; until they are, boxes use the secret and the user name of before.`
-  return new RefusedError('unavailable', { detail, retryAfter: RETRY_AFTER_SECONDS, cause })
+  return new Problem('unavailable', { detail, retryAfter: RETRY_AFTER_SECONDS, cause })
 }
 
-async function record(
+async function recordChange(
   ctx: CredentialsContext,
   credential: RegistryCredential,
   stored: StoredSecret | undefined,
@@ -401,97 +375,25 @@ async function record(
   try {
     return await recordParameter(ctx, credential, { parameter, isNewVersion, updatedAt })
   } catch (error) {
-    if (error instanceof RefusedError) throw error
-    // The fields are changed; when that was is all that is missing.
+    if (error instanceof Problem) throw error
+    // The fields are changed; only the time of that is missing.
     if (!parameter) return credential
     const detail = `The new secret is stored as version ${parameter.version}, and boxes read the one before until the controller has found it.`
-    throw new RefusedError('not_acknowledged', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
+    throw new Problem('not_acknowledged', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
   }
 }
 
-/** It was deleted meanwhile, and its parameter may have been removed before this one was put. */
-async function takeBack(ctx: CredentialsContext, { credential, account }: Plan): Promise<void> {
-  const { namespace = '', name } = credential.metadata
+/**
+ * The credential was deleted meanwhile, and its parameter may have been removed before this one was stored. As long as a finalizer
+ * holds the credential, the controller removes the parameter.
+ */
+async function takeBack(ctx: CredentialsContext, { object, account }: Plan): Promise<void> {
+  const { namespace = '', name } = object.metadata
   if (!account) return
   try {
-    if (await isGone(ctx, { namespace, name })) await ctx.store.takeBack(account, name)
+    if (await findObject(ctx.resources, registryCredentials, { namespace, name })) return
+    await ctx.store.takeBack(account, name)
   } catch (error) {
     ctx.log.warn('A parameter may stay without a credential until the next sweep', { error, namespace, name })
   }
-}
-
-/** While a finalizer holds it, the controller removes the parameter. */
-async function isGone({ resources }: CredentialsContext, at: CredentialRef): Promise<boolean> {
-  try {
-    await resources.get(registryCredentials, at)
-    return false
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return true
-    throw error
-  }
-}
-
-/** Registry credentials over REST: the resources that kubectl and Git see as well. */
-
-export class CredentialService implements RegistryCredentials {
-  readonly #ctx: CredentialsContext
-  readonly #creation: CredentialCreation
-
-  constructor(options: CredentialsOptions) {
-    this.#ctx = { ...options, store: new SecretStore(options), mutex: new KeyedMutex() }
-    this.#creation = new CredentialCreation(this.#ctx)
-  }
-
-  create(organization: string, draft: CredentialDraft, how: Keyed): Promise<CreatedCredential> {
-    return refusingAll(() => this.#creation.create(organization, draft, how.idempotencyKey))
-  }
-
-  /** From what the watch has shown, which is within milliseconds what there is; own writes are in it at once. */
-  list(
-    organization: string,
-    { limit, after }: { limit: number; after?: string | undefined },
-  ): Promise<{ registryCredentials: CredentialResource[]; next?: string }> {
-    return refusingAll(async () => {
-      const { directory, behind } = this.#ctx
-      refuseWhileStale('Which registry credentials there are', behind)
-      const found = directory
-        .inNamespace(organization)
-        .filter(({ metadata }) => isNext(metadata, after))
-        .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
-      const registryCredentials = found.slice(0, limit).map(resourceOf)
-      const last = registryCredentials.at(-1)
-      return found.length > limit && last ? { registryCredentials, next: last.id } : { registryCredentials }
-    })
-  }
-
-  get(id: CredentialId): Promise<TaggedCredential> {
-    return refusingAll(async () => taggedOf((await readCredential(this.#ctx, credentialRef(id))).credential))
-  }
-
-  change(id: CredentialId, change: CredentialChange, how: Keyed & Conditional): Promise<ChangedCredential> {
-    return refusingAll(() => changeCredential(this.#ctx, id, change, how))
-  }
-
-  remove(id: CredentialId, how: Conditional): Promise<void> {
-    return refusingAll(() => removeCredential(this.#ctx, id, how))
-  }
-}
-
-/** What the cloud says comes out as a refusal, too. */
-function refusingAll<T>(work: () => Promise<T>): Promise<T> {
-  return withRefusals(async () => {
-    try {
-      return await work()
-    } catch (error) {
-      throw cloudRefusal(error)
-    }
-  })
-}
-
-/** Not one that is being deleted. @param after the last id that the reader has */
-function isNext(
-  { name, deletionTimestamp }: RegistryCredential['metadata'],
-  after: string | undefined,
-): boolean {
-  return deletionTimestamp === undefined && (after === undefined || CREDENTIAL_PREFIX + name > after)
 }

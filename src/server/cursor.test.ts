@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { fc } from '../../test/support/fast-check.ts'
-import { createCursors } from './schemas.ts'
+import { Cursors } from './lists.ts'
 
 const clock = new FakeClock()
-const cursors = createCursors(Buffer.from('key'), clock)
+const cursors = new Cursors(Buffer.from('key'), clock)
 const LIST = ['deliveries', 'acme', 'uid', '', '']
 
 test('a cursor gives back what it was made of, to whoever has the key', () => {
-  const again = createCursors(Buffer.from('key'), clock)
+  const again = new Cursors(Buffer.from('key'), clock)
   fc.assert(
     fc.property(fc.string({ minLength: 1, maxLength: 70, unit: 'grapheme' }), (last) => {
       const cursor = cursors.make(LIST, last.toWellFormed())
@@ -29,7 +29,7 @@ test('a cursor leads nowhere but into its own list', () => {
   ]) {
     expect(() => cursors.read(list, cursor)).toThrow(expect.objectContaining({ code: 'invalid' }))
   }
-  const otherKey = createCursors(Buffer.from('other'), clock)
+  const otherKey = new Cursors(Buffer.from('other'), clock)
   expect(() => otherKey.read(LIST, cursor)).toThrow(expect.objectContaining({ code: 'invalid' }))
 })
 
@@ -49,7 +49,7 @@ test('no other text is a cursor: one character more, less or different, and it i
 
 test('a cursor expires after a day', () => {
   const time = new FakeClock()
-  const own = createCursors(Buffer.from('key'), time)
+  const own = new Cursors(Buffer.from('key'), time)
   const cursor = own.make(LIST, 'msg_1')
   time.advance(24 * 60 * 60 * 1000)
   expect(own.read(LIST, cursor)).toBe('msg_1')

@@ -1,57 +1,70 @@
 import { z } from 'zod'
-import { EVENT_TYPE, MAX_EVENT_TYPE } from '../apis/ids.ts'
+import { EVENT_TYPE, MAX_EVENT_TYPE, MESSAGE_ID } from '../apis/ids.ts'
 import { deliveryState } from '../apis/webhook-delivery.ts'
-import type { ResourceReader } from '../kube/client.ts'
-import type { DeliveryIndex } from './delivery-index/queries.ts'
-import { readRaw } from './endpoint-resource.ts'
-import type { Publishing } from './events.ts'
-import type { EndpointIdentities } from './http/auth.ts'
-import { Problem, RefusedError, withRefusals } from './http/problems.ts'
+import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
+import { endpointId } from './endpoint-resource.ts'
+import type { EndpointService } from './endpoints.ts'
+import { EXAMPLE_ID, type PublishingService, webhookId } from './events.ts'
+import { Problem } from './http/problems.ts'
 import { MANAGE_WEBHOOKS, REDELIVER, type Route, replayed, route } from './http/route.ts'
-import {
-  type Cursors,
-  cursor,
-  delivery,
-  deliveryId,
-  deliveryWithAttempts,
-  endpointId,
-  limit,
-  nextCursor,
-  webhookId,
-} from './schemas.ts'
+import { type Cursors, nextCursor, type PageQuery, pageQuery, time } from './lists.ts'
 
-/** Asks the API server, so that an endpoint which another replica has just made or deleted is as it is. */
-export function createEndpointIdentities(reader: Pick<ResourceReader, 'get'>): EndpointIdentities {
-  return {
-    identify: (id) =>
-      withRefusals(async () => {
-        const { name, uid, deletionTimestamp } = (await readRaw(reader, id)).metadata
-        // From the moment that its deletion was asked for it is gone, whatever a finalizer still does.
-        if (deletionTimestamp !== undefined || !uid) throw new RefusedError('not_found')
-        return { namespace: id.organization, name, uid }
-      }),
-  }
-}
-
-/** The delivery log of an endpoint (interface §2.5, §4.2). */
+/** The deliveries of an endpoint (interface §2.5, §4.2). */
 
 const TAG = 'Deliveries'
+
+const deliveryId = z
+  .string()
+  .regex(MESSAGE_ID)
+  .meta({ description: 'Id of a delivery, which is the webhook-id that receivers see.', example: EXAMPLE_ID })
+
+const line = {
+  deliveryId,
+  eventType: z.string().meta({ description: 'Type of the event.', example: 'environment.started' }),
+  status: deliveryState.meta({
+    description:
+      'pending: no attempt has ended. retrying: another attempt follows. succeeded, exhausted (eight attempts failed) and canceled are final.',
+  }),
+  attemptCount: z.int().min(0).max(8).meta({ description: 'Attempts made.' }),
+  nextAttemptAt: time('When the next attempt is due.').optional(),
+  completedAt: time('When it came to its end.').optional(),
+  redeliveryOf: z.string().optional().meta({ description: 'The delivery that this one repeats.' }),
+  createdAt: time('When the event was accepted.'),
+}
+
+const attempt = z.object({
+  at: time('When the attempt started.'),
+  code: z.int().optional().meta({ description: 'HTTP status; absent without a response.' }),
+  latencyMs: z.int().meta({ description: 'Milliseconds until the outcome was known.' }),
+  error: z.string().optional().meta({ description: 'Why it failed; absent if it succeeded.' }),
+  response: z.string().optional().meta({ description: 'First 256 bytes of the response body.' }),
+})
+
+const delivery = z
+  .object(line)
+  .meta({ id: 'Delivery', description: 'One attempt series of one event to one endpoint.' })
+
+const deliveryWithAttempts = z
+  .object({ ...line, attempts: z.array(attempt).meta({ description: 'Every attempt, oldest first.' }) })
+  .meta({ id: 'DeliveryWithAttempts', description: 'A delivery and every attempt of it.' })
 
 const ofEndpoint = z.object({ endpointId })
 const params = z.object({ endpointId, deliveryId })
 
-export type DeliveryServices = {
-  deliveries: DeliveryIndex
-  identities: EndpointIdentities
-  publishing: Publishing
-  cursors: Cursors
+export function deliveryRoutes(
+  endpoints: EndpointService,
+  deliveries: OpenDeliveryIndex,
+  publishing: PublishingService,
+  cursors: Cursors,
+): Route[] {
+  return [
+    listRoute(endpoints, deliveries, cursors),
+    getRoute(endpoints, deliveries),
+    redeliverRoute(publishing),
+  ]
 }
 
-export function deliveryRoutes(services: DeliveryServices): Route[] {
-  return [listRoute(services), getRoute(services), redeliverRoute(services)]
-}
-
-function listRoute({ deliveries, identities, cursors }: DeliveryServices): Route {
+function listRoute(endpoints: EndpointService, deliveries: OpenDeliveryIndex, cursors: Cursors): Route {
   return route({
     id: 'listDeliveries',
     method: 'get',
@@ -61,9 +74,7 @@ function listRoute({ deliveries, identities, cursors }: DeliveryServices): Route
     description: 'Newest first.',
     permission: MANAGE_WEBHOOKS,
     params: ofEndpoint,
-    query: z.strictObject({
-      limit,
-      cursor,
+    query: pageQuery.extend({
       status: deliveryState.optional().meta({ description: 'Only those with this status.' }),
       eventType: z
         .string()
@@ -79,18 +90,16 @@ function listRoute({ deliveries, identities, cursors }: DeliveryServices): Route
     },
     problems: ['cursor_expired'],
     async handle({ organization, params: { endpointId }, query }) {
-      const { limit, cursor, status, eventType } = query
-      const endpoint = await identities.identify({ organization, endpointId })
+      const { status, eventType, ...paging } = query
+      const endpoint = await endpoints.identify({ organization, endpointId })
       const list = ['deliveries', organization, endpoint.uid, status ?? '', eventType ?? '']
-      const after = cursor === undefined ? undefined : cursors.read(list, cursor)
-      const page = await deliveries.list(endpoint, { limit, after, status, eventType })
-      const next = page.next === undefined ? null : cursors.make(list, page.next)
-      return { body: { deliveries: page.deliveries, cursor: next } }
+      const read = (page: PageQuery) => deliveries.list(endpoint, { ...page, status, eventType })
+      return { body: await cursors.bodyOf(list, paging, read) }
     },
   })
 }
 
-function getRoute({ deliveries, identities }: DeliveryServices): Route {
+function getRoute(endpoints: EndpointService, deliveries: OpenDeliveryIndex): Route {
   return route({
     id: 'getDelivery',
     method: 'get',
@@ -105,7 +114,7 @@ function getRoute({ deliveries, identities }: DeliveryServices): Route {
       body: z.object({ delivery: deliveryWithAttempts }),
     },
     async handle({ organization, params: { endpointId, deliveryId } }) {
-      const endpoint = await identities.identify({ organization, endpointId })
+      const endpoint = await endpoints.identify({ organization, endpointId })
       const found = await deliveries.read(endpoint, deliveryId)
       if (!found) throw new Problem('not_found')
       return { body: { delivery: { ...found, attempts: [...found.attempts] } } }
@@ -113,7 +122,7 @@ function getRoute({ deliveries, identities }: DeliveryServices): Route {
   })
 }
 
-function redeliverRoute({ publishing }: DeliveryServices): Route {
+function redeliverRoute(publishing: PublishingService): Route {
   return route({
     id: 'redeliver',
     method: 'post',

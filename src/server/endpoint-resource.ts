@@ -1,120 +1,145 @@
-import { createdAtOf, ENDPOINT_PREFIX } from '../apis/ids.ts'
+import { z } from 'zod'
+import { createdAtOf, ENDPOINT_PREFIX, EVENT_TYPE, MAX_EVENT_TYPE } from '../apis/ids.ts'
 import { DNS_LABEL } from '../apis/meta.ts'
 import {
-  type DeliveryLogMode,
-  type EndpointState,
+  deliveryLog,
+  endpointState,
   type WebhookEndpoint,
   webhookEndpoint,
   webhookEndpointKind,
+  webhookEndpointSpec,
   webhookEndpoints,
 } from '../apis/webhook-endpoint.ts'
-import { isApiError, type RawObject, type ResourceReader, UnreadableError } from '../kube/client.ts'
+import type { ResourceReader } from '../kube/client.ts'
 import { etagOf } from '../lib/text.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { decideState } from '../webhooks/endpoints/plan.ts'
-import { RefusedError } from './http/problems.ts'
+import { Problem } from './http/problems.ts'
+import { SURROGATE_MESSAGE, time } from './lists.ts'
+import { type NamespacedRef, type ResourceKind, readStored, type Stored } from './objects.ts'
 
-/** What REST does to endpoints (interface §2.3, §4.2). Ids are `whe_...`; one that fits no endpoint is `not_found`. */
+/** Endpoints as REST shows and takes them (interface §2.3, §4.2), and how they are read. */
+
+const spec = webhookEndpointSpec.shape
+
+export const endpointId = z
+  .string()
+  .regex(new RegExp(`^${ENDPOINT_PREFIX}${DNS_LABEL.source.slice(1)}`))
+  .meta({ description: 'Id of an endpoint.', example: 'whe_billing' })
+
+const url = spec.url.refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
+const description = z
+  .string()
+  .refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
+  .pipe(spec.description.unwrap())
+  .meta({ description: 'A label for people.', maxLength: 200, example: 'Billing' })
+const ordered = z.boolean().meta({ description: 'Deliver strictly in order.' })
+const concurrency = z
+  .int32()
+  .min(1)
+  .max(32)
+  .meta({ description: 'Deliveries at a time; an ordered endpoint always has one.' })
+const log = deliveryLog.meta({
+  description:
+    'Whether a delivery that succeeds at once becomes an object of its own; this list shows both alike.',
+})
+const status = endpointState.meta({ description: 'A disabled endpoint receives nothing.' })
+
+/** The refinements of the spec as JSON Schema. */
+const SUBSCRIPTIONS = [
+  { type: 'array', items: { type: 'string', const: '*' }, minItems: 1, maxItems: 1 },
+  {
+    type: 'array',
+    items: { type: 'string', pattern: EVENT_TYPE.source, minLength: 1, maxLength: MAX_EVENT_TYPE },
+    minItems: 1,
+    maxItems: 100,
+    uniqueItems: true,
+  },
+] as const
+
+const subscribed = spec.eventTypes.meta({
+  description: 'Subscribed event types, each once; or `*` alone for all, those added later included.',
+  example: ['environment.started', 'environment.stopped'],
+  override({ jsonSchema }) {
+    for (const keyword of ['type', 'items', 'minItems', 'maxItems'] as const) delete jsonSchema[keyword]
+    jsonSchema.anyOf = structuredClone(SUBSCRIPTIONS) as unknown as NonNullable<typeof jsonSchema.anyOf>
+  },
+})
+
+export const endpointDraft = z.strictObject({
+  url: url.meta({ example: 'https://example.com/hooks' }),
+  eventTypes: subscribed,
+  description: description.optional(),
+  ordered: ordered.optional(),
+  concurrency: concurrency.optional(),
+  deliveryLog: log.optional(),
+})
+
+export const endpointChange = z.strictObject({
+  status: status.optional(),
+  url: url.optional(),
+  eventTypes: subscribed.optional(),
+  description: description.nullable().optional(),
+  ordered: ordered.optional(),
+  concurrency: concurrency.optional(),
+  deliveryLog: log.optional(),
+})
+
+export const endpoint = z
+  .object({
+    endpointId,
+    url: z.string(),
+    eventTypes: z.array(z.string()),
+    description: z.string().optional(),
+    ordered: z.boolean(),
+    status,
+    disabledReason: z
+      .enum(['ConsecutiveFailures', 'Requested'])
+      .optional()
+      .meta({ description: 'Why it is disabled; absent while it is enabled.' }),
+    consecutiveFailures: z.int().meta({ description: 'Exhausted deliveries in a row.' }),
+    failingSince: time("The streak's first exhausted delivery; absent without one.").optional(),
+    deliveryLog: log,
+    concurrency: z.int(),
+    createdAt: time('When it was created.'),
+    updatedAt: time('When something of it last changed that its owner can see, counters aside.'),
+  })
+  .meta({ id: 'WebhookEndpoint', description: 'Where an organization wants its events delivered.' })
+
+export const signingSecret = z.string().meta({
+  description: 'The signing secret, shown in this one answer and never again; absent in a repeated answer.',
+  example: 'whsec_ZGF2aXQgc2lnbmluZyBzZWNyZXQgMjRi',
+})
+
+export type EndpointDraft = z.output<typeof endpointDraft>
+
+/** Absent fields stay as they are; a description of null is removed. */
+export type EndpointChange = z.output<typeof endpointChange>
 
 /** An endpoint as its owner sees it. Times are ISO 8601, UTC, with milliseconds. */
-export type EndpointResource = {
-  endpointId: string
-  url: string
-  eventTypes: string[]
-  description?: string
-  ordered: boolean
-  status: EndpointState
-  disabledReason?: 'ConsecutiveFailures' | 'Requested'
-  consecutiveFailures: number
-  failingSince?: string
-  deliveryLog: DeliveryLogMode
-  concurrency: number
-  createdAt: string
-  updatedAt: string
-}
+export type EndpointResource = z.output<typeof endpoint>
 
-export type EndpointDraft = {
-  url: string
-  eventTypes: string[]
-  description?: string | undefined
-  ordered?: boolean | undefined
-  deliveryLog?: DeliveryLogMode | undefined
-  concurrency?: number | undefined
-}
-
-/** What is absent stays as it is. */
-export type EndpointChange = {
-  url?: string | undefined
-  /** The full list; it replaces. */
-  eventTypes?: string[] | undefined
-  /** Null takes it away. */
-  description?: string | null | undefined
-  ordered?: boolean | undefined
-  status?: EndpointState | undefined
-  deliveryLog?: DeliveryLogMode | undefined
-  concurrency?: number | undefined
-}
-
-/** The endpoint and the value of its ETag, quotes included. */
+/** An endpoint and its ETag, quotes included. */
 export type TaggedEndpoint = { endpoint: EndpointResource; etag: string }
 
-export type CreatedEndpoint = {
-  /** As it was made, in a repeat too. */
-  endpoint: EndpointResource
-  /** Absent in a repeat, if the endpoint is gone by then. */
-  etag?: string
-  /** Shown in this one answer; absent in a repeat. */
-  secret?: string
-  /** The same request had been answered before. */
-  replayed: boolean
-}
-
-export type RolledSecret = {
-  /** Shown in this one answer; absent in a repeat. */
-  secret?: string
-  overlapSeconds: number
-  replayed: boolean
-}
-
-/** Value of the header, where it was sent. */
-export type Keyed = { idempotencyKey?: string | undefined }
-
-/** Value of If-Match, where it was sent. */
-export type Conditional = { ifMatch?: string | undefined }
-
-/** Which endpoint: the organization, and the `whe_` id. */
+/** `endpointId` is a `whe_` id; one that fits no endpoint is `not_found`. */
 export type EndpointId = { organization: string; endpointId: string }
 
-/** All @throws RefusedError */
-export interface Endpoints {
-  /** Usable at once. Refuses: invalid, too_many_endpoints, idempotency_conflict */
-  create(organization: string, draft: EndpointDraft, how: Keyed): Promise<CreatedEndpoint>
-  /** By name. `after` is the last id that the reader has, also of one deleted since; `next` is the one for the page behind this. */
-  list(
-    organization: string,
-    query: { limit: number; after?: string | undefined },
-  ): Promise<{ endpoints: EndpointResource[]; next?: string }>
-  get(id: EndpointId): Promise<TaggedEndpoint>
-  /** In force when it is answered. Refuses: invalid, managed_elsewhere, precondition_failed, not_acknowledged */
-  change(id: EndpointId, change: EndpointChange, how: Conditional): Promise<TaggedEndpoint>
-  /** Gone from REST at once. Refuses: precondition_failed */
-  remove(id: EndpointId, how: Conditional): Promise<void>
-  /** The new secret signs the very next attempt. Refuses: too_many_secrets, idempotency_conflict, not_acknowledged */
-  roll(id: EndpointId, roll: { expireOld: boolean }, how: Keyed): Promise<RolledSecret>
-}
-
-/** An endpoint as its owner sees it over REST: what is, not what is wanted. */
-export function resourceOf(endpoint: WebhookEndpoint): EndpointResource {
-  const { metadata, spec, status } = endpoint
+export function resourceOf(stored: WebhookEndpoint): EndpointResource {
+  const { metadata, spec, status } = stored
   const createdAt = createdAtOf(metadata)
   const { description, url, eventTypes, ordered, deliveryLog, concurrency } = spec
+  // Until the controller has handled it, all that is known is what the spec asks for.
+  const { state, disabledReason } =
+    status?.state === undefined ? decideState(stored) : { ...status, state: status.state }
   return {
     endpointId: ENDPOINT_PREFIX + metadata.name,
     url,
     eventTypes,
     ...(description === undefined ? {} : { description }),
     ordered,
-    ...stateOf(endpoint),
+    status: state,
+    ...(disabledReason === undefined ? {} : { disabledReason }),
     consecutiveFailures: status?.consecutiveFailures ?? 0,
     ...(status?.failingSince === undefined ? {} : { failingSince: utc(status.failingSince) }),
     deliveryLog,
@@ -124,69 +149,34 @@ export function resourceOf(endpoint: WebhookEndpoint): EndpointResource {
   }
 }
 
-export function taggedOf(endpoint: WebhookEndpoint): TaggedEndpoint {
-  return { endpoint: resourceOf(endpoint), etag: etagOf(endpoint.metadata) }
-}
-
-/** Before anybody has looked at it, what it wants is all there is. */
-function stateOf(endpoint: WebhookEndpoint): Pick<EndpointResource, 'status' | 'disabledReason'> {
-  const { state, disabledReason } = endpoint.status ?? {}
-  const is = state === undefined ? decideState(endpoint) : { state, disabledReason }
-  return {
-    status: is.state,
-    ...(is.disabledReason === undefined ? {} : { disabledReason: is.disabledReason }),
-  }
-}
-
 function utc(time: string): string {
   return new Date(time).toISOString()
 }
 
-/** Endpoints as they are now: whoever made a change a moment ago through another replica sees it here. */
-
-export type EndpointSources = { resources: ResourceReader; directory: EndpointDirectory }
-
-/** @throws RefusedError not_found, also of one that is being deleted; ApiError; UnreadableError */
-export async function readEndpoint(from: EndpointSources, id: EndpointId): Promise<WebhookEndpoint> {
-  return (await readStored(from, id)).endpoint
+export function taggedOf(stored: WebhookEndpoint): TaggedEndpoint {
+  return { endpoint: resourceOf(stored), etag: etagOf(stored.metadata) }
 }
 
-/** The same, and all of its metadata. */
-export async function readStored(
+export const ENDPOINT: ResourceKind<WebhookEndpoint> = {
+  type: webhookEndpoints,
+  kind: webhookEndpointKind.kind,
+  schema: webhookEndpoint,
+}
+
+export type EndpointSources = { resources: Pick<ResourceReader, 'get'>; directory: EndpointDirectory }
+
+/** @throws Problem not_found, also if it is being deleted; ApiError; UnreadableError */
+export async function readEndpoint(
   { resources, directory }: EndpointSources,
   id: EndpointId,
-): Promise<{ endpoint: WebhookEndpoint; raw: RawObject }> {
-  const raw = await readRaw(resources, id)
-  const endpoint = parseEndpoint(raw)
-  directory.applyRead(endpoint)
-  if (endpoint.metadata.deletionTimestamp !== undefined) throw new RefusedError('not_found')
-  return { endpoint, raw }
+): Promise<Stored<WebhookEndpoint>> {
+  const ref = endpointRef(id)
+  return await readStored(resources, ENDPOINT, ref, (endpoint) => directory.applyRead(endpoint))
 }
 
-/** As it is stored, whatever is in it, and though it is being deleted. @throws RefusedError not_found; ApiError */
-export async function readRaw(
-  resources: Pick<ResourceReader, 'get'>,
-  { organization, endpointId }: EndpointId,
-): Promise<RawObject> {
-  const name = nameOfEndpoint(endpointId)
-  if (name === undefined) throw new RefusedError('not_found')
-  try {
-    return await resources.get(webhookEndpoints, { namespace: organization, name })
-  } catch (error) {
-    throw isApiError(error, 'NotFound') ? new RefusedError('not_found', { cause: error }) : error
-  }
-}
-
-/** @throws UnreadableError */
-export function parseEndpoint(raw: RawObject): WebhookEndpoint {
-  const { data } = webhookEndpoint.safeParse(raw)
-  if (data) return data
-  throw new UnreadableError(webhookEndpointKind.kind, `${raw.metadata.namespace}/${raw.metadata.name}`)
-}
-
-/** Undefined when it is no id of an endpoint. */
-export function nameOfEndpoint(endpointId: string): string | undefined {
-  if (!endpointId.startsWith(ENDPOINT_PREFIX)) return undefined
-  const name = endpointId.slice(ENDPOINT_PREFIX.length)
-  return DNS_LABEL.test(name) ? name : undefined
+/** @throws Problem not_found for a text that is no id of an endpoint */
+export function endpointRef({ organization, endpointId }: EndpointId): NamespacedRef {
+  const name = endpointId.startsWith(ENDPOINT_PREFIX) ? endpointId.slice(ENDPOINT_PREFIX.length) : ''
+  if (!DNS_LABEL.test(name)) throw new Problem('not_found')
+  return { namespace: organization, name }
 }

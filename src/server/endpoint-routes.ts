@@ -1,39 +1,39 @@
 import { z } from 'zod'
-import type { Endpoints } from './endpoint-resource.ts'
-import type { Publishing } from './events.ts'
+import { endpoint, endpointChange, endpointDraft, endpointId } from './endpoint-resource.ts'
+import type { EndpointService } from './endpoints.ts'
+import { type PublishingService, webhookId } from './events.ts'
 import { MANAGE_WEBHOOKS, PING, ROLL, type Route, replayed, route } from './http/route.ts'
-import {
-  type Cursors,
-  cursor,
-  endpoint,
-  endpointChange,
-  endpointDraft,
-  endpointId,
-  limit,
-  nextCursor,
-  signingSecret,
-  webhookId,
-} from './schemas.ts'
+import { type Cursors, nextCursor, pageQuery } from './lists.ts'
 
-/** Webhook endpoints (interface §4.2). */
+/** The routes of webhook endpoints (interface §4.2). */
 
 const TAG = 'Webhook endpoints'
 const ETAG = { ETag: 'Of the endpoint as it is now, for If-Match.' }
 
 const params = z.object({ endpointId })
 const one = z.object({ endpoint })
+const signingSecret = z.string().meta({
+  description: 'The signing secret, shown in this one answer and never again; absent in a repeated answer.',
+  example: 'whsec_ZGF2aXQgc2lnbmluZyBzZWNyZXQgMjRi',
+})
 
-export function endpointRoutes(endpoints: Endpoints, cursors: Cursors): Route[] {
+export function endpointRoutes(
+  endpoints: EndpointService,
+  publishing: PublishingService,
+  cursors: Cursors,
+): Route[] {
   return [
     createRoute(endpoints),
     listRoute(endpoints, cursors),
     getRoute(endpoints),
     changeRoute(endpoints),
     removeRoute(endpoints),
+    pingRoute(publishing),
+    rollRoute(endpoints),
   ]
 }
 
-function createRoute(endpoints: Endpoints): Route {
+function createRoute(endpoints: EndpointService): Route {
   return route({
     id: 'createEndpoint',
     method: 'post',
@@ -66,7 +66,7 @@ function createRoute(endpoints: Endpoints): Route {
   })
 }
 
-function listRoute(endpoints: Endpoints, cursors: Cursors): Route {
+function listRoute(endpoints: EndpointService, cursors: Cursors): Route {
   return route({
     id: 'listEndpoints',
     method: 'get',
@@ -75,7 +75,7 @@ function listRoute(endpoints: Endpoints, cursors: Cursors): Route {
     summary: 'List the endpoints',
     description: 'By name.',
     permission: MANAGE_WEBHOOKS,
-    query: z.strictObject({ limit, cursor }),
+    query: pageQuery,
     success: {
       status: 200,
       description: 'A page of endpoints.',
@@ -84,15 +84,12 @@ function listRoute(endpoints: Endpoints, cursors: Cursors): Route {
     problems: ['cursor_expired'],
     async handle({ organization, query }) {
       const list = ['endpoints', organization]
-      const after = query.cursor === undefined ? undefined : cursors.read(list, query.cursor)
-      const page = await endpoints.list(organization, { limit: query.limit, after })
-      const next = page.next === undefined ? null : cursors.make(list, page.next)
-      return { body: { endpoints: page.endpoints, cursor: next } }
+      return { body: await cursors.bodyOf(list, query, (page) => endpoints.list(organization, page)) }
     },
   })
 }
 
-function getRoute(endpoints: Endpoints): Route {
+function getRoute(endpoints: EndpointService): Route {
   return route({
     id: 'getEndpoint',
     method: 'get',
@@ -110,7 +107,7 @@ function getRoute(endpoints: Endpoints): Route {
   })
 }
 
-function changeRoute(endpoints: Endpoints): Route {
+function changeRoute(endpoints: EndpointService): Route {
   return route({
     id: 'changeEndpoint',
     method: 'patch',
@@ -132,7 +129,7 @@ function changeRoute(endpoints: Endpoints): Route {
   })
 }
 
-function removeRoute(endpoints: Endpoints): Route {
+function removeRoute(endpoints: EndpointService): Route {
   return route({
     id: 'deleteEndpoint',
     method: 'delete',
@@ -153,24 +150,16 @@ function removeRoute(endpoints: Endpoints): Route {
   })
 }
 
-/** What is done with an endpoint: ping it, roll its secret (interface §4.2). */
-
-const paramsOfEndpointActions = z.object({ endpointId })
-
-export function endpointActionRoutes(endpoints: Endpoints, publishing: Publishing): Route[] {
-  return [pingRoute(publishing), rollRoute(endpoints)]
-}
-
-function pingRoute(publishing: Publishing): Route {
+function pingRoute(publishing: PublishingService): Route {
   return route({
     id: 'pingEndpoint',
     method: 'post',
     path: '/webhooks/{endpointId}/ping',
-    tag: 'Webhook endpoints',
+    tag: TAG,
     summary: 'Send a ping',
     description: 'Queues one `webhook.ping`, verifiable like any event, whatever the endpoint subscribes to.',
     permission: PING,
-    params: paramsOfEndpointActions,
+    params: params,
     body: z.strictObject({}),
     bodyOptional: true,
     success: { status: 202, description: 'The ping is queued.', body: z.object({ webhookId }) },
@@ -183,17 +172,17 @@ function pingRoute(publishing: Publishing): Route {
   })
 }
 
-function rollRoute(endpoints: Endpoints): Route {
+function rollRoute(endpoints: EndpointService): Route {
   return route({
     id: 'rollSecret',
     method: 'post',
     path: '/webhooks/{endpointId}/secret/roll',
-    tag: 'Webhook endpoints',
+    tag: TAG,
     summary: 'Roll the signing secret',
     description:
       'The new secret signs the very next attempt. The old one signs beside it for 24 hours, or ends at once with `expireOld`.',
     permission: ROLL,
-    params: paramsOfEndpointActions,
+    params: params,
     body: z.strictObject({
       expireOld: z.boolean().default(false).meta({ description: 'The old secrets end at once.' }),
     }),

@@ -1,19 +1,8 @@
 import { z } from 'zod'
+import type { EventType } from '../apis/event-type.ts'
 import type { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
-import type { EventTypeCatalogue } from './http/auth.ts'
 import { MANAGE_WEBHOOKS, type Route, route } from './http/route.ts'
-import { type Cursors, cursor, limit, nextCursor } from './schemas.ts'
-
-/** The catalogue as REST shows it. */
-export function createEventTypeCatalogue(catalogue: Pick<EventTypeStore, 'all'>): EventTypeCatalogue {
-  return {
-    all: () =>
-      catalogue.all().map(({ metadata, spec }) => {
-        const { description, schema, example, deprecated } = spec
-        return { name: metadata.name, description, schema, example, deprecated }
-      }),
-  }
-}
+import { type Cursors, nextCursor, pageOf, pageQuery } from './lists.ts'
 
 /** The catalogue of event types (interface §4.2, §6). */
 
@@ -30,7 +19,7 @@ const eventType = z
   })
   .meta({ id: 'EventType', description: 'A type of event that can be published and subscribed to.' })
 
-export function eventTypeRoutes(catalogue: EventTypeCatalogue, cursors: Cursors): Route[] {
+export function eventTypeRoutes(catalogue: Pick<EventTypeStore, 'all'>, cursors: Cursors): Route[] {
   return [
     route({
       id: 'listEventTypes',
@@ -40,7 +29,7 @@ export function eventTypeRoutes(catalogue: EventTypeCatalogue, cursors: Cursors)
       summary: 'List the event types',
       description: 'The catalogue as it is now, by name.',
       permission: MANAGE_WEBHOOKS,
-      query: z.strictObject({ limit, cursor }),
+      query: pageQuery,
       success: {
         status: 200,
         description: 'A page of event types.',
@@ -48,16 +37,17 @@ export function eventTypeRoutes(catalogue: EventTypeCatalogue, cursors: Cursors)
       },
       problems: ['cursor_expired'],
       async handle({ query }) {
-        const list = ['event-types']
-        const after = query.cursor === undefined ? '' : cursors.read(list, query.cursor)
-        const rest = catalogue
-          .all()
-          .filter(({ name }) => name > after)
-          .sort((a, b) => (a.name < b.name ? -1 : 1))
-        const eventTypes = rest.slice(0, query.limit)
-        const last = rest.length > query.limit ? eventTypes.at(-1) : undefined
-        return { body: { eventTypes, cursor: last ? cursors.make(list, last.name) : null } }
+        const body = await cursors.bodyOf(['event-types'], query, (wanted) => {
+          const { page, ...next } = pageOf(catalogue.all(), ({ metadata }) => metadata.name, wanted)
+          return { eventTypes: page.map(entryOf), ...next }
+        })
+        return { body }
       },
     }),
   ]
+}
+
+function entryOf({ metadata, spec }: EventType) {
+  const { description, schema, example, deprecated } = spec
+  return { name: metadata.name, description, schema, example, deprecated }
 }

@@ -31,11 +31,8 @@ async function bed() {
     appears: () => state.comes(),
     segmentOf: () => undefined,
     own: { appended: () => undefined },
-    room: { of: () => 100, reserve: () => () => undefined },
-    keys: {
-      once: () => Promise.reject(new Error('no key')),
-      around: () => Promise.reject(new Error('no key')),
-    },
+    quota: { of: () => 100, reserve: () => () => undefined },
+    keys: { once: () => Promise.reject(new Error('no key')) },
     eventLog: {
       append: async () => {
         state.appends += 1

@@ -21,20 +21,20 @@ import { findOriginal, type Original, type OriginalSources, PING_TYPE } from '..
 import type { QuotaExceeded } from '../webhooks/events/quota.ts'
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
 import type { DeliveryLocator, OwnAppends } from './delivery-index/queries.ts'
-import { type EndpointId, type EndpointSources, type Keyed, readEndpoint } from './endpoint-resource.ts'
-import { Problem, RefusedError, type RefusedPlace, refuseWhileStale, withRefusals } from './http/problems.ts'
+import { type EndpointId, type EndpointSources, readEndpoint } from './endpoint-resource.ts'
+import { Problem, type ProblemPlace, refuseWhileStale } from './http/problems.ts'
 import { IDEMPOTENCY_KEY } from './http/request.ts'
 import { PUBLISH, type Route, replayed, route } from './http/route.ts'
-import type { IdempotencyKeys, KeyMark } from './idempotency.ts'
+import type { Idempotency, KeyMark } from './idempotency.ts'
+import type { Keyed } from './objects.ts'
 
-/** What REST brings into the delivery log: events, pings and redeliveries. */
+/**
+ * What REST appends to the delivery log: events for every endpoint that subscribes, and pings and redeliveries for one
+ * endpoint. The response is sent when the append is durable, and readers see it from then on.
+ */
 
-export type Publication = {
-  /** Name of an EventType. */
-  type: string
-  /** `data` as JSON text; its characters reach the receiver as they are. */
-  dataText: string
-}
+/** @param type name of an EventType @param dataText `data` as JSON text, which reaches the receiver unchanged */
+export type Publication = { type: string; dataText: string }
 
 export type Published = {
   /** `msg_...`, the webhook-id of its deliveries. */
@@ -43,68 +43,46 @@ export type Published = {
   deliveries: number
   /** Of its first delivery; absent without deliveries. */
   position?: Position
-  /** The same request had been answered before. */
   replayed: boolean
 }
-
-/** Answered when durable. All @throws RefusedError */
-export interface Publishing {
-  /** Refuses: invalid, intake_full, idempotency_conflict */
-  publish(organization: string, publication: Publication, how: Keyed): Promise<Published>
-  /** One `webhook.ping` to that endpoint, whatever its event types. Refuses: endpoint_disabled, intake_full, idempotency_conflict */
-  ping(id: EndpointId, how: Keyed): Promise<Published>
-  /** The same bytes as a brand-new delivery. Refuses: not_found (the delivery too), endpoint_disabled, intake_full, idempotency_conflict */
-  redeliver(id: EndpointId & { deliveryId: string }, how: Keyed): Promise<Published>
-}
-
-/** Whether an event may be published over REST, with the places in the request that are wrong. */
 
 type PublicationRules = {
   catalogue: { get(name: string): EventType | undefined }
   validator: SchemaValidator
 }
 
-/** @throws RefusedError invalid */
-export function checkPublication(rules: PublicationRules, { type, dataText }: Publication): void {
-  const entry = rules.catalogue.get(type)
+/** @throws Problem invalid */
+export function checkPublication(
+  { catalogue, validator }: PublicationRules,
+  { type, dataText }: Publication,
+): void {
+  const entry = catalogue.get(type)
   const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
-  if (refusal) throw invalid([{ pointer: `/${refusal.part}`, message: refusal.message }])
+  if (refusal) throw invalid({ pointer: `/${refusal.part}`, message: refusal.message })
   const schema = entry?.spec.schema
   if (!schema) return
-  const problems = problemsOf(rules.validator, { type, schema }, parse(dataText))
-  if (problems.length > 0) throw invalid(problems)
-}
-
-function parse(dataText: string): unknown {
+  let data: unknown
   try {
-    return parseJson(dataText)
+    data = parseJson(dataText)
   } catch {
-    throw invalid([{ pointer: '/data', message: 'is not JSON' }])
+    throw invalid({ pointer: '/data', message: 'is not JSON' })
   }
-}
-
-function problemsOf(
-  validator: SchemaValidator,
-  { type, schema }: { type: string; schema: Record<string, unknown> },
-  data: unknown,
-): RefusedPlace[] {
   let problems: SchemaProblem[]
   try {
     problems = validator.validate(schema, data)
   } catch {
-    return [
-      { pointer: '/type', message: `the schema of ${type} cannot be used; whoever runs Davit can mend it` },
-    ]
+    const message = `the schema of ${type} cannot be used; whoever runs Davit can mend it`
+    throw invalid({ pointer: '/type', message })
   }
-  return problems.map(({ pointer, message }) => ({ pointer: `/data${pointer}`, message }))
+  if (problems.length === 0) return
+  throw invalid(...problems.map(({ pointer, message }) => ({ pointer: `/data${pointer}`, message })))
 }
 
-function invalid(places: readonly RefusedPlace[]): RefusedError {
-  return new RefusedError('invalid', { places })
+function invalid(...errors: ProblemPlace[]): Problem {
+  return new Problem('invalid', { errors })
 }
 
-/** Which endpoints get an event of a type: kept for as long as no endpoint of the organization changes. */
-
+/** The endpoints that get an event of a type, cached until an endpoint of the organization changes. */
 export class Subscriptions {
   readonly #directory: EndpointDirectory
   /** By organization, then by type. */
@@ -116,7 +94,7 @@ export class Subscriptions {
     directory.listen({ changed: ({ endpoint }) => forget(endpoint), removed: forget })
   }
 
-  /** @param type of the catalogue, so that what is kept is bounded */
+  /** @param type of the catalogue, which bounds the cache */
   targetsOf(namespace: string, type: string): readonly DeliveryTarget[] {
     const types = this.#targets.get(namespace) ?? new Map<string, readonly DeliveryTarget[]>()
     const known = types.get(type)
@@ -125,16 +103,11 @@ export class Subscriptions {
       .inNamespace(namespace)
       .map(({ endpoint, enabled }) => subscriberOf(endpoint, enabled))
     const targets = matchEndpoints(type, subscribers).map(({ name, uid }) => ({ name, uid }))
-    // One without endpoints is found as quickly again.
+    // An organization without endpoints costs nothing to look up.
     if (subscribers.length > 0) this.#targets.set(namespace, types.set(type, targets))
     return targets
   }
 }
-
-/**
- * What REST brings into the delivery log: events for all that subscribe, pings and redeliveries for one endpoint.
- * Answered when durable, and readable from then on.
- */
 
 export type PublishingServiceOptions = EndpointSources &
   PublicationRules &
@@ -142,60 +115,67 @@ export type PublishingServiceOptions = EndpointSources &
   Pick<DeliveryLocator, 'appears'> & {
     subscriptions: Subscriptions
     eventLog: EventLog
-    /** Told at once of what was appended. */
+    /** Learns at once what was appended. */
     own: OwnAppends
-    room: {
-      /** How many deliveries the organization may have more, or why none. */
+    quota: {
+      /** How many more deliveries the organization may have, or why none. */
       of(namespace: string): number | QuotaExceeded
-      /** So many are about to be appended. @returns the call to make when that has ended, whether they were */
+      /** Counts deliveries that are about to be appended. @returns the call to make at the end */
       reserve(namespace: string, deliveries: number): (appended: boolean) => void
     }
-    keys: IdempotencyKeys
-    /** Why it may not be known which endpoints there are, in words; undefined while it is. */
+    keys: Pick<Idempotency, 'once'>
+    /** Why the directory may be out of date, in words; undefined while it is not. */
     behind: () => string | undefined
     clock: Clock
     random: Random
   }
 
-/** What was appended, and where; nowhere when there was nothing to append. */
+/** An event and where it was appended, if there was anything to append. */
 type Entered = { accepted: AcceptedEvent; place?: Appended }
 
 const FULL_RETRY_SECONDS = 5
 
-export class PublishingService implements Publishing {
+/** All methods @throws Problem, and errors that `problemOf` turns into one. */
+export class PublishingService {
   readonly #options: PublishingServiceOptions
 
   constructor(options: PublishingServiceOptions) {
     this.#options = options
   }
 
+  /** Problems: invalid, intake_full, idempotency_conflict */
   publish(organization: string, publication: Publication, how: Keyed): Promise<Published> {
-    const asked = `${publication.type} ${publication.dataText}`
-    return this.#enter({ organization, operation: 'publish', asked }, how, async (mark) => {
+    const { type, dataText } = publication
+    const request = { organization, operation: 'publish', asked: `${type} ${dataText}` }
+    return this.#enter(request, how, async (mark) => {
       checkPublication(this.#options, publication)
-      // An endpoint that was made through another process would miss it.
+      // An endpoint created through another replica would miss the event.
       refuseWhileStale('Which endpoints get it', this.#options.behind)
-      const targets = this.#options.subscriptions.targetsOf(organization, publication.type)
+      const targets = this.#options.subscriptions.targetsOf(organization, type)
       return acceptEvent(this.#event(organization, publication, mark), targets)
     })
   }
 
+  /** One `webhook.ping` to that endpoint, whatever it subscribes to. Problems: endpoint_disabled and those of `publish` */
   ping(id: EndpointId, how: Keyed): Promise<Published> {
     const { organization, endpointId } = id
     return this.#enter({ organization, operation: 'ping', asked: endpointId }, how, async (mark) => {
-      const { name, uid } = (await this.#enabledEndpoint(id)).metadata
+      const { object: endpoint } = await readEndpoint(this.#options, id)
+      refuseDisabled(endpoint)
+      const { name, uid } = endpoint.metadata
       const dataText = JSON.stringify({ endpointId: ENDPOINT_PREFIX + name })
       return acceptEvent(this.#event(organization, { type: PING_TYPE, dataText }, mark), [{ name, uid }])
     })
   }
 
+  /** The same bytes as a new delivery. Problems: not_found (the delivery, too) and those of `ping` */
   redeliver(id: EndpointId & { deliveryId: string }, how: Keyed): Promise<Published> {
     const { organization, endpointId, deliveryId } = id
-    const asked = `${endpointId} ${deliveryId}`
-    return this.#enter({ organization, operation: 'redeliver', asked }, how, async (mark) => {
-      const endpoint = await readEndpoint(this.#options, id)
+    const request = { organization, operation: 'redeliver', asked: `${endpointId} ${deliveryId}` }
+    return this.#enter(request, how, async (mark) => {
+      const { object: endpoint } = await readEndpoint(this.#options, id)
       const original = await this.#original(endpoint, deliveryId)
-      if (!original) throw new RefusedError('not_found')
+      if (!original) throw new Problem('not_found')
       refuseDisabled(endpoint)
       const { type, payload } = original
       const { name, uid } = endpoint.metadata
@@ -218,56 +198,49 @@ export class PublishingService implements Publishing {
     { idempotencyKey: key }: Keyed,
     make: (mark?: KeyMark) => Promise<AcceptedEvent>,
   ): Promise<Published> {
-    return await withRefusals(async () => {
-      if (key === undefined) return publishedOf(await this.#append(await make()))
-      let entered: Entered | undefined
-      const { first, replayed } = await this.#options.keys.once({ ...request, key }, async (mark) => {
-        entered = await this.#append(await make(mark), mark)
-        return entered.accepted.event.id
-      })
-      // What came second in the log is never delivered: nobody is told of it.
-      if (entered && !replayed) this.#tell(entered)
-      const { id, deliveries, version, index } = first
-      const position = deliveries > 0 ? { position: { version, index } } : {}
-      return { eventId: messageId(id), deliveries, ...position, replayed }
+    if (key === undefined) {
+      const { accepted, place } = await this.#append(await make())
+      const { event, targets } = accepted
+      const position = place && { position: { version: place.version, index: place.firstDelivery } }
+      return { eventId: messageId(event.id), deliveries: targets.length, ...position, replayed: false }
+    }
+    let entered: Entered | undefined
+    const { first, replayed } = await this.#options.keys.once({ ...request, key }, async (mark) => {
+      entered = await this.#append(await make(mark), mark)
+      return entered.accepted.event.id
     })
+    // A second record of the same key is never delivered, so the index does not learn it.
+    if (entered?.place && !replayed) this.#options.own.appended(entered.place, [entered.accepted])
+    const { id, deliveries, version, index } = first
+    const position = deliveries > 0 ? { position: { version, index } } : {}
+    return { eventId: messageId(id), deliveries, ...position, replayed }
   }
 
   async #append(accepted: AcceptedEvent, mark?: KeyMark): Promise<Entered> {
-    const { eventLog } = this.#options
+    const { eventLog, own } = this.#options
     const { event, targets } = accepted
     if (targets.length > 0) {
-      const ended = this.#reserveRoom(event.namespace, targets.length)
+      const ended = this.#reserve(event.namespace, targets.length)
       try {
         const place = await eventLog.append([accepted])
         ended(true)
-        if (!mark) this.#tell({ accepted, place })
+        if (!mark) own.appended(place, [accepted])
         return { accepted, place }
       } catch (error) {
         ended(false)
         throw error
       }
     }
-    // Nobody subscribes. Of a key the log has to know all the same, without the body.
+    // No endpoint subscribes. The log has to know a key nevertheless, but not the body.
     if (mark) await eventLog.append([{ event: { ...event, payload: '' }, targets }])
     return { accepted }
   }
 
-  #tell({ accepted, place }: Entered): void {
-    if (place) this.#options.own.appended(place, [accepted])
-  }
-
-  #reserveRoom(namespace: string, deliveries: number): (appended: boolean) => void {
-    const { room } = this.#options
-    const left = room.of(namespace)
-    if (typeof left === 'number') return room.reserve(namespace, deliveries)
-    throw new RefusedError('intake_full', { detail: wordsOf(left), retryAfter: FULL_RETRY_SECONDS })
-  }
-
-  async #enabledEndpoint(id: EndpointId): Promise<WebhookEndpoint> {
-    const endpoint = await readEndpoint(this.#options, id)
-    refuseDisabled(endpoint)
-    return endpoint
+  #reserve(namespace: string, deliveries: number): (appended: boolean) => void {
+    const { quota } = this.#options
+    const left = quota.of(namespace)
+    if (typeof left === 'number') return quota.reserve(namespace, deliveries)
+    throw new Problem('intake_full', { detail: explain(left), retryAfter: FULL_RETRY_SECONDS })
   }
 
   #event(namespace: string, { type, dataText }: Publication, mark: KeyMark | undefined): NewEvent {
@@ -282,21 +255,19 @@ export class PublishingService implements Publishing {
 }
 
 function refuseDisabled(endpoint: WebhookEndpoint): void {
-  if (decideState(endpoint).state === 'disabled') throw new RefusedError('endpoint_disabled')
+  if (decideState(endpoint).state === 'disabled') throw new Problem('endpoint_disabled')
 }
 
 /** Without figures of other organizations. */
-function wordsOf({ reason, message, fullest }: QuotaExceeded): string {
+function explain({ reason, message, fullest }: QuotaExceeded): string {
   if (reason === 'TooMuchWritten') return 'As many bytes as may be were written in the last ten minutes.'
   return fullest ? `${message} (${ENDPOINT_PREFIX}${fullest.name})` : message
 }
 
-function publishedOf({ accepted: { event, targets }, place }: Entered): Published {
-  const position = place && { position: { version: place.version, index: place.firstDelivery } }
-  return { eventId: messageId(event.id), deliveries: targets.length, ...position, replayed: false }
-}
+/** Of a delivery, for the document. */
+export const EXAMPLE_ID = 'msg_3ywq8x2k1m5n7p9r0s4t6v8w2z'
 
-/** Publishing an event. */
+export const webhookId = z.string().meta({ description: 'Id of the queued delivery.', example: EXAMPLE_ID })
 
 const body = z.strictObject({
   type: webhookEventSpec.shape.type.meta({
@@ -314,7 +285,7 @@ const body = z.strictObject({
     .meta({ description: 'Does what Idempotency-Key does.', maxLength: 255 }),
 })
 
-export function eventRoutes(publishing: Publishing): Route[] {
+export function eventRoutes(publishing: PublishingService): Route[] {
   return [
     route({
       id: 'publishEvent',
@@ -332,7 +303,7 @@ export function eventRoutes(publishing: Publishing): Route[] {
         body: z.object({
           eventId: z.string().meta({
             description: 'The webhook-id of its deliveries.',
-            example: 'msg_3ywq8x2k1m5n7p9r0s4t6v8w2z',
+            example: EXAMPLE_ID,
           }),
           deliveries: z.int().meta({ description: 'How many endpoints get it.' }),
         }),
@@ -341,7 +312,7 @@ export function eventRoutes(publishing: Publishing): Route[] {
       idempotent: true,
       async handle({ organization, body: { type, id }, rawMember, idempotencyKey }) {
         const dataText = rawMember('data')
-        if (dataText === undefined) throw wrong('/data', 'is required')
+        if (dataText === undefined) throw invalid({ pointer: '/data', message: 'is required' })
         const key = oneKey(idempotencyKey, id)
         const published = await publishing.publish(organization, { type, dataText }, { idempotencyKey: key })
         const { eventId, deliveries } = published
@@ -351,14 +322,10 @@ export function eventRoutes(publishing: Publishing): Route[] {
   ]
 }
 
-/** A body's `id` is an Idempotency-Key; both, and different, contradict each other. */
+/** The `id` in the body is an Idempotency-Key as well. */
 function oneKey(header: string | undefined, id: string | undefined): string | undefined {
   if (header !== undefined && id !== undefined && header !== id) {
-    throw wrong('/id', 'differs from the Idempotency-Key; send one of them')
+    throw invalid({ pointer: '/id', message: 'differs from the Idempotency-Key; send one of them' })
   }
   return header ?? id
-}
-
-function wrong(pointer: string, message: string): Problem {
-  return new Problem('invalid', { errors: [{ pointer, message }] })
 }

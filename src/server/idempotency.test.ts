@@ -4,7 +4,7 @@ import { FakeClock, settle } from '../../test/support/fake-clock.ts'
 import { Replica, SharedLog } from '../../test/support/key-replicas.ts'
 import { ApiError } from '../kube/client.ts'
 import { KEY_LIFE_MS } from '../webhooks/log/dedupe.ts'
-import { RefusedError } from './http/problems.ts'
+import { Problem } from './http/problems.ts'
 
 const nothing = () => undefined
 
@@ -172,7 +172,7 @@ describe('what is made outside of the log', () => {
   test('is checked before anything is written, and not in a repeat', async () => {
     const given = bed()
     const refuse = async () => {
-      throw new RefusedError('too_many_endpoints')
+      throw new Problem('too_many_endpoints')
     }
     expect(await codeOf(given.first.make('k1', async () => 'made', refuse))).toBe('too_many_endpoints')
     expect(given.log.version).toBe(100)

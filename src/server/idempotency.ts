@@ -3,98 +3,68 @@ import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../apis/ids.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
-import { withDeadline } from '../lib/sleep.ts'
 import { copyString, keyedHash } from '../lib/text.ts'
 import { type Pending, remainingQuota } from '../webhooks/events/quota.ts'
 import { claimLine, doneLine, isBefore, isKeyAlive, type KeyRecord } from '../webhooks/log/dedupe.ts'
 import type { EventLog } from '../webhooks/log/store.ts'
-import { RefusedError } from './http/problems.ts'
+import { Problem } from './http/problems.ts'
+import { Waiters } from './waiters.ts'
 
-/** Idempotency-Keys: one request, one effect, for 24 hours, across replicas and restarts of the facade. */
+/**
+ * Idempotency-Keys: one request, one effect, for 24 hours, across replicas and restarts. A request appends a record under its
+ * key to the delivery log; if several records have the same key, the first in the log counts, whichever replica wrote it.
+ */
 
-/** A request that came with a key. */
 type KeyedRequest = {
   organization: string
-  /** Name of the operation: a key stands for one request of it. */
+  /** Name of the operation: a key stands for one request of one operation. */
   operation: string
   /** Value of Idempotency-Key. */
   key: string
-  /** What was asked for, as text; the same for the same request. It is kept as a keyed hash alone. */
+  /** The request as text, equal for equal requests. Only a keyed hash of it is stored. */
   asked: string
 }
 
-/** What stands for the request in the log: both are keyed hashes. */
+/** What the log has of the request: two keyed hashes. */
 export type KeyMark = { key: string; fingerprint: string }
 
-/** The place in the log that counts for a key. */
+/** The record that counts for a key. */
 type FirstAppend = {
   /** The 26 characters of the id that it was accepted under. */
   id: string
   deliveries: number
-  /** Of its first delivery, or of the record itself. */
+  /** Position of its first delivery, or of the record itself. */
   version: number
   index: number
 }
 
-export interface IdempotencyKeys {
-  /**
-   * Appends what the request makes, unless it was appended before, and waits until the log has shown which place is
-   * the first.
-   * @param append appends under the mark, and gives the id; it is called at most once
-   * @returns the place that counts; `replayed` where another request made it
-   * @throws RefusedError idempotency_conflict, overloaded (as many keys as may be, or the log cannot be watched),
-   * unavailable (the log did not show it in time); and what `append` throws
-   */
-  once(
-    request: KeyedRequest,
-    append: (mark: KeyMark) => Promise<string>,
-  ): Promise<{ first: FirstAppend; replayed: boolean }>
-  /**
-   * The same for what is made outside of the log: a record first, under whose id `act` makes it; then a note that
-   * it is made. A repeat calls `act` only where the first ended before that note.
-   * @param steps `check` throws where the request cannot be done; it is not called for a repeat. `act` makes it, or
-   * finds what an earlier call under this id has made
-   * @returns what `act` gave, absent where it was made before
-   */
-  around<T>(
-    request: KeyedRequest,
-    steps: { check?: () => Promise<void>; act: (id: string) => Promise<T> },
-  ): Promise<{ id: string; result?: T; replayed: boolean }>
-}
-
-/**
- * Which Idempotency-Keys stand, and for which place in the log: what the watch of the log has shown, for 24 hours.
- * Places may be shown in any order during a list, and in the log's order afterwards.
- */
-
 type HeldKey = Readonly<Omit<KeyRecord, 'key'>> & {
-  /** The id of which a note says that what was asked for is made; only one that counted gets a note. */
+  /** The id that a note reports as done; only the record that counts gets one. */
   doneId?: string
 }
 
-/** What the key was for is made: always so for an event. */
+/** The effect of the request is there, which is always so for an event. */
 function isDone({ kind, id, doneId }: HeldKey): boolean {
   return kind === 'event' || doneId === id
 }
 
-export type IdempotencyCacheOptions = {
-  clock: Clock
-  /** Keys that may stand at a time. */
-  limits: Pending
-}
-
-type Waiter = (held: HeldKey) => boolean
-
+/**
+ * The keys of the last 24 hours, as the watch of the log has shown them. Records may come in any order during a list, and in
+ * the order of the log afterwards.
+ */
 export class IdempotencyCache {
-  readonly #options: IdempotencyCacheOptions
+  readonly #clock: Clock
+  readonly #limits: Pending
   /** By key, which is a hash over the organization as well; nearly in the order of their times. */
   readonly #held = new Map<string, HeldKey>()
   readonly #organizations = new Map<string, number>()
-  /** Ids of what is made, shown before the place that counts. */
-  readonly #waiters = new Map<string, Set<Waiter>>()
+  readonly #waiters: Waiters<HeldKey>
 
-  constructor(options: IdempotencyCacheOptions) {
-    this.#options = options
+  /** @param limits number of keys that may be held */
+  constructor(clock: Clock, limits: Pending) {
+    this.#clock = clock
+    this.#limits = limits
+    this.#waiters = new Waiters(clock)
   }
 
   get size(): number {
@@ -103,19 +73,19 @@ export class IdempotencyCache {
 
   find(key: string): HeldKey | undefined {
     const held = this.#held.get(key)
-    return held && isKeyAlive(held, this.#options.clock.now()) ? held : undefined
+    return held && isKeyAlive(held, this.#clock.now()) ? held : undefined
   }
 
-  /** @returns how many keys the organization may have more */
+  /** @returns how many more keys the organization may use */
   remainingKeys(namespace: string): number {
-    this.#forget()
+    this.#expire()
     const organization = this.#organizations.get(namespace) ?? 0
-    return remainingQuota({ organization, all: this.#held.size }, this.#options.limits)
+    return remainingQuota({ organization, all: this.#held.size }, this.#limits)
   }
 
-  /** A place in the log was shown. */
-  take(record: KeyRecord): void {
-    const now = this.#options.clock.now()
+  /** The watch has shown a record. */
+  apply(record: KeyRecord): void {
+    const now = this.#clock.now()
     if (!isKeyAlive(record, now)) return
     const { key } = record
     const before = this.#held.get(key)
@@ -125,44 +95,22 @@ export class IdempotencyCache {
     if (held === known) return
     this.#held.set(known ? key : copyString(key), held)
     if (!known) this.#count(held.namespace, 1)
-    this.#forget()
-    for (const waiter of this.#waiters.get(key) ?? []) if (waiter(held)) this.#release(key, waiter)
+    this.#expire()
+    this.#waiters.notify(key, held)
   }
 
-  /** Resolves with the key once it is shown and as wanted; undefined when `signal` aborts before. */
-  when(
+  /** The key as soon as it is known and as wanted; undefined after `ms` milliseconds. */
+  async when(
     key: string,
-    signal: AbortSignal,
-    wanted: (held: HeldKey) => boolean = () => true,
+    ms: number,
+    isWanted: (held: HeldKey) => boolean = () => true,
   ): Promise<HeldKey | undefined> {
     const known = this.find(key)
-    if (known && wanted(known)) return Promise.resolve(known)
-    return new Promise((resolve) => {
-      const giveUp = () => {
-        this.#release(key, waiter)
-        resolve(undefined)
-      }
-      const waiter = (held: HeldKey) => {
-        if (!wanted(held)) return false
-        signal.removeEventListener('abort', giveUp)
-        resolve(held)
-        return true
-      }
-      const waiters = this.#waiters.get(key) ?? new Set<Waiter>()
-      this.#waiters.set(key, waiters.add(waiter))
-      signal.addEventListener('abort', giveUp, { once: true })
-      if (signal.aborted) giveUp()
-    })
+    return known && isWanted(known) ? known : await this.#waiters.wait(key, ms, isWanted)
   }
 
-  #release(key: string, waiter: Waiter): void {
-    const waiters = this.#waiters.get(key)
-    waiters?.delete(waiter)
-    if (waiters?.size === 0) this.#waiters.delete(key)
-  }
-
-  #forget(): void {
-    const now = this.#options.clock.now()
+  #expire(): void {
+    const now = this.#clock.now()
     for (const [key, held] of this.#held) {
       if (isKeyAlive(held, now)) return
       this.#drop(key, held)
@@ -182,7 +130,7 @@ export class IdempotencyCache {
 }
 
 function heldOf({ key: _, ...record }: KeyRecord): HeldKey {
-  // Cut out of a segment's text, they would keep all of it in memory.
+  // Slices of a segment's text would keep all of it in memory.
   const id = copyString(record.id)
   return {
     ...record,
@@ -193,7 +141,7 @@ function heldOf({ key: _, ...record }: KeyRecord): HeldKey {
   }
 }
 
-/** The earlier place counts; what is known to be made stays known. */
+/** The earlier record counts; an effect that is known to be there stays known. */
 function merged(known: HeldKey, record: KeyRecord): HeldKey {
   const doneId = record.kind === 'done' ? record.id : known.doneId
   const first = isBefore(record, known) ? heldOf(record) : known
@@ -201,17 +149,12 @@ function merged(known: HeldKey, record: KeyRecord): HeldKey {
   return { ...first, ...(doneId === undefined ? {} : { doneId: copyString(doneId) }) }
 }
 
-/**
- * One request, one effect, for each Idempotency-Key: what a request makes is appended under its key, and of several
- * places in the log with one key the first counts, whichever replica of the facade wrote it.
- */
-
 export type IdempotencyOptions = {
-  book: IdempotencyCache
+  cache: IdempotencyCache
   eventLog: EventLog
   /** Key of the hashes: `keyFor('idempotency', ...)`. */
   hashKey: Uint8Array
-  /** Why the book may not know what the log holds, in words; undefined while it does. */
+  /** Why the cache may not know what the log holds, in words; undefined while it does. */
   behind: () => string | undefined
   clock: Clock
   random: Random
@@ -220,30 +163,37 @@ export type IdempotencyOptions = {
 
 /** The log shows an append within milliseconds. */
 const SHOWN_WITHIN_MS = 10_000
-/** So long the process that has begun may take for it; then it is taken for dead. */
+/** How long a request may take to have its effect; after that its process is presumed dead. */
 const DONE_WITHIN_MS = 15_000
 const RETRY_AFTER_SECONDS = 1
 
 const MAX_GIVEN_UP = 1000
-const MAX_UNSHOWN = 10_000
+const MAX_UNCONFIRMED = 10_000
 
 type Claim = { held: HeldKey; mark: KeyMark; replayed: boolean }
 
-export class Idempotency implements IdempotencyKeys {
+export class Idempotency {
   readonly #options: IdempotencyOptions
-  /** By key: of requests that come at a time, one appends, and all wait for what the log shows. */
+  /** By key: of concurrent requests one appends, and all wait for the log to show it. */
   readonly #mutex = new KeyedMutex()
-  /** Keys of what is being made here. */
-  readonly #underWay = new Set<string>()
-  /** Keys of what could not be made here: nobody needs to be waited for. */
+  /** Keys of running requests of this process. */
+  readonly #running = new Set<string>()
+  /** Keys of requests that failed here: a repeat need not wait for them. */
   readonly #givenUp = new LRUCache<string, true>({ max: MAX_GIVEN_UP })
-  /** Ids of what was appended here and not shown by the log yet, by key; the newest. */
-  readonly #unshown = new LRUCache<string, string>({ max: MAX_UNSHOWN })
+  /** Ids of our latest appends that the log has not shown yet, by key. */
+  readonly #unconfirmed = new LRUCache<string, string>({ max: MAX_UNCONFIRMED })
 
   constructor(options: IdempotencyOptions) {
     this.#options = options
   }
 
+  /**
+   * Appends the record of the request unless there is one, and waits until the log has shown which record is the first.
+   * @param append appends under the mark and returns the id; called once at most
+   * @returns the record that counts; `replayed` if another request made it
+   * @throws Problem idempotency_conflict, overloaded (too many keys, or the log cannot be watched), unavailable (the log did not
+   * show it in time); and what `append` throws
+   */
   async once(
     request: KeyedRequest,
     append: (mark: KeyMark) => Promise<string>,
@@ -253,30 +203,45 @@ export class Idempotency implements IdempotencyKeys {
     return { first: { id, deliveries, version: position.version, index: firstDelivery }, replayed }
   }
 
+  /**
+   * The same for an effect outside of the log: appends a claim, has the effect under its id, and then notes that it is done. A
+   * repeat calls `act` only if the first request ended before that note. Without a key it has the effect once, under a new id.
+   * @param steps `check` throws if the request cannot be done; not called for a repeat. `act` has the effect, or finds that of an
+   * earlier call under this id
+   * @returns what `act` returned, absent if the effect was there before
+   */
   async around<T>(
-    request: KeyedRequest,
+    request: Omit<KeyedRequest, 'key'> & { key: string | undefined },
     { check, act }: { check?: () => Promise<void>; act: (id: string) => Promise<T> },
   ): Promise<{ id: string; result?: T; replayed: boolean }> {
-    const claim = await this.#claim(request, async (mark) => {
+    const { organization, key } = request
+    if (key === undefined) {
       await check?.()
-      return await this.#appendClaim(request.organization, mark)
+      const id = this.#newId()
+      return { id, result: await act(id), replayed: false }
+    }
+    const claim = await this.#claim({ ...request, key }, async (mark) => {
+      await check?.()
+      const id = this.#newId()
+      await this.#options.eventLog.append([claimLine({ id, namespace: organization, ...mark })])
+      return id
     })
-    const { mark, replayed } = claim
-    const { id } = claim.held
-    // Without a wait in between: of several who find it given up one goes on.
-    const isTaken = replayed && (isDone(claim.held) || !this.#isGivenUp(mark.key))
+    const { held, mark, replayed } = claim
+    const { id } = held
+    // No await in between: of several requests that find it given up, one continues.
+    const isTaken = replayed && (isDone(held) || !this.#isGivenUp(mark.key))
     if (isTaken && (await this.#isMade(claim))) return { id, replayed }
-    this.#underWay.add(mark.key)
+    this.#running.add(mark.key)
     try {
       const result = await act(id)
-      await this.#note(request.organization, id, mark)
+      await this.#noteDone(organization, id, mark)
       this.#givenUp.delete(mark.key)
       return { id, result, replayed }
     } catch (error) {
       this.#givenUp.set(mark.key, true)
       throw error
     } finally {
-      this.#underWay.delete(mark.key)
+      this.#running.delete(mark.key)
     }
   }
 
@@ -284,23 +249,29 @@ export class Idempotency implements IdempotencyKeys {
     const mark = this.#markOf(request)
     const found = await this.#mutex.run(mark.key, () => this.#findOrAppend(request, mark, append))
     if (typeof found === 'object') return { held: found, mark, replayed: true }
-    const held = await this.#shown(mark)
+    const held = await this.#untilShown(mark)
     return { held, mark, replayed: held.id !== found }
   }
 
-  /** @returns what the log has shown of the key; the id under which it is appended now; undefined if it was before */
+  /** @returns the key if it is known; the id of our append; undefined if that is still unconfirmed from before */
   async #findOrAppend(
     { organization }: KeyedRequest,
     mark: KeyMark,
     append: (mark: KeyMark) => Promise<string>,
   ): Promise<HeldKey | string | undefined> {
-    const known = this.#find(mark)
-    if (known) return known
-    const before = this.#unshown.get(mark.key)
-    if (before !== undefined && isKeyAlive({ id: before }, this.#options.clock.now())) return undefined
-    this.#makeRoom(organization)
+    const { behind, cache, clock } = this.#options
+    const why = behind()
+    if (why !== undefined) throw overloaded(`Whether the Idempotency-Key was used is not known: ${why}.`)
+    const known = cache.find(mark.key)
+    if (known) return checked(known, mark)
+    const before = this.#unconfirmed.get(mark.key)
+    if (before !== undefined && isKeyAlive({ id: before }, clock.now())) return undefined
+    if (cache.remainingKeys(organization) <= 0)
+      throw overloaded(
+        'As many Idempotency-Keys as may be stand; each does for 24 hours. Without one it is accepted.',
+      )
     const own = await append(mark)
-    this.#unshown.set(mark.key, own)
+    this.#unconfirmed.set(mark.key, own)
     return own
   }
 
@@ -312,61 +283,37 @@ export class Idempotency implements IdempotencyKeys {
     }
   }
 
-  #find(mark: KeyMark): HeldKey | undefined {
-    const behind = this.#options.behind()
-    if (behind !== undefined)
-      throw overloaded(`Whether the Idempotency-Key was used is not known: ${behind}.`)
-    const held = this.#options.book.find(mark.key)
-    if (held) refuseOther(held, mark)
-    return held
-  }
-
-  #makeRoom(organization: string): void {
-    if (this.#options.book.remainingKeys(organization) > 0) return
-    throw overloaded(
-      'As many Idempotency-Keys as may be stand; each does for 24 hours. Without one it is accepted.',
-    )
-  }
-
-  async #shown(mark: KeyMark): Promise<HeldKey> {
-    const held = await withDeadline(this.#options.clock, SHOWN_WITHIN_MS, (signal) =>
-      this.#options.book.when(mark.key, signal),
-    )
+  async #untilShown(mark: KeyMark): Promise<HeldKey> {
+    const held = await this.#options.cache.when(mark.key, SHOWN_WITHIN_MS)
     if (!held) {
-      // Nobody goes on with it but a repeat.
+      // Only a repeat will continue it.
       this.#givenUp.set(mark.key, true)
-      throw new RefusedError('unavailable', { retryAfter: RETRY_AFTER_SECONDS })
+      throw new Problem('unavailable', { retryAfter: RETRY_AFTER_SECONDS })
     }
-    this.#unshown.delete(mark.key)
-    refuseOther(held, mark)
-    return held
+    this.#unconfirmed.delete(mark.key)
+    return checked(held, mark)
   }
 
-  async #appendClaim(namespace: string, mark: KeyMark): Promise<string> {
-    const { clock, random, eventLog } = this.#options
-    const id = sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES))
-    await eventLog.append([claimLine({ id, namespace, ...mark })])
-    return id
+  #newId(): string {
+    const { clock, random } = this.#options
+    return sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES))
   }
 
   #isGivenUp(key: string): boolean {
-    return this.#givenUp.has(key) && !this.#underWay.has(key)
+    return this.#givenUp.has(key) && !this.#running.has(key)
   }
 
-  /** Whoever has begun is at it, or has ended before the note. */
+  /** Waits for the process that claimed the key, unless it must have ended before its note. */
   async #isMade({ held, mark }: Claim): Promise<boolean> {
     if (isDone(held)) return true
-    const begun = this.#options.clock.now() - timeOfName(held.id)
-    const patience = this.#underWay.has(mark.key) ? DONE_WITHIN_MS : DONE_WITHIN_MS - begun
+    const age = this.#options.clock.now() - timeOfName(held.id)
+    const patience = this.#running.has(mark.key) ? DONE_WITHIN_MS : DONE_WITHIN_MS - age
     if (patience <= 0) return false
-    const made = await withDeadline(this.#options.clock, patience, (signal) =>
-      this.#options.book.when(mark.key, signal, isDone),
-    )
-    return made !== undefined
+    return (await this.#options.cache.when(mark.key, patience, isDone)) !== undefined
   }
 
-  /** What is made is made: without the note a repeat finds it, and only looks for it longer. */
-  async #note(namespace: string, id: string, mark: KeyMark): Promise<void> {
+  /** Without the note a repeat finds the effect all the same; it only takes longer. */
+  async #noteDone(namespace: string, id: string, mark: KeyMark): Promise<void> {
     const { eventLog, log } = this.#options
     try {
       await eventLog.append([doneLine({ id, namespace, ...mark })])
@@ -376,10 +323,12 @@ export class Idempotency implements IdempotencyKeys {
   }
 }
 
-function refuseOther(held: HeldKey, { fingerprint }: KeyMark): void {
-  if (held.fingerprint !== fingerprint) throw new RefusedError('idempotency_conflict')
+/** @throws Problem idempotency_conflict */
+function checked(held: HeldKey, { fingerprint }: KeyMark): HeldKey {
+  if (held.fingerprint !== fingerprint) throw new Problem('idempotency_conflict')
+  return held
 }
 
-function overloaded(detail: string): RefusedError {
-  return new RefusedError('overloaded', { detail, retryAfter: RETRY_AFTER_SECONDS })
+function overloaded(detail: string): Problem {
+  return new Problem('overloaded', { detail, retryAfter: RETRY_AFTER_SECONDS })
 }

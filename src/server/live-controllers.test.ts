@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { leases, REPLICA_LABEL } from '../apis/leases.ts'
-import { LiveControllers } from './endpoint-acknowledgements.ts'
+import { LiveControllers } from './delete-endpoint.ts'
 
 const NOW = Date.parse('2026-01-01T00:10:00Z')
 
@@ -10,7 +10,7 @@ async function lives(spec: object, role = 'controller'): Promise<boolean> {
   const metadata = { namespace: 'davit-system', name: 'one', labels: { [REPLICA_LABEL]: role } }
   await resources.create(leases, { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec })
   const clock = { now: () => NOW }
-  return await new LiveControllers({ resources, namespace: 'davit-system', clock }).anyLives()
+  return await new LiveControllers(resources, 'davit-system', clock).anyLives()
 }
 
 const renewed = (ms: number) => ({

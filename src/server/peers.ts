@@ -19,30 +19,34 @@ import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import { InterruptibleSleep, sleep } from '../lib/sleep.ts'
 
-/** What replicas of the facade tell each other, each in a record of its own. */
+/**
+ * The replicas of the REST server as they see each other. Each keeps a Lease, which says that it lives and which changes of
+ * endpoints it has seen. A replica that changes an endpoint waits for the others: the rare writer waits, so that no publisher has
+ * to. A replica publishes only while the others wait for it, and only on what it has read since they began to.
+ */
 
 export type PeerRecord = {
-  /** The replica's name, of which there is one at a time. */
+  /** The replica's name; one process has it at a time. */
   name: string
-  /** Of this start of it. */
+  /** Names this start of the process. */
   session: string
-  /** Every change of an endpoint up to this version is known to it. */
+  /** The replica knows every change of an endpoint up to this version. */
   seen: number
-  /** How long the record counts without being renewed, in milliseconds. */
+  /** The record expires if it is not renewed for so many milliseconds. */
   leaseMs: number
 }
 
 export type StoredPeerRecord = PeerRecord & {
-  /** Another one with every write. */
+  /** Changes with every write. */
   version: string
 }
 
 export interface PeerRecords {
-  /** Every record, as of a moment after the call: a consistent read. @throws ApiError */
+  /** All records, by a consistent read. @throws ApiError */
   list(): Promise<StoredPeerRecord[]>
   /**
-   * Writes the record and renews it. @param over the version that it replaces; absent: there is none
-   * @returns the new version. @throws ApiError `Conflict`, `AlreadyExists`, `NotFound`: it is not as said. `Unavailable` and
+   * Writes and renews the record. @param over the version that it replaces; undefined: there is none
+   * @returns the new version @throws ApiError `Conflict`, `AlreadyExists`, `NotFound`: there is another version. `Unavailable` and
    * the like: it may have been written
    */
   write(record: PeerRecord, over: string | undefined): Promise<string>
@@ -50,52 +54,48 @@ export interface PeerRecords {
   remove(name: string, version: string): Promise<void>
 }
 
-/** Records of the facade's replicas as Leases in the operator's namespace. */
-
-export type PeerLeasesOptions = {
-  resources: ResourceReader & ResourceWriter
-  /** The operator's namespace. */
-  namespace: string
-  clock: Clock
-}
-
 const NAME_PREFIX = `davit-${API_ROLE}-`
 const UNKNOWN_LEASE_MS = 60_000
 
+/** The records as Leases in Davit's own namespace. */
 export class PeerLeases implements PeerRecords {
-  readonly #options: PeerLeasesOptions
+  readonly #resources: ResourceReader & ResourceWriter
+  readonly #namespace: string
+  readonly #clock: Clock
 
-  constructor(options: PeerLeasesOptions) {
-    this.#options = options
+  /** @param namespace Davit's own */
+  constructor(resources: ResourceReader & ResourceWriter, namespace: string, clock: Clock) {
+    this.#resources = resources
+    this.#namespace = namespace
+    this.#clock = clock
   }
 
   async list(): Promise<StoredPeerRecord[]> {
-    const { resources, namespace } = this.#options
     const labelSelector = `${REPLICA_LABEL}=${API_ROLE}`
-    const page = await resources.list(leases, { namespace, labelSelector, limit: MAX_LEASES })
+    const query = { namespace: this.#namespace, labelSelector, limit: MAX_LEASES }
+    const page = await this.#resources.list(leases, query)
     if (page.continue)
       throw new ApiError('BadRequest', `There are more than ${MAX_LEASES} Leases of facades.`)
     return page.items.map(read)
   }
 
   async write(record: PeerRecord, over: string | undefined): Promise<string> {
-    const { resources, namespace } = this.#options
-    const name = NAME_PREFIX + record.name
+    const ref = { namespace: this.#namespace, name: NAME_PREFIX + record.name }
     const lease = this.#leaseOf(record)
+    const { metadata } = lease
     const written =
       over === undefined
-        ? await resources.create(leases, { ...lease, metadata: { ...lease.metadata, name, namespace } })
-        : await resources.patch(
-            leases,
-            { namespace, name },
-            { ...lease, metadata: { ...lease.metadata, resourceVersion: over } },
-          )
+        ? await this.#resources.create(leases, { ...lease, metadata: { ...metadata, ...ref } })
+        : await this.#resources.patch(leases, ref, {
+            ...lease,
+            metadata: { ...metadata, resourceVersion: over },
+          })
     return String(written.metadata.resourceVersion)
   }
 
   async remove(name: string, version: string): Promise<void> {
-    const { resources, namespace } = this.#options
-    await resources.delete(leases, { namespace, name: NAME_PREFIX + name }, { resourceVersion: version })
+    const ref = { namespace: this.#namespace, name: NAME_PREFIX + name }
+    await this.#resources.delete(leases, ref, { resourceVersion: version })
   }
 
   #leaseOf({ session, seen, leaseMs }: PeerRecord) {
@@ -109,14 +109,14 @@ export class PeerLeases implements PeerRecords {
       spec: {
         holderIdentity: session,
         leaseDurationSeconds: Math.ceil(leaseMs / 1000),
-        // The API server wants microseconds.
-        renewTime: new Date(this.#options.clock.now()).toISOString().replace('Z', '000Z'),
+        // The API server requires microseconds.
+        renewTime: new Date(this.#clock.now()).toISOString().replace('Z', '000Z'),
       },
     }
   }
 }
 
-/** What somebody has spoilt says nothing of what was seen: its own replica writes it anew. */
+/** An invalid record has seen nothing; its own replica overwrites it. */
 function read(raw: RawObject): StoredPeerRecord {
   const version = String(raw.metadata.resourceVersion)
   const name = raw.metadata.name.startsWith(NAME_PREFIX)
@@ -133,58 +133,52 @@ function read(raw: RawObject): StoredPeerRecord {
   }
 }
 
-/**
- * This replica of the facade among the others: its Lease says that it lives and what it has seen of endpoints. Others wait
- * for it with every change of an endpoint, until its lease has ended; so it publishes only while it is waited for, and only
- * on what it has read since they began to.
- */
-
 export type ReplicaHeartbeatOptions = {
   name: string
   /** Of this start of it. */
   session: string
   leaseMs: number
   records: PeerRecords
-  /** Of endpoints. */
+  /** The watch of endpoints. */
   watch: Pick<Watch, 'version' | 'isListed'>
-  /** Begins to read endpoints, or begins anew: at once nothing counts as read any more. */
+  /** Lists endpoints, again if need be; nothing counts as read until that is done. */
   read: () => void
-  /** Why it may not be known which endpoints there are, in words; undefined while it is. */
+  /** Why the endpoints may be out of date, in words; undefined while they are not. */
   behind: () => string | undefined
   clock: Clock
   log: Logger
 }
 
-/** No more than ten writes a second. */
 const BETWEEN_WRITES_MS = 100
-const AGAIN_MS = 500
+const RETRY_MS = 500
 const LEAVE_WITHIN_MS = 2000
 
+/** Keeps the Lease of this replica. */
 export class ReplicaHeartbeat {
   readonly #options: ReplicaHeartbeatOptions
   readonly #lease: LeaseValidity
   readonly #pause: InterruptibleSleep
   readonly #stopping = new AbortController()
   #running: Promise<void> = Promise.resolve()
-  /** Version of the own record, as far as it is known. */
+  /** Version of our record, as far as it is known. */
   #stored: string | undefined
-  /** A write ended without an answer, or was told that the record is another one. */
+  /** A write had no response, or found another version. */
   #isInDoubt = true
-  /** There is something to tell. */
+  /** There is something to write. */
   #isNews = true
   #wasRead = false
-  /** What is read of endpoints was asked for when others waited for this replica already. */
+  /** The others waited for this replica before it asked for the endpoints it has read. */
   #hasJoined = false
   #isWithdrawn = false
   #replaced = false
   #isFailing = false
-  /** Since when endpoints could not be followed, monotonic. */
+  /** Since when the endpoints have been out of date, monotonic. */
   #behindSince: number | undefined
 
   constructor(options: ReplicaHeartbeatOptions) {
     const { clock, leaseMs } = options
     this.#options = options
-    // Clocks may differ in their rate, and calls take their time.
+    // A margin for clocks that differ in their rate, and for slow calls.
     this.#lease = new LeaseValidity(clock, (leaseMs * 2) / 3)
     this.#pause = new InterruptibleSleep(clock)
   }
@@ -193,23 +187,23 @@ export class ReplicaHeartbeat {
     this.#running = this.#run(this.#stopping.signal)
   }
 
-  /** Something was seen that others may wait for. */
+  /** The watch has shown a change that others may wait for. */
   changed(): void {
     this.#isNews = true
     this.#pause.wake()
   }
 
-  /** Whether the others wait for what this replica has not seen. */
+  /** Whether the others wait for this replica. */
   get isWaitedFor(): boolean {
     return !this.#replaced && this.#lease.isValid
   }
 
-  /** Milliseconds since its lease was renewed. */
+  /** Milliseconds since its Lease was renewed. */
   get leaseAgeMs(): number {
     return this.#lease.ageMs
   }
 
-  /** Why nothing may be decided on what is known of endpoints, in words; undefined while it may. */
+  /** Why this replica may not publish, in words; undefined while it may. */
   get problem(): string | undefined {
     if (this.#replaced) return `another process has the name ${this.#options.name}`
     if (!this.#lease.isValid) return 'its Lease could not be renewed'
@@ -217,7 +211,7 @@ export class ReplicaHeartbeat {
     return undefined
   }
 
-  /** Nothing is published any more: nobody has to wait for this replica. */
+  /** For a replica that no longer publishes, so that the others need not wait for it. */
   async leave(): Promise<void> {
     this.#stopping.abort()
     const { clock, log } = this.#options
@@ -233,8 +227,8 @@ export class ReplicaHeartbeat {
     const { leaseMs, behind, clock } = this.#options
     while (!signal.aborted && !this.#replaced) {
       await this.#round()
-      await sleep(clock, this.#isFailing ? AGAIN_MS : BETWEEN_WRITES_MS, signal)
-      // Until endpoints are read, and that was told, there is something to look after.
+      await sleep(clock, this.#isFailing ? RETRY_MS : BETWEEN_WRITES_MS, signal)
+      // Keep looking until endpoints are read and that is written.
       if (this.#wasRead && behind() === undefined && !this.#isFailing)
         await this.#pause.sleep((leaseMs * 2) / 9 - BETWEEN_WRITES_MS, signal)
     }
@@ -253,14 +247,14 @@ export class ReplicaHeartbeat {
     }
   }
 
-  /** It publishes nothing, so the others need not wait for it for as long as it goes on renewing. */
+  /** Then it publishes nothing, and the others should not wait for it. */
   #isBehindForLong(): boolean {
     const { clock, leaseMs, behind } = this.#options
     if (behind() === undefined) {
       this.#behindSince = undefined
       return false
     }
-    // Nothing was asked for yet.
+    // It has not asked for endpoints yet.
     if (!this.#hasJoined) return this.#isWithdrawn
     this.#behindSince ??= clock.monotonic()
     return clock.monotonic() - this.#behindSince >= leaseMs
@@ -268,7 +262,7 @@ export class ReplicaHeartbeat {
 
   #hasToWrite(): boolean {
     const { isListed } = this.#options.watch
-    // A list has ended, which others may wait for.
+    // Others may wait for the end of the list.
     if (isListed && !this.#wasRead) this.#isNews = true
     this.#wasRead = isListed
     return this.#isNews || this.#lease.ageMs >= (this.#options.leaseMs * 2) / 9 - BETWEEN_WRITES_MS
@@ -283,7 +277,7 @@ export class ReplicaHeartbeat {
     const isNew = this.#stored === undefined
     this.#stored = await records.write({ name, session, leaseMs, seen: watch.version }, this.#stored)
     this.#isInDoubt = false
-    // Somebody may have taken this replica for gone, and not have waited for it.
+    // Others may have presumed this replica dead, and not have waited for it.
     if (isNew || !this.#lease.isValid) this.#hasJoined = false
     this.#lease.renewed(asked)
     if (this.#hasJoined) return
@@ -294,12 +288,12 @@ export class ReplicaHeartbeat {
     this.#hasJoined = true
   }
 
-  /** Looks for the own record. @returns false when it is another process's by now */
+  /** Looks for our record. @returns false if it belongs to another process by now */
   async #find(): Promise<boolean> {
     const { name, session, records, log } = this.#options
     const own: StoredPeerRecord | undefined = (await records.list()).find((record) => record.name === name)
     const isOther = own !== undefined && own.session !== session
-    // At the start it is the predecessor's, and taken over.
+    // At the start it is our predecessor's, which we take over.
     if (isOther && this.#lease.ageMs !== Number.POSITIVE_INFINITY) {
       this.#replaced = true
       log.error('Another process has the name of this one, which publishes nothing any more', { name })
@@ -327,58 +321,44 @@ export class ReplicaHeartbeat {
   }
 }
 
-/** Waits until every other replica of the facade that lives has seen a change: the rare writer waits, so that no publish has to. */
-
-export type PeerServersOptions = {
-  /** The replica's own name. */
-  name: string
-  leaseMs: number
-  records: PeerRecords
-  clock: Clock
-  log: Logger
-}
-
-/** Times are monotonic milliseconds of this process. */
-type Other = {
-  record: StoredPeerRecord
-  /** When this version was first seen: it was written before. */
-  seenAt: number
-}
+/** @param seenAt when this process first saw this version, monotonic */
+type Peer = { record: StoredPeerRecord; seenAt: number }
 
 type Waiter = {
-  /** Undefined while it is not known which version has to be seen. */
+  /** The version that has to be seen; undefined while it is not known. */
   needed: () => number | undefined
   deadline: number
   end: (haveSeen: boolean) => void
 }
 
 const LOOK_EVERY_MS = 25
-/** Beyond the lease, for the calls on the way. */
+/** Added to the lease, for slow calls. */
 const MARGIN_MS = 2000
-const TIDY_EVERY_MS = 60_000
-/** A Lease that ended so long ago is nobody's any more. */
+const COLLECT_EVERY_MS = 60_000
+/** After its end, a Lease is kept for so long. */
 const KEPT_MS = 60_000
 
+/** Waits for the other replicas, and removes what crashed ones left. */
 export class PeerServers {
-  readonly #options: PeerServersOptions
-  readonly #others = new Map<string, Other>()
+  readonly #options: Pick<ReplicaHeartbeatOptions, 'name' | 'leaseMs' | 'records' | 'clock' | 'log'>
+  readonly #peers = new Map<string, Peer>()
   readonly #waiters = new Set<Waiter>()
-  /** When the list that was taken last was asked for. */
+  /** When the latest list was requested. */
   #asOf = Number.NEGATIVE_INFINITY
   #isLooking = false
 
-  constructor(options: PeerServersOptions) {
+  constructor(options: Pick<ReplicaHeartbeatOptions, 'name' | 'leaseMs' | 'records' | 'clock' | 'log'>) {
     this.#options = options
   }
 
-  /** Changes that wait. */
+  /** Number of changes that wait. */
   get waiting(): number {
     return this.#waiters.size
   }
 
   /**
-   * Resolves when whoever publishes from then on knows the change: all have seen it, or may not publish any more.
-   * @returns false when that took longer than the lease of a dead one
+   * Resolves when every replica has seen the version or may no longer publish.
+   * @returns false if that takes longer than the lease of a dead one
    */
   haveSeen(needed: () => number | undefined): Promise<boolean> {
     const { clock, leaseMs } = this.#options
@@ -396,21 +376,21 @@ export class PeerServers {
     })
   }
 
-  /** Takes away what crashed replicas have left, now and then. */
+  /** Removes the Leases of crashed replicas once a minute. */
   async collectExpiredForever(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options
     for (;;) {
-      await sleep(clock, TIDY_EVERY_MS, signal)
+      await sleep(clock, COLLECT_EVERY_MS, signal)
       if (signal.aborted) return
       try {
-        await this.#tidy()
+        await this.#collectExpired()
       } catch (error) {
         log.warn('Leases of facades that are gone stay for now', { error })
       }
     }
   }
 
-  /** One reader for all that wait. */
+  /** One reader for all waiters. */
   async #look(): Promise<void> {
     const { clock, log } = this.#options
     this.#isLooking = true
@@ -429,7 +409,7 @@ export class PeerServers {
     this.#isLooking = false
   }
 
-  /** @param waiters whose changes were made before the list is asked for */
+  /** @param waiters their changes were made before the list is requested */
   async #answer(waiters: readonly Waiter[]): Promise<void> {
     await this.#read()
     for (const waiter of waiters) if (this.#isSeen(waiter.needed)) waiter.end(true)
@@ -439,34 +419,34 @@ export class PeerServers {
     const { name, records, clock } = this.#options
     const asked = clock.monotonic()
     const stored = await records.list()
-    // Lists may overtake each other: an older one knows less.
+    // Lists may overtake each other; skip an older one.
     if (asked < this.#asOf) return
     this.#asOf = asked
     const now = clock.monotonic()
     const names = new Set(stored.map((record) => record.name))
-    for (const gone of this.#others.keys()) if (!names.has(gone)) this.#others.delete(gone)
+    for (const gone of this.#peers.keys()) if (!names.has(gone)) this.#peers.delete(gone)
     for (const record of stored) {
       if (record.name === name) continue
-      if (this.#others.get(record.name)?.record.version === record.version) continue
-      this.#others.set(record.name, { record, seenAt: now })
+      if (this.#peers.get(record.name)?.record.version === record.version) continue
+      this.#peers.set(record.name, { record, seenAt: now })
     }
   }
 
   #isSeen(needed: Waiter['needed']): boolean {
-    const living = [...this.#others.values()].filter((other) => !this.#hasExpired(other))
+    const living = [...this.#peers.values()].filter((other) => !this.#hasExpired(other))
     if (living.length === 0) return true
     const version = needed()
     return version !== undefined && living.every(({ record }) => record.seen >= version)
   }
 
-  #hasExpired({ record, seenAt }: Other, afterMs = 0): boolean {
+  #hasExpired({ record, seenAt }: Peer, afterMs = 0): boolean {
     return this.#asOf - seenAt >= record.leaseMs + afterMs
   }
 
-  async #tidy(): Promise<void> {
+  async #collectExpired(): Promise<void> {
     const { records } = this.#options
     await this.#read()
-    for (const other of [...this.#others.values()].filter((one) => this.#hasExpired(one, KEPT_MS))) {
+    for (const other of [...this.#peers.values()].filter((one) => this.#hasExpired(one, KEPT_MS))) {
       try {
         await records.remove(other.record.name, other.record.version)
       } catch (error) {

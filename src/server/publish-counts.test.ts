@@ -24,7 +24,7 @@ function bed() {
       }))
     },
   }
-  const counts = new PublishCounts({ index, directory, clock })
+  const counts = new PublishCounts(index, directory, clock)
   const room = new PublishQuota({
     counters: counts,
     unconfirmed: { total: 0, ofOrganization: () => 0 },

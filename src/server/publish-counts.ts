@@ -1,37 +1,35 @@
-/**
- * How many deliveries wait, as the facade sees it: from its index of the log, counted anew now and then, and what it
- * has appended itself since.
- */
 import type { Clock } from '../lib/clock.ts'
-import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
+import type { EndpointDirectory, EndpointView } from '../webhooks/endpoints/directory.ts'
 import type { EndpointBacklog } from '../webhooks/events/quota.ts'
+import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 
-/** Deliveries of each endpoint that have not ended. */
-export interface UnfinishedDeliveries {
-  /** None while they are being read. */
-  unfinished(): Iterable<{ namespace: string; uid: string; size: number }>
-  /** What is still to be read of the log, in words; undefined when all was. */
-  readonly progress: string | undefined
-}
-
-export type PublishCountsOptions = {
-  index: UnfinishedDeliveries
-  directory: EndpointDirectory
-  clock: Clock
-}
+/**
+ * How many deliveries wait, as the REST server sees it: counted in its index of the log a few times per second, plus what it has
+ * appended since.
+ */
 
 const COUNTED_EVERY_MS = 250
 
+/** Part of the delivery index. */
+type Backlog = Pick<OpenDeliveryIndex, 'progress'> & {
+  unfinished(): Iterable<{ namespace: string; uid: string; size: number }>
+}
+
 export class PublishCounts {
-  readonly #options: PublishCountsOptions
+  readonly #index: Backlog
+  readonly #directory: EndpointDirectory
+  readonly #clock: Clock
+  /** Being appended. */
   readonly #underWay = new Sums()
   #countedAt = Number.NEGATIVE_INFINITY
   #counted = new Sums()
-  /** Of each organization the endpoint for which most waits. */
+  /** The endpoint of each organization with the most waiting deliveries. */
   #fullest = new Map<string, EndpointBacklog>()
 
-  constructor(options: PublishCountsOptions) {
-    this.#options = options
+  constructor(index: Backlog, directory: EndpointDirectory, clock: Clock) {
+    this.#index = index
+    this.#directory = directory
+    this.#clock = clock
   }
 
   get all(): { pending: number } {
@@ -39,15 +37,15 @@ export class PublishCounts {
     return { pending: this.#counted.total + this.#underWay.total }
   }
 
-  /** The index knows no bytes, so none are counted as held: the limit of those is the controller's. */
+  /** The index does not know sizes: the controller enforces the limit on held bytes. */
   ofOrganization(namespace: string): { pending: number; heldBytes: number } {
     this.#refresh()
     return { pending: this.#counted.of(namespace) + this.#underWay.of(namespace), heldBytes: 0 }
   }
 
   /**
-   * Deliveries that are about to be appended, so that those who ask at a time do not all get the same room.
-   * @returns the call to make when the append has ended: with true before the index is told, which counts them then
+   * Counts deliveries that are about to be appended, so that concurrent publishers do not share one quota.
+   * @returns the call to make when the append has ended: with true before the index learns of them, which then counts them
    */
   reserve(namespace: string, deliveries: number): (appended: boolean) => void {
     this.#refresh()
@@ -60,10 +58,8 @@ export class PublishCounts {
     }
   }
 
-  /**
-   * The organization's endpoint for which most waits, if there is one, as of the last count: whoever is refused at each
-   * publish is told of it, and must not cost the others a count for each.
-   */
+  /** The organization's endpoint with the most waiting deliveries, if any, as of the last count: a new count for each refused
+   * publish would cost the other organizations. */
   fullest(namespace: string): EndpointBacklog[] {
     this.#refresh()
     const fullest = this.#fullest.get(namespace)
@@ -71,32 +67,25 @@ export class PublishCounts {
   }
 
   #refresh(): void {
-    const { index, clock } = this.#options
-    const now = clock.monotonic()
+    const now = this.#clock.monotonic()
     if (now - this.#countedAt < COUNTED_EVERY_MS) return
-    // What waits is not known now: what did, and what was appended since, is nearer to it than nothing.
-    if (index.progress !== undefined) return
+    // The number is not known now; the old one plus our appends is better than none.
+    if (this.#index.progress !== undefined) return
     this.#countedAt = now
     this.#counted = new Sums()
     this.#fullest = new Map()
-    const known = this.#known()
-    for (const { namespace, uid, size } of index.unfinished()) {
-      const { name = '', enabled = true } = known.get(uid) ?? {}
-      // Held ones cost nothing and do not count (settled, "Events and deliveries").
-      if (!enabled) continue
+    const known = new Map<string, EndpointView>()
+    for (const view of this.#directory.all()) known.set(view.endpoint.metadata.uid, view)
+    for (const { namespace, uid, size } of this.#index.unfinished()) {
+      const view = known.get(uid)
+      // Deliveries held for a disabled endpoint do not count (interface S7).
+      if (view?.enabled === false) continue
       this.#counted.add(namespace, size)
-      // Those that are gone have no name.
-      if (name === '' || size <= (this.#fullest.get(namespace)?.size ?? 0)) continue
+      // A deleted endpoint has no name.
+      if (!view || size <= (this.#fullest.get(namespace)?.size ?? 0)) continue
+      const { name } = view.endpoint.metadata
       this.#fullest.set(namespace, { endpoint: { namespace, name, uid }, size, bytes: 0, held: false })
     }
-  }
-
-  #known(): Map<string, { name: string; enabled: boolean }> {
-    const known = new Map<string, { name: string; enabled: boolean }>()
-    for (const { endpoint, enabled } of this.#options.directory.all()) {
-      known.set(endpoint.metadata.uid, { name: endpoint.metadata.name, enabled })
-    }
-    return known
   }
 }
 

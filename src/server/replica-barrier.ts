@@ -1,34 +1,37 @@
 import { LRUCache } from 'lru-cache'
 import { DISABLE_ANNOTATION, ENABLE_ANNOTATION, type WebhookEndpoint } from '../apis/webhook-endpoint.ts'
-import { RefusedError } from './http/problems.ts'
+import { Problem } from './http/problems.ts'
+import type { NamespacedRef } from './objects.ts'
 import type { PeerServers } from './peers.ts'
 
-/** At which version each endpoint became what it is for those who publish, as the watch has shown it. */
+/**
+ * A writer of endpoints waits until every replica of the REST server knows the change before it responds, so that an event
+ * published afterwards, through any replica, is delivered accordingly.
+ */
 
 export type EndpointProgressOptions = {
-  /** Everything up to this version was handed on by the watch. */
+  /** The watch has delivered everything up to this version. */
   seen: () => number
-  /** Called when something changed that decides on what an endpoint gets. */
+  /** Called after a change that affects what an endpoint gets. */
   onChange: () => void
 }
 
-/** Somebody may wait for the deletion of these. */
+/** Deletions that a writer may still wait for. */
 const MAX_REMOVED = 10_000
 
-type Mark = { text: string; version: number }
-
+/** The version at which the watch showed each endpoint's last change that matters to publishers. */
 export class EndpointProgress {
   readonly #options: EndpointProgressOptions
   /** By UID. */
-  readonly #marks = new Map<string, Mark>()
-  /** Versions at which endpoints went, by UID; those that went of late. */
+  readonly #marks = new Map<string, { text: string; version: number }>()
+  /** Versions at which the latest deleted endpoints were deleted, by UID. */
   readonly #removed = new LRUCache<string, number | { after: number }>({ max: MAX_REMOVED })
 
   constructor(options: EndpointProgressOptions) {
     this.#options = options
   }
 
-  /** The watch has shown it. */
+  /** The watch has shown the endpoint. */
   applied(endpoint: WebhookEndpoint): void {
     const { uid, resourceVersion, deletionTimestamp } = endpoint.metadata
     const text = markOf(endpoint)
@@ -39,14 +42,14 @@ export class EndpointProgress {
     this.#options.onChange()
   }
 
-  /** The watch has shown its end. @param version at which; absent: it is gone from a list, whose version is seen when it has ended */
+  /** The watch has shown the deletion. @param version absent if a list lacks it, whose version is seen at its end */
   deleted({ metadata: { uid } }: WebhookEndpoint, version?: number): void {
     this.#marks.delete(uid)
     if (!this.#removed.has(uid)) this.#removed.set(uid, version ?? { after: this.#options.seen() })
     this.#options.onChange()
   }
 
-  /** Whoever has seen this version knows the endpoint as it is given here: later versions changed what does not matter. */
+  /** A replica that has seen this version knows the endpoint as given: later versions changed nothing that matters. */
   versionOf(endpoint: WebhookEndpoint): number {
     const { uid, resourceVersion } = endpoint.metadata
     const version = Number(resourceVersion)
@@ -56,7 +59,7 @@ export class EndpointProgress {
     return isKnown ? mark.version : version
   }
 
-  /** Whoever has seen this version knows that the endpoint is gone; undefined while the watch has not shown it. */
+  /** A replica that has seen this version knows that the endpoint is gone; undefined until our watch has shown that. */
   removalOf(uid: string): number | undefined {
     const noted = this.#removed.get(uid)
     if (typeof noted !== 'object') return noted
@@ -67,7 +70,7 @@ export class EndpointProgress {
   }
 }
 
-/** Its status does not matter: what a controller writes there changes nothing that a request by REST has asked for. */
+/** Without the status: what a controller writes there does not matter to a REST request. */
 function markOf({ metadata }: WebhookEndpoint): string {
   const { generation, deletionTimestamp, annotations = {} } = metadata
   return JSON.stringify([
@@ -78,57 +81,47 @@ function markOf({ metadata }: WebhookEndpoint): string {
   ])
 }
 
-/** Endpoints as the replicas of the facade know them: what is published through any of them after a change was answered goes by it. */
-
-/** What a writer of endpoints waits for before it answers. */
-export interface EndpointReplicas {
-  /** Resolves when the endpoint is known everywhere as it is given here. @throws RefusedError not_acknowledged */
-  know(endpoint: WebhookEndpoint): Promise<void>
-  /** Resolves when it is known everywhere that it is gone. @throws RefusedError not_acknowledged */
-  knowRemoval(of: RemovedEndpoint): Promise<void>
-  /** The same for whoever repeats a deletion that was not acknowledged; at once for what was. */
-  knowRemovalBefore(of: { namespace: string; name: string }): Promise<void>
-}
-
-type RemovedEndpoint = { namespace: string; name: string; uid: string }
-
 const RETRY_AFTER_SECONDS = 2
-const MAX_UNKNOWN = 1000
+const MAX_UNACKNOWLEDGED = 1000
 const LATE =
   'It is stored. Another replica of the REST API has not seen it yet, so that what is published there may still go by what was before.'
 
-export class ReplicaBarrier implements EndpointReplicas {
-  readonly #others: Pick<PeerServers, 'haveSeen'>
+/** All methods @throws Problem not_acknowledged */
+export class ReplicaBarrier {
+  readonly #peers: Pick<PeerServers, 'haveSeen'>
   readonly #progress: Pick<EndpointProgress, 'versionOf' | 'removalOf'>
-  /** UIDs of what went and was not acknowledged, by namespace and name. */
-  readonly #unknown = new LRUCache<string, string>({ max: MAX_UNKNOWN })
+  /** UIDs of deletions that were not acknowledged, by namespace and name. */
+  readonly #unacknowledged = new LRUCache<string, string>({ max: MAX_UNACKNOWLEDGED })
 
   constructor(
-    others: Pick<PeerServers, 'haveSeen'>,
+    peers: Pick<PeerServers, 'haveSeen'>,
     progress: Pick<EndpointProgress, 'versionOf' | 'removalOf'>,
   ) {
-    this.#others = others
+    this.#peers = peers
     this.#progress = progress
   }
 
-  know(endpoint: WebhookEndpoint): Promise<void> {
+  /** Until all replicas know the endpoint as given. */
+  untilKnown(endpoint: WebhookEndpoint): Promise<void> {
     return this.#wait(() => this.#progress.versionOf(endpoint))
   }
 
-  async knowRemoval({ namespace, name, uid }: RemovedEndpoint): Promise<void> {
+  /** Until all replicas know that the endpoint is gone. */
+  async untilRemovalKnown({ namespace, name, uid }: NamespacedRef & { uid: string }): Promise<void> {
     const key = `${namespace}/${name}`
-    this.#unknown.set(key, uid)
+    this.#unacknowledged.set(key, uid)
     await this.#wait(() => this.#progress.removalOf(uid))
-    if (this.#unknown.get(key) === uid) this.#unknown.delete(key)
+    if (this.#unacknowledged.get(key) === uid) this.#unacknowledged.delete(key)
   }
 
-  async knowRemovalBefore({ namespace, name }: { namespace: string; name: string }): Promise<void> {
-    const uid = this.#unknown.get(`${namespace}/${name}`)
-    if (uid !== undefined) await this.knowRemoval({ namespace, name, uid })
+  /** The same for the repeat of a deletion that was not acknowledged; returns at once for any other. */
+  async untilEarlierRemovalKnown({ namespace, name }: NamespacedRef): Promise<void> {
+    const uid = this.#unacknowledged.get(`${namespace}/${name}`)
+    if (uid !== undefined) await this.untilRemovalKnown({ namespace, name, uid })
   }
 
   async #wait(needed: () => number | undefined): Promise<void> {
-    if (await this.#others.haveSeen(needed)) return
-    throw new RefusedError('not_acknowledged', { detail: LATE, retryAfter: RETRY_AFTER_SECONDS })
+    if (await this.#peers.haveSeen(needed)) return
+    throw new Problem('not_acknowledged', { detail: LATE, retryAfter: RETRY_AFTER_SECONDS })
   }
 }

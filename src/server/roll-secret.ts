@@ -1,14 +1,10 @@
-/** Rolls the signing secret of an endpoint (interface §4.2 rule 3). */
-
 import { secrets } from '../apis/core-kinds.ts'
-import { NAME_ENTROPY_BYTES, sortableName } from '../apis/ids.ts'
 import { NO_ENDPOINT_YET, type WebhookEndpoint } from '../apis/webhook-endpoint.ts'
-import { isApiError } from '../kube/client.ts'
-import { type EndpointIdentity, signingSecretName } from '../webhooks/endpoints/directory.ts'
+import { findObject, isApiError } from '../kube/client.ts'
+import { signingSecretName } from '../webhooks/endpoints/directory.ts'
 import { keysData, keysObject, readKeys } from '../webhooks/endpoints/signing-keys.ts'
 import {
   activeKeys,
-  fingerprintOf,
   formatSecret,
   KEY_BYTES,
   MAX_ACTIVE_KEYS,
@@ -17,149 +13,117 @@ import {
   type SigningKey,
   withoutUnseen,
 } from '../webhooks/sender/signature.ts'
-import { acknowledged, type EndpointsContext } from './endpoint-acknowledgements.ts'
-import { type EndpointId, type RolledSecret, readEndpoint } from './endpoint-resource.ts'
-import { RefusedError } from './http/problems.ts'
-import { retryOnConflict } from './object-writes.ts'
+import { acknowledged, type EndpointsContext, hasSecret } from './endpoint-acknowledgements.ts'
+import { type EndpointId, readEndpoint } from './endpoint-resource.ts'
+import { Problem } from './http/problems.ts'
+import { type NamespacedRef, retryOnConflict } from './objects.ts'
 
-type Roll = { expireOld: boolean }
+/** Rolls the signing secret of an endpoint (interface §4.2 rule 3). */
 
-/** Keys as they are stored. @param version absent where nothing is stored */
-type Held = { keys: readonly SigningKey[]; version?: string }
+export type RolledSecret = {
+  /** Returned once; absent in a repeat. */
+  secret?: string
+  overlapSeconds: number
+  replayed: boolean
+}
+
+/** @param request names the roll: the same request makes no second key */
+type Roll = { expireOld: boolean; request?: string }
 
 export async function rollSecret(
   ctx: EndpointsContext,
   id: EndpointId,
-  roll: Roll,
+  { expireOld }: Roll,
   key: string | undefined,
 ): Promise<RolledSecret> {
-  const overlapSeconds = roll.expireOld ? 0 : OVERLAP_SECONDS
-  const act = (request: string) => makeKey(ctx, id, { ...roll, request })
-  if (key === undefined) {
-    const { secret } = await act(sortableName(ctx.clock.now(), ctx.random.bytes(NAME_ENTROPY_BYTES)))
-    return { secret, overlapSeconds, replayed: false }
-  }
+  const overlapSeconds = expireOld ? 0 : OVERLAP_SECONDS
   const { organization, endpointId } = id
-  const asked = `${endpointId} ${roll.expireOld}`
-  // What is refused uses up no key.
-  const check = async () => void (await planRoll(ctx, id, { ...roll, secret: '' }))
-  const request = { organization, operation: 'roll', key, asked }
-  const { result } = await ctx.keys.around(request, { check, act })
-  // Where an earlier call failed before it made the key, or before it answered, this is the first showing.
-  if (result?.isUnseen) return { secret: result.secret, overlapSeconds, replayed: false }
+  const { result } = await ctx.keys.around(
+    { organization, operation: 'roll', key, asked: `${endpointId} ${expireOld}` },
+    {
+      // A roll that is refused uses up no key. Without a key, `act` refuses it just as well.
+      ...(key === undefined ? {} : { check: async () => void (await planRoll(ctx, id, { expireOld }, '')) }),
+      act: (request) => makeSecret(ctx, id, { expireOld, request }),
+    },
+  )
+  // If an earlier call failed before it made the key or before it responded, this is the first response.
+  if (result?.isUndisclosed) return { secret: result.secret, overlapSeconds, replayed: false }
   return { overlapSeconds, replayed: true }
 }
 
-/**
- * @param request names the roll: the same again makes no second key
- * @returns the secret of that roll, in force, and whether nobody has been shown it
- */
-async function makeKey(
+/** @returns the secret of that roll, in use, and whether it may be returned */
+async function makeSecret(
   ctx: EndpointsContext,
   id: EndpointId,
-  roll: Roll & { request: string },
-): Promise<{ secret: string; isUnseen: boolean }> {
+  roll: Roll,
+): Promise<{ secret: string; isUndisclosed: boolean }> {
   const candidate = formatSecret(ctx.random.bytes(KEY_BYTES))
-  const { endpoint, key } = await retryOnConflict(() => writeKey(ctx, id, { ...roll, secret: candidate }))
+  const { endpoint, key } = await retryOnConflict(() => writeKey(ctx, id, roll, candidate))
   const { secret } = key
-  const late = lateWords(roll)
-  const { isUnseen } = await ctx.unseen.whenDone(secret, secret === candidate, () =>
-    inForce(ctx, endpoint, { key, late }),
-  )
-  return { secret, isUnseen }
+  const before = roll.expireOld ? ' The secrets before it have ended.' : ''
+  const detail = `A new secret is stored, which comes into force later and is not in this answer.${before} Repeat the request: that makes another one in its place, or answers with this one under the same Idempotency-Key.`
+  const { isUndisclosed } = await ctx.undisclosed.whenDone(secret, secret === candidate, async () => {
+    // A key that has expired in the meantime is never acknowledged.
+    if (activeKeys([key], ctx.clock.now()).length === 0) return
+    await acknowledged(ctx, endpoint, (seen) => hasSecret(seen, secret), { detail })
+  })
+  return { secret, isUndisclosed }
 }
 
-/** @returns the endpoint as it was then, and the key that the roll has made, by now or before */
+/** @returns the endpoint as it was, and the key that this roll made, now or before */
 async function writeKey(
   ctx: EndpointsContext,
   id: EndpointId,
-  roll: Roll & { request: string; secret: string },
+  roll: Roll,
+  secret: string,
 ): Promise<{ endpoint: WebhookEndpoint; key: SigningKey }> {
-  const { endpoint, owner, held, rolled } = await planRoll(ctx, id, roll)
+  const { endpoint, ref, held, rolled } = await planRoll(ctx, id, roll, secret)
   const made = rolled.kind === 'repeated' ? held.keys : rolled.keys
   const key = made.find(({ request }) => request === roll.request)
-  if (!key) throw new Error(`a roll of ${owner.namespace}/${owner.name} has no key`)
+  const { namespace = '', name, uid } = endpoint.metadata
+  if (!key) throw new Error(`a roll of ${namespace}/${name} has no key`)
   if (rolled.kind === 'repeated') return { endpoint, key }
   try {
-    await store(ctx, owner, rolled.keys, held.version)
+    if (held.version === undefined)
+      // The controller may be creating the first key: it adopts this one, or the conflict repeats the cycle.
+      await ctx.resources.create(secrets, keysObject(ctx.namespace, { namespace, name, uid }, rolled.keys))
+    else {
+      const metadata = { resourceVersion: held.version }
+      await ctx.resources.patch(secrets, ref, { metadata, data: keysData(uid, rolled.keys) })
+    }
   } catch (error) {
-    // It may be stored all the same. After a conflict it is looked at again.
-    if (!isApiError(error, 'Conflict', 'AlreadyExists')) ctx.unseen.add(roll.secret)
+    // It may be stored nevertheless. After a conflict the cycle looks again.
+    if (!isApiError(error, 'Conflict', 'AlreadyExists')) ctx.undisclosed.add(secret)
     throw error
   }
   return { endpoint, key }
 }
 
-/** @throws RefusedError not_found, too_many_secrets */
-async function planRoll(
-  ctx: EndpointsContext,
-  id: EndpointId,
-  roll: Roll & { request?: string; secret: string },
-) {
+/** @throws Problem not_found, too_many_secrets */
+async function planRoll(ctx: EndpointsContext, id: EndpointId, roll: Roll, secret: string) {
   const now = ctx.clock.now()
-  const endpoint = await readEndpoint(ctx, id)
-  const owner = ownerOf(endpoint)
-  const held = await readHeld(ctx, owner)
-  const shared = endpoint.spec.signingSecret !== undefined
+  const { object: endpoint } = await readEndpoint(ctx, id)
+  const { namespace = '', name, uid } = endpoint.metadata
+  const ref = { namespace: ctx.namespace, name: signingSecretName(namespace, name) }
+  const held = await readHeld(ctx, ref, uid)
   const isOther = (key: SigningKey) => key.request === undefined || key.request !== roll.request
-  // Whose request failed has no use for the secret: it does not count, and ends.
-  const keys = withoutUnseen(held.keys, (key) => isOther(key) && ctx.unseen.has(key.secret), now)
-  const rolled = rollKeys(keys, { ...roll, shared }, now)
-  if (rolled.kind !== 'tooMany') return { endpoint, owner, held, rolled }
-  throw new RefusedError('too_many_secrets', { detail: `${MAX_ACTIVE_KEYS} secrets are in force.` })
+  // The secret of a failed request is of no use to the client: it does not count, and ends.
+  const keys = withoutUnseen(held.keys, (key) => isOther(key) && ctx.undisclosed.has(key.secret), now)
+  const shared = endpoint.spec.signingSecret !== undefined
+  const rolled = rollKeys(keys, { ...roll, secret, shared }, now)
+  if (rolled.kind !== 'tooMany') return { endpoint, ref, held, rolled }
+  throw new Problem('too_many_secrets', { detail: `${MAX_ACTIVE_KEYS} secrets are in force.` })
 }
 
-/** A key that has ended meanwhile is waited for in vain. */
-async function inForce(
-  ctx: EndpointsContext,
-  endpoint: WebhookEndpoint,
-  { key, late }: { key: SigningKey; late: string },
-): Promise<void> {
-  if (activeKeys([key], ctx.clock.now()).length === 0) return
-  const fingerprint = fingerprintOf(key.secret)
-  await acknowledged(
-    ctx,
-    endpoint,
-    ({ status }) => status?.signingSecrets?.some((key) => key.fingerprint === fingerprint) ?? false,
-    { detail: late },
-  )
-}
-
-function lateWords({ expireOld }: Roll): string {
-  const before = expireOld ? ' The secrets before it have ended.' : ''
-  return `A new secret is stored, which comes into force later and is not in this answer.${before} Repeat the request: that makes another one in its place, or answers with this one under the same Idempotency-Key.`
-}
-
-function ownerOf({ metadata: { namespace = '', name, uid } }: WebhookEndpoint): EndpointIdentity {
-  return { namespace, name, uid }
-}
-
-/** Keys of one that had the name before are no keys of this one. */
-async function readHeld({ resources, namespace }: EndpointsContext, owner: EndpointIdentity): Promise<Held> {
-  try {
-    const ref = { namespace, name: signingSecretName(owner.namespace, owner.name) }
-    const { keys } = readKeys(await resources.get(secrets, ref))
-    const isOwn = keys.endpointUid === owner.uid || keys.endpointUid === NO_ENDPOINT_YET
-    return { keys: isOwn ? keys.keys : [], version: keys.version }
-  } catch (error) {
-    if (isApiError(error, 'NotFound')) return { keys: [] }
-    throw error
-  }
-}
-
-/** @throws ApiError `Conflict` where somebody else wrote meanwhile */
-async function store(
-  { resources, namespace }: EndpointsContext,
-  owner: EndpointIdentity,
-  keys: readonly SigningKey[],
-  version: string | undefined,
-): Promise<void> {
-  const ref = { namespace, name: signingSecretName(owner.namespace, owner.name) }
-  if (version !== undefined) {
-    const data = keysData(owner.uid, keys)
-    await resources.patch(secrets, ref, { metadata: { resourceVersion: version }, data })
-    return
-  }
-  // The controller is about to make the first: it takes over what it finds, or this is decided again.
-  await resources.create(secrets, keysObject(namespace, owner, keys))
+/** Ignores keys of an earlier endpoint of that name. @returns `version` is absent if nothing is stored */
+async function readHeld(
+  { resources }: EndpointsContext,
+  ref: NamespacedRef,
+  endpointUid: string,
+): Promise<{ keys: readonly SigningKey[]; version?: string }> {
+  const stored = await findObject(resources, secrets, ref)
+  if (!stored) return { keys: [] }
+  const { keys } = readKeys(stored)
+  const isOwn = keys.endpointUid === endpointUid || keys.endpointUid === NO_ENDPOINT_YET
+  return { keys: isOwn ? keys.keys : [], version: keys.version }
 }

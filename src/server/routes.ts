@@ -1,35 +1,33 @@
-import type { RegistryCredentials } from './credential-resource.ts'
+import type { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { credentialRoutes } from './credential-routes.ts'
+import type { CredentialService } from './credentials.ts'
 import { deliveryRoutes } from './deliveries.ts'
-import type { DeliveryIndex } from './delivery-index/queries.ts'
-import type { Endpoints } from './endpoint-resource.ts'
-import { endpointActionRoutes, endpointRoutes } from './endpoint-routes.ts'
+import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
+import { endpointRoutes } from './endpoint-routes.ts'
+import type { EndpointService } from './endpoints.ts'
 import { eventTypeRoutes } from './event-types.ts'
-import { eventRoutes, type Publishing } from './events.ts'
-import type { EndpointIdentities, EventTypeCatalogue } from './http/auth.ts'
+import { eventRoutes, type PublishingService } from './events.ts'
 import type { Route } from './http/route.ts'
-import type { Cursors } from './schemas.ts'
-import { type OrganizationSettings, settingsRoutes } from './secrets-settings.ts'
+import type { Cursors } from './lists.ts'
+import { type SecretsSettingsService, settingsRoutes } from './secrets-settings.ts'
 
 export type RouteServices = {
-  endpoints: Endpoints
-  identities: EndpointIdentities
-  publishing: Publishing
-  deliveries: DeliveryIndex
-  catalogue: EventTypeCatalogue
-  credentials: RegistryCredentials
-  settings: OrganizationSettings
+  endpoints: EndpointService
+  publishing: PublishingService
+  deliveries: OpenDeliveryIndex
+  catalogue: Pick<EventTypeStore, 'all'>
+  credentials: CredentialService
+  settings: SecretsSettingsService
   cursors: Cursors
 }
 
-/** Every route there is. The event types come before the endpoints: their path would fit an endpoint's. */
+/** All routes. The event types come before the endpoints, since their path would also match an endpoint's. */
 export function allRoutes(services: RouteServices): Route[] {
-  const { endpoints, publishing, catalogue, credentials, settings, cursors } = services
+  const { endpoints, publishing, deliveries, catalogue, credentials, settings, cursors } = services
   return [
     ...eventTypeRoutes(catalogue, cursors),
-    ...endpointRoutes(endpoints, cursors),
-    ...endpointActionRoutes(endpoints, publishing),
-    ...deliveryRoutes(services),
+    ...endpointRoutes(endpoints, publishing, cursors),
+    ...deliveryRoutes(endpoints, deliveries, publishing, cursors),
     ...eventRoutes(publishing),
     ...credentialRoutes(credentials, cursors),
     ...settingsRoutes(settings),

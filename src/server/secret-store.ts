@@ -21,72 +21,69 @@ import {
   type CallLimits,
   type CloudAccess,
   isCloudError,
-  type OwnerTags,
   type ParameterListing,
   type ParameterStore,
 } from '../credentials/cloud.ts'
-import { findObject, type RawObject, type ResourceReader, UnreadableError } from '../kube/client.ts'
-import type { Organization } from '../kube/organizations.ts'
+import { findObject, type ResourceReader } from '../kube/client.ts'
+import type { Organizations } from '../kube/organizations.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { CredentialMetrics } from '../lib/metrics.ts'
 import type { SecretText } from '../lib/redact.ts'
 import { withDeadline } from '../lib/sleep.ts'
-import { type RefusedCondition, RefusedError } from './http/problems.ts'
+import { Problem, type ProblemCondition } from './http/problems.ts'
+import { type NamespacedRef, parseStored, type ResourceKind } from './objects.ts'
 
-/** SecretsSettings as they are now, and what their conditions say of them. */
+/**
+ * The organization's cloud account, and the one place of the REST server that hands secrets on to it.
+ */
 
-/** Undefined where there are none. Those that are being deleted come too. @throws ApiError */
-export async function readRawSettings(
-  resources: Pick<ResourceReader, 'get'>,
-  organization: string,
-): Promise<RawObject | undefined> {
-  const ref = { namespace: organization, name: SECRETS_SETTINGS_NAME }
-  return await findObject(resources, secretsSettingsResource, ref)
+export const SETTINGS: ResourceKind<SecretsSettings> = {
+  type: secretsSettingsResource,
+  kind: secretsSettingsKind.kind,
+  schema: secretsSettings,
 }
 
-/** Undefined where there are none, and of those that are being deleted. @throws ApiError; UnreadableError */
+export function settingsRef(organization: string): NamespacedRef {
+  return { namespace: organization, name: SECRETS_SETTINGS_NAME }
+}
+
+/** Undefined if there are none or if they are being deleted. @throws ApiError; UnreadableError */
 export async function readSettings(
   resources: Pick<ResourceReader, 'get'>,
   organization: string,
 ): Promise<SecretsSettings | undefined> {
-  const raw = await readRawSettings(resources, organization)
-  return raw === undefined || raw.metadata.deletionTimestamp !== undefined ? undefined : parseSettings(raw)
+  const raw = await findObject(resources, secretsSettingsResource, settingsRef(organization))
+  return raw === undefined || raw.metadata.deletionTimestamp !== undefined
+    ? undefined
+    : parseStored(SETTINGS, raw)
 }
 
-/** @throws UnreadableError */
-export function parseSettings(raw: RawObject): SecretsSettings {
-  const { data } = secretsSettings.safeParse(raw)
-  if (data) return data
-  throw new UnreadableError(secretsSettingsKind.kind, `${raw.metadata.namespace}/${raw.metadata.name}`)
-}
-
-/** Whether the status speaks of the spec as it is. */
+/** Whether the status is about the current spec. */
 export function isObserved({ metadata, status }: SecretsSettings): boolean {
   return status !== undefined && status.observedGeneration === metadata.generation
 }
 
-/** What is known of the condition with these settings, not with those before. */
-function readyCondition(settings: SecretsSettings): RefusedCondition {
+/** The condition of these settings, not of earlier ones. */
+function readyCondition(settings: SecretsSettings): ProblemCondition {
   const held = settings.status?.conditions?.find(({ type }) => type === 'Ready')
   if (!held || !isObserved(settings)) return NOT_TRIED
   const { type, status, reason, message } = held
   return { type, status, reason, message }
 }
 
-export const NOT_TRIED: RefusedCondition = {
+export const NOT_TRIED: ProblemCondition = {
   type: 'Ready',
   status: 'Unknown',
   reason: 'Connecting',
   message: 'The account has not been tried with these settings yet.',
 }
 
-/** The cloud account in which an organization's secrets are stored now, or why none is. */
-
+/** The cloud account in which an organization's secrets are stored now. */
 export type ReadyAccount = {
   access: CloudAccess
   account: string
   owner: Owner
-  /** What every parameter of Davit is under. */
+  /** Every parameter of Davit is under it. */
   prefix: string
 }
 
@@ -95,23 +92,23 @@ const CONNECT_FIRST =
 
 export type AccountSources = {
   resources: Pick<ResourceReader, 'get'>
-  organizations: { get(name: string): Organization | undefined }
+  organizations: Pick<Organizations, 'get'>
   identity: AccountIdentity
 }
 
-/** @throws RefusedError not_found, secrets_settings_required, cloud_account_not_ready; ApiError; UnreadableError */
+/** @throws Problem not_found, secrets_settings_required, cloud_account_not_ready; ApiError; UnreadableError */
 export async function readyAccount(
   { resources, organizations, identity }: AccountSources,
   organization: string,
 ): Promise<ReadyAccount> {
   const { uid } = organizations.get(organization) ?? {}
-  if (uid === undefined) throw new RefusedError('not_found')
+  if (uid === undefined) throw new Problem('not_found')
   const settings = await readSettings(resources, organization)
-  if (!settings) throw new RefusedError('secrets_settings_required', { detail: CONNECT_FIRST })
+  if (!settings) throw new Problem('secrets_settings_required', { detail: CONNECT_FIRST })
   const condition = readyCondition(settings)
   const connected = settings.status?.connected
   if (condition.status !== 'True' || !connected)
-    throw new RefusedError('cloud_account_not_ready', { detail: condition.message, condition })
+    throw new Problem('cloud_account_not_ready', { detail: condition.message, condition })
   return {
     access: identity.accessAs({ organization, organizationUid: uid }, connected),
     account: roleArnParts(connected.roleArn).account,
@@ -120,17 +117,8 @@ export async function readyAccount(
   }
 }
 
-/** What every parameter of the organization is under. */
-function parameterPathIn({ prefix, access }: ReadyAccount): string {
-  return organizationPath({ prefix, organization: access.organization })
-}
-
 export function parameterNameIn({ prefix, access }: ReadyAccount, credential: string): string {
   return parameterName({ prefix, organization: access.organization, credential })
-}
-
-function ownerTagsIn({ owner, access }: ReadyAccount, credential: string): OwnerTags {
-  return ownerTags({ ...owner, organization: access.organization, credential })
 }
 
 function storedIn({ access, account }: ReadyAccount, name: string, version: number): StoredParameter {
@@ -138,7 +126,7 @@ function storedIn({ access, account }: ReadyAccount, name: string, version: numb
   return { name, version, region, account, roleArn, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
 }
 
-/** Whether a parameter is where this account keeps the one of the name. */
+/** Whether the stored parameter is in this account and region, under this name. */
 export function isIn(
   { access, account }: ReadyAccount,
   name: string,
@@ -147,42 +135,40 @@ export function isIn(
   return stored?.name === name && stored.account === account && stored.region === access.region
 }
 
-/** Secrets on their way into the organization's account: the one place of the facade that hands them on. */
+type Options = { parameters: ParameterStore & ParameterListing; clock: Clock; metrics: CredentialMetrics }
 
-export type SecretStoreOptions = {
-  parameters: ParameterStore & ParameterListing
-  clock: Clock
-  metrics: CredentialMetrics
-}
+/** A parameter of ours, whatever account access it takes. */
+type ParameterRef = { access: CloudAccess; name: string }
 
 /**
- * For all that a request does in the account. Less than the time after which a repeat of it takes the first one for dead, so
- * that two of them are never at it.
+ * For everything that a request does in the account. Shorter than the time after which a repeat presumes the first request
+ * dead, so that two of them never work at the same time.
  */
 const WITHIN_MS = 12_000
 const TURN_MS = 6000
-/** For taking back what a request has put. */
 const TAKE_BACK_MS = 5000
 /** In clear text in the account. */
 const DESCRIPTION = 'Secret of a registry credential, kept by Davit.'
-/** More than an account takes. */
+/** More than an account can hold. */
 const MAX_LISTED = 10_000
 
 export class SecretStore {
-  readonly #options: SecretStoreOptions
+  readonly #options: Options
 
-  constructor(options: SecretStoreOptions) {
+  constructor(options: Options) {
     this.#options = options
   }
 
   /**
-   * Under the name of a credential that has no parameter. What a request left there that ended half way is removed before, so that
-   * none of its versions stays.
-   * @throws RefusedError cloud_account_not_ready where it is somebody else's; CloudError
+   * Stores the secret of a credential that has no parameter. Removes first what a request left there that ended half way, so
+   * that none of its versions stays.
+   * @throws Problem cloud_account_not_ready if the parameter is not ours; CloudError
    */
   putNew(account: ReadyAccount, credential: string, value: SecretText): Promise<StoredParameter> {
     const name = parameterNameIn(account, credential)
-    const parameter = { name, value, description: DESCRIPTION, tags: ownerTagsIn(account, credential) }
+    const { access, owner } = account
+    const tags = ownerTags({ ...owner, organization: access.organization, credential })
+    const parameter = { name, value, description: DESCRIPTION, tags }
     return this.#within(WITHIN_MS, async (limits) => {
       const { parameters } = this.#options
       const create = async () => {
@@ -200,7 +186,7 @@ export class SecretStore {
     })
   }
 
-  /** A new version. @returns undefined where there is nothing to write over @throws as `putNew` */
+  /** Stores a new version. @returns undefined if there is no parameter @throws as `putNew` */
   putOver(
     account: ReadyAccount,
     credential: string,
@@ -223,8 +209,8 @@ export class SecretStore {
   }
 
   /**
-   * The version that a request of before has written and not recorded.
-   * @param after the version that was recorded before that request, 0 where none was; and when it began, in milliseconds since 1970
+   * The version that an earlier request wrote and did not record.
+   * @param after the version recorded before that request, or 0, and its start in milliseconds since 1970
    */
   findWritten(
     account: ReadyAccount,
@@ -234,43 +220,44 @@ export class SecretStore {
     const { access, owner } = account
     const name = parameterNameIn(account, credential)
     return this.#within(WITHIN_MS, async (limits) => {
-      const filter = { prefix: parameterPathIn(account), tags: ownerFilter(owner), limit: MAX_LISTED }
+      const prefix = organizationPath({ prefix: account.prefix, organization: access.organization })
+      const filter = { prefix, tags: ownerFilter(owner), limit: MAX_LISTED }
       const listed = await this.#options.parameters.list(access, filter, limits)
       const found = listed.find((parameter) => parameter.name === name)
-      // Of another request that ended half way it would be another secret: in doubt it is written again.
+      // It may be of another request, with another secret: in doubt it is written again.
       const isOld = !found || found.version <= after.version || found.modifiedAt < after.began
       if (isOld || found.modifiedBy !== sessionArn(access)) return undefined
       return storedIn(account, name, found.version)
     })
   }
 
-  /** What is under the name of a credential, if it is ours. @throws CloudError; RefusedError where it is not */
+  /** Removes the parameter of a credential. @throws CloudError; Problem if it is not ours */
   takeBack(account: ReadyAccount, credential: string): Promise<void> {
-    const at = { access: account.access, name: parameterNameIn(account, credential) }
-    return this.#within(TAKE_BACK_MS, (limits) => this.#removeOwn(account, at, limits))
+    const ref = { access: account.access, name: parameterNameIn(account, credential) }
+    return this.#within(TAKE_BACK_MS, (limits) => this.#removeOwn(account, ref, limits))
   }
 
-  /** Of an account or region that was the organization's before. @throws as `takeBack` */
+  /** Removes a parameter from the organization's earlier account or region. @throws as `takeBack` */
   leave(account: ReadyAccount, { name, region, roleArn }: StoredParameter): Promise<void> {
-    const at = { access: { ...account.access, region, roleArn }, name }
-    return this.#within(TAKE_BACK_MS, (limits) => this.#removeOwn(account, at, limits))
+    const ref = { access: { ...account.access, region, roleArn }, name }
+    return this.#within(TAKE_BACK_MS, (limits) => this.#removeOwn(account, ref, limits))
   }
 
-  async #removeOwn(account: ReadyAccount, at: Place, limits: CallLimits): Promise<void> {
+  async #removeOwn(account: ReadyAccount, ref: ParameterRef, limits: CallLimits): Promise<void> {
     const { parameters, metrics } = this.#options
     try {
-      if ((await this.#ownership(account, at, limits)) === 'absent') return
-      metrics.parameterRemoved(await parameters.remove(at.access, at.name, limits))
+      if ((await this.#ownership(account, ref, limits)) === 'absent') return
+      metrics.parameterRemoved(await parameters.remove(ref.access, ref.name, limits))
     } catch (error) {
       metrics.parameterRemoved('failed')
       throw error
     }
   }
 
-  /** @throws RefusedError where it is somebody else's */
+  /** @throws Problem if it is not ours */
   async #ownership(
     { owner, account }: ReadyAccount,
-    { access, name }: Place,
+    { access, name }: ParameterRef,
     limits: CallLimits,
   ): Promise<'ours' | 'absent'> {
     try {
@@ -280,7 +267,7 @@ export class SecretStore {
       throw error
     }
     const detail = `There is a parameter ${name} in account ${account}, region ${access.region}, that Davit did not make for this organization. Remove it there.`
-    throw new RefusedError('cloud_account_not_ready', { detail })
+    throw new Problem('cloud_account_not_ready', { detail })
   }
 
   async #within<T>(ms: number, work: (limits: CallLimits) => Promise<T>): Promise<T> {
@@ -288,5 +275,3 @@ export class SecretStore {
     return await withDeadline(this.#options.clock, ms, (signal) => work({ signal, ...rest }))
   }
 }
-
-type Place = { access: CloudAccess; name: string }

@@ -3,7 +3,6 @@ import { AccountIdentity } from '../credentials/accounts/identity.ts'
 import type { ParameterListing, ParameterStore } from '../credentials/cloud.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client.ts'
 import { Organizations } from '../kube/organizations.ts'
-import type { Watch } from '../kube/watch-health.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { SchemaValidator } from '../lib/json-schema.ts'
 import type { Logger } from '../lib/log.ts'
@@ -14,120 +13,47 @@ import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { ByteWindow, type IntakeLimits, type Pending, PublishQuota } from '../webhooks/events/quota.ts'
 import { createEventLog, firstNameReader, SegmentNamer } from '../webhooks/log/kubernetes-store.ts'
-import type { Appended, EventLog } from '../webhooks/log/store.ts'
-import { CredentialDirectory, type RegistryCredentials } from './credential-resource.ts'
+import type { EventLog } from '../webhooks/log/store.ts'
+import { CredentialDirectory } from './credential-resource.ts'
 import { CredentialService } from './credentials.ts'
-import type { DeliveryLocator, OwnAppends } from './delivery-index/queries.ts'
-import { LiveControllers } from './endpoint-acknowledgements.ts'
-import type { Endpoints } from './endpoint-resource.ts'
+import { LiveControllers } from './delete-endpoint.ts'
+import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import { EndpointService } from './endpoints.ts'
-import { type Publishing, PublishingService, type PublishingServiceOptions, Subscriptions } from './events.ts'
-import { RefusedError, withLogRefusals } from './http/problems.ts'
-import { Idempotency, IdempotencyCache, type IdempotencyKeys } from './idempotency.ts'
+import { PublishingService, Subscriptions } from './events.ts'
+import { Problem, withLogProblems } from './http/problems.ts'
+import { Idempotency, IdempotencyCache } from './idempotency.ts'
 import { PeerLeases, PeerServers, ReplicaHeartbeat } from './peers.ts'
-import { PublishCounts, type UnfinishedDeliveries } from './publish-counts.ts'
-import { EndpointProgress, type EndpointReplicas, ReplicaBarrier } from './replica-barrier.ts'
-import { type OrganizationSettings, SecretsSettingsService } from './secrets-settings.ts'
+import { PublishCounts } from './publish-counts.ts'
+import { EndpointProgress, ReplicaBarrier } from './replica-barrier.ts'
+import { SecretsSettingsService } from './secrets-settings.ts'
 import { ServerWatches } from './watches.ts'
 
-/** The replicas of the facade as this one sees them, wired: its own Lease, the others, and the writers that wait for them. */
-
-export type ServerReplicasOptions = {
-  api: ResourceReader & ResourceWriter
-  /** The operator's namespace. */
-  namespace: string
-  /** The replica's name. */
-  writer: string
-  /** How long its Lease counts without being renewed. */
-  leaseMs: number
-  /** Of Leases, where the world has a time of its own. */
-  leaseClock?: Clock | undefined
-  clock: Clock
-  random: Random
-  log: Logger
-}
-
-/** Whether others wait for what this replica has not seen, how old its Lease is, and how many changes here wait for others. */
-type ReplicaStats = { isWaitedFor: boolean; leaseAgeMs: number; waiting: number }
-
-class ServerReplicas {
-  readonly endpoints: EndpointReplicas
-  readonly #presence: ReplicaHeartbeat
-  readonly #others: PeerServers
-  readonly #watches: ServerWatches
-  readonly #stopping = new AbortController()
-  #tidying: Promise<void> = Promise.resolve()
-
-  constructor(options: ServerReplicasOptions, watches: ServerWatches, progress: EndpointProgress) {
-    const { api, namespace, writer, leaseMs, leaseClock: clock = options.clock, random, log } = options
-    const records = new PeerLeases({ resources: api, namespace, clock })
-    const shared = { name: writer, leaseMs, records, clock, log }
-    this.#watches = watches
-    this.#others = new PeerServers(shared)
-    this.#presence = new ReplicaHeartbeat({
-      ...shared,
-      session: `${writer}.${Buffer.from(random.bytes(6)).toString('hex')}`,
-      watch: watches.endpoints,
-      read: () => watches.readEndpoints(),
-      behind: () => watches.problemOf('endpoints'),
-    })
-    this.endpoints = new ReplicaBarrier(this.#others, progress)
-  }
-
-  /** Something was seen that other replicas may wait for. */
-  changed(): void {
-    this.#presence.changed()
-  }
-
-  /** Why it may not be known which endpoints there are, in words; undefined while it is. */
-  behind(): string | undefined {
-    return this.#presence.problem ?? this.#watches.problemOf('endpoints')
-  }
-
-  stats(): ReplicaStats {
-    const { isWaitedFor, leaseAgeMs } = this.#presence
-    return { isWaitedFor, leaseAgeMs, waiting: this.#others.waiting }
-  }
-
-  start(): void {
-    this.#presence.start()
-    this.#tidying = this.#others.collectExpiredForever(this.#stopping.signal)
-  }
-
-  /** Nothing is published any more. */
-  async leave(): Promise<void> {
-    this.#stopping.abort()
-    await Promise.all([this.#presence.leave(), this.#tidying])
-  }
-}
-
-/** The facade's services of endpoints, publishing, credentials and Idempotency-Keys, wired, with the watches that they live on. */
+/** Wires the services behind the routes of the REST server, with the watches and the peer replicas that they depend on. */
 
 export type ServerServicesOptions = {
   api: ResourceReader & ResourceWriter & WatchSource
-  /** The operator's namespace. */
+  /** Davit's own namespace. */
   namespace: string
-  /** Name of this process in the log, and among the replicas. */
+  /** Name of this process in the log and among the replicas. */
   writer: string
-  /** After so long without renewing its Lease a replica is taken for gone, milliseconds. */
+  /** A replica that has not renewed its Lease for so many milliseconds counts as gone. */
   leaseMs: number
-  /** Of Leases, where the world has a time of its own. */
+  /** Of Leases, if that is not `clock`. */
   leaseClock?: Clock
-  /** The key of the installation. */
   installationKey: Uint8Array
   limits: {
     endpointsPerOrganization: number
     credentialsPerOrganization: number
     intake: IntakeLimits
-    /** Idempotency-Keys that stand at a time. */
+    /** Idempotency-Keys that may be held. */
     keys: Pending
   }
-  /** The accounts of organizations, and what every parameter in them is under. */
+  /** The accounts of organizations. */
   cloud: ParameterStore & ParameterListing
   parameterPrefix: string
-  /** Organizations that a restore has made anew (organizations.ts). */
+  /** Organizations that a restore has recreated (organizations.ts). */
   formerOrganizations?: Iterable<readonly [uid: string, before: string]>
-  index: OwnAppends & DeliveryLocator & UnfinishedDeliveries & Pick<Watch, 'reopen'>
+  index: OpenDeliveryIndex
   clock: Clock
   random: Random
   log: Logger
@@ -136,37 +62,18 @@ export type ServerServicesOptions = {
   urlGuard: UrlPolicy
 }
 
-export type ServerServices = {
-  endpoints: Endpoints
-  publishing: Publishing
-  credentials: RegistryCredentials
-  settings: OrganizationSettings
-  keys: IdempotencyKeys
-  organizations: Organizations
-  catalogue: EventTypeStore
-  directory: EndpointDirectory
-  replicas(): ReplicaStats
-  /** What waits longest to be appended, milliseconds, and the bytes appended in ten minutes. */
-  appends(): { oldestMs: number; writtenBytes: number }
-  /** Starts the watches. */
-  start(): void
-  /** Everything was read once. */
-  ready: Promise<unknown>
-  /** What is still to be read, or could not be watched of late, in words. */
-  problems(): string[]
-  /** What waits to be appended is appended; no watch goes on. */
-  stop(): Promise<void>
-}
+export type ServerServices = ReturnType<typeof createServerServices>
 
-/** Old versions of objects take room until the store is compacted, which takes five to ten minutes. */
+/** Old versions of objects take space until etcd is compacted, which takes five to ten minutes. */
 const WRITTEN_MINUTES = 10
-const UNREAD_SECONDS = 2
 
-export function createServerServices(options: ServerServicesOptions): ServerServices {
-  const { api, namespace, clock } = options
+export function createServerServices(options: ServerServicesOptions) {
+  const { api, namespace, clock, limits, installationKey, index } = options
   const organizations = new Organizations(options.formerOrganizations)
   const catalogue = new EventTypeStore()
   const directory = new EndpointDirectory()
+  const credentialDirectory = new CredentialDirectory()
+  const cache = new IdempotencyCache(clock, limits.keys)
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
   const names = new SegmentNamer({ ...options, first: firstNameReader(api, deliverySegments, namespace) })
   const log = createEventLog({
@@ -175,52 +82,87 @@ export function createServerServices(options: ServerServicesOptions): ServerServ
     names,
     onWritten: (organization, bytes) => written.add(organization, bytes),
   })
-  const book = new IdempotencyCache({ clock, limits: options.limits.keys })
-  const credentials = new CredentialDirectory()
   const progress: EndpointProgress = new EndpointProgress({
     seen: () => watches.endpoints.version,
-    onChange: () => replicas.changed(),
+    onChange: () => replicas.heartbeat.changed(),
   })
-  const views = { organizations, catalogue, directory, credentials, book, names, progress }
-  const watches = new ServerWatches({ views, needs: options, namespace, others: options.index })
-  const replicas = new ServerReplicas(options, watches, progress)
-  const eventLog = notifyingLog(withLogRefusals(log), ({ version }) => watches.appended(version))
+  const stores = {
+    organizations,
+    catalogue,
+    directory,
+    credentials: credentialDirectory,
+    cache,
+    names,
+    progress,
+  }
+  const watches = new ServerWatches(stores, options, namespace, index)
+  const replicas = createReplicas(options, watches)
+  const guardedLog = withLogProblems(log)
+  const eventLog: EventLog = {
+    append: async (events) => {
+      const place = await guardedLog.append(events)
+      watches.appended(place.version)
+      return place
+    },
+  }
   const keys = new Idempotency({
     ...options,
-    book,
+    cache,
     eventLog,
-    hashKey: deriveKey('idempotency', options.installationKey),
+    hashKey: deriveKey('idempotency', installationKey),
     behind: () => watches.problemOf('keys'),
   })
-  const behind = () => replicas.behind()
-  const shared = { ...options, resources: api, directory, catalogue, keys, behind }
+  const behind = () => replicas.heartbeat.problem ?? watches.problemOf('endpoints')
+  const identity = new AccountIdentity(installationKey, options.parameterPrefix)
+  const shared = { ...options, resources: api, organizations, directory, catalogue, keys, identity, behind }
   return {
     endpoints: new EndpointService({
       ...shared,
-      replicas: replicas.endpoints,
-      controllers: new LiveControllers({
-        resources: api,
-        namespace: options.namespace,
-        clock: options.leaseClock ?? options.clock,
-      }),
-      maxEndpoints: options.limits.endpointsPerOrganization,
+      replicas: new ReplicaBarrier(replicas.peers, progress),
+      controllers: new LiveControllers(api, namespace, options.leaseClock ?? clock),
+      maxEndpoints: limits.endpointsPerOrganization,
     }),
-    publishing: createPublishing({ ...shared, eventLog, written }),
-    ...createSecretServices({ ...options, organizations, keys }, credentials, () =>
-      watches.problemOf('registry credentials'),
-    ),
+    publishing: new PublishingService({
+      ...shared,
+      eventLog,
+      subscriptions: new Subscriptions(directory),
+      segmentOf: (endpoint, deliveryId) => {
+        if (index.progress === undefined) return index.segmentOf(endpoint, deliveryId)
+        const detail = `The log of deliveries is not complete yet (${index.progress}).`
+        throw new Problem('overloaded', { detail, retryAfter: 2 })
+      },
+      appears: (endpoint, deliveryId) => index.appears(endpoint, deliveryId),
+      own: index,
+      quota: createQuota(options, directory, written),
+    }),
+    credentials: new CredentialService({
+      ...shared,
+      directory: credentialDirectory,
+      behind: () => watches.problemOf('registry credentials'),
+      parameters: options.cloud,
+      maxCredentials: limits.credentialsPerOrganization,
+    }),
+    settings: new SecretsSettingsService(shared),
     keys,
     organizations,
     catalogue,
     directory,
-    replicas: () => replicas.stats(),
+    /** Whether peers wait for what this replica has not seen, the age of its Lease, and the changes that wait for peers. */
+    replicas: () => {
+      const { isWaitedFor, leaseAgeMs } = replicas.heartbeat
+      return { isWaitedFor, leaseAgeMs, waiting: replicas.peers.waiting }
+    },
+    /** The longest wait for an append in milliseconds, and the bytes appended in ten minutes. */
     appends: () => ({ oldestMs: log.oldestMs(), writtenBytes: written.total }),
     start: () => {
       watches.start()
       replicas.start()
     },
+    /** Resolves when everything was read once. */
     ready: watches.ready,
-    problems: () => [...new Set([...watches.problems(), replicas.behind() ?? []].flat())],
+    /** What is still being read or cannot be watched, in words. */
+    problems: () => [...new Set([...watches.problems(), behind() ?? []].flat())],
+    /** Appends what waits to be appended, then stops everything. */
     stop: async () => {
       await log.drain()
       await replicas.leave()
@@ -229,63 +171,48 @@ export function createServerServices(options: ServerServicesOptions): ServerServ
   }
 }
 
-/** The same log; `tell` hears where each append landed. */
-function notifyingLog(log: EventLog, tell: (place: Appended) => void): EventLog {
+function createReplicas(options: ServerServicesOptions, watches: ServerWatches) {
+  const { api, namespace, writer, leaseMs, leaseClock: clock = options.clock, random, log } = options
+  const shared = { name: writer, leaseMs, records: new PeerLeases(api, namespace, clock), clock, log }
+  const stopping = new AbortController()
+  const peers = new PeerServers(shared)
+  const heartbeat = new ReplicaHeartbeat({
+    ...shared,
+    session: `${writer}.${Buffer.from(random.bytes(6)).toString('hex')}`,
+    watch: watches.endpoints,
+    read: () => watches.readEndpoints(),
+    behind: () => watches.problemOf('endpoints'),
+  })
+  let collecting: Promise<void> = Promise.resolve()
   return {
-    append: async (events) => {
-      const place = await log.append(events)
-      tell(place)
-      return place
+    peers,
+    heartbeat,
+    start: () => {
+      heartbeat.start()
+      collecting = peers.collectExpiredForever(stopping.signal)
+    },
+    leave: async () => {
+      stopping.abort()
+      await Promise.all([heartbeat.leave(), collecting])
     },
   }
 }
 
-function createSecretServices(
-  options: ServerServicesOptions & { organizations: Organizations; keys: IdempotencyKeys },
-  directory: CredentialDirectory,
-  behind: () => string | undefined,
-): Pick<ServerServices, 'credentials' | 'settings'> {
-  const { api, cloud, installationKey, parameterPrefix, limits } = options
-  const shared = {
-    ...options,
-    resources: api,
-    identity: new AccountIdentity(installationKey, parameterPrefix),
-  }
-  const maxCredentials = limits.credentialsPerOrganization
-  return {
-    credentials: new CredentialService({ ...shared, directory, behind, parameters: cloud, maxCredentials }),
-    settings: new SecretsSettingsService(shared),
-  }
-}
-
-type PublishingParts = ServerServicesOptions &
-  Pick<PublishingServiceOptions, 'resources' | 'directory' | 'catalogue' | 'keys' | 'eventLog' | 'behind'> & {
-    written: ByteWindow
-  }
-
-function createPublishing(parts: PublishingParts): Publishing {
-  const { index, directory, clock, written, limits } = parts
-  const counts = new PublishCounts({ index, directory, clock })
-  const room = new PublishQuota({
+function createQuota(
+  { index, clock, limits }: ServerServicesOptions,
+  directory: EndpointDirectory,
+  written: ByteWindow,
+) {
+  const counts = new PublishCounts(index, directory, clock)
+  const quota = new PublishQuota({
     counters: counts,
     unconfirmed: { total: 0, ofOrganization: () => 0 },
     written,
     queues: (namespace) => counts.fullest(namespace),
     limits: limits.intake,
   })
-  return new PublishingService({
-    ...parts,
-    subscriptions: new Subscriptions(directory),
-    segmentOf: (endpoint, deliveryId) => {
-      if (index.progress === undefined) return index.segmentOf(endpoint, deliveryId)
-      const detail = `The log of deliveries is not complete yet (${index.progress}).`
-      throw new RefusedError('overloaded', { detail, retryAfter: UNREAD_SECONDS })
-    },
-    appears: (endpoint, deliveryId) => index.appears(endpoint, deliveryId),
-    own: index,
-    room: {
-      of: (namespace) => room.remaining(namespace),
-      reserve: (namespace, deliveries) => counts.reserve(namespace, deliveries),
-    },
-  })
+  return {
+    of: (namespace: string) => quota.remaining(namespace),
+    reserve: (namespace: string, deliveries: number) => counts.reserve(namespace, deliveries),
+  }
 }

@@ -41,26 +41,23 @@ async function bed() {
     },
   }
   const organizations = new Organizations()
-  const watches = new ServerWatches({
-    views: {
-      organizations,
-      catalogue: new EventTypeStore(),
-      directory: new EndpointDirectory(),
-      credentials: new CredentialDirectory(),
-      progress: new EndpointProgress({ seen: () => 0, onChange: () => undefined }),
-      names: new SegmentNamer({ clock, random: fixedRandom(0), first: async () => undefined }),
-      book: new IdempotencyCache({ clock, limits: { organization: 10, all: 10 } }),
-    },
-    needs: {
-      api,
-      clock,
-      random: fixedRandom(0),
-      log: { info: say, warn: say, error: say },
-      metrics: { reconciled: () => undefined, watchRestarted: () => undefined },
-    },
-    namespace: 'org',
-    others,
-  })
+  const stores = {
+    organizations,
+    catalogue: new EventTypeStore(),
+    directory: new EndpointDirectory(),
+    credentials: new CredentialDirectory(),
+    progress: new EndpointProgress({ seen: () => 0, onChange: () => undefined }),
+    names: new SegmentNamer({ clock, random: fixedRandom(0), first: async () => undefined }),
+    cache: new IdempotencyCache(clock, { organization: 10, all: 10 }),
+  }
+  const needs = {
+    api,
+    clock,
+    random: fixedRandom(0),
+    log: { info: say, warn: say, error: say },
+    metrics: { reconciled: () => undefined, watchRestarted: () => undefined },
+  }
+  const watches = new ServerWatches(stores, needs, 'org', others)
   watches.start()
   watches.readEndpoints()
   await clock.elapse(10)

@@ -20,43 +20,45 @@ import type { CredentialDirectory } from './credential-resource.ts'
 import type { IdempotencyCache } from './idempotency.ts'
 import type { EndpointProgress } from './replica-barrier.ts'
 
-export type ReadYourWritesMonitorOptions = {
-  clock: Clock
-  /** Everything in the log up to this version was shown by its watch. */
-  shown: () => number
-  /** Called when the watch shows nothing although there is something, and again, less and less often, while it does not. */
-  onSilence: () => void
-}
+/**
+ * The watches of the REST server: organizations, event types, endpoints, registry credentials, and the delivery log for its
+ * Idempotency-Keys.
+ */
 
 /** The watch shows an append within milliseconds. */
-const SHOWN_WITHIN_MS = 2000
-/** An API server that has just started needs many seconds for a first list; whoever begins anew meanwhile never has one. */
+const SEEN_WITHIN_MS = 2000
+/** An API server that has just started needs many seconds for a list; a client that restarts it too early never gets one. */
 const LONGEST_PATIENCE_MS = 32_000
-/** A timer that is so late tells that the process stood still, and what came meanwhile is not handled yet. */
-const STOOD_STILL_MS = 500
+/** A timer that is so late means that the process was suspended and has not handled what arrived since. */
+const SUSPENDED_MS = 500
 
-/**
- * Finds a watch that is dead without knowing it, as when a connection is cut off without a word: what this process has
- * appended is in the log for sure, so the watch of the log has to come there.
- */
+/** Detects a watch that died silently: what this process has appended is in the log, so the watch has to reach it. */
 export class ReadYourWritesMonitor {
-  readonly #options: ReadYourWritesMonitorOptions
-  /** The newest append. */
+  readonly #clock: Clock
+  readonly #seen: () => number
+  readonly #onSilence: () => void
+  /** Version of the newest append. */
   #appended = 0
-  /** What was not shown in time. */
+  /** Version that was not seen in time. */
   #late = 0
   #cancel: (() => void) | undefined
-  /** How long the watch was given when it last began anew, and until when. */
-  #patienceMs = SHOWN_WITHIN_MS
+  /** How long the watch got when it was last reopened, and until when. */
+  #patienceMs = SEEN_WITHIN_MS
   #patientUntil = 0
 
-  constructor(options: ReadYourWritesMonitorOptions) {
-    this.#options = options
+  /**
+   * @param seen the watch has delivered everything up to this version
+   * @param onSilence called if the watch delivers nothing although there is something, and again, ever more rarely, until it does
+   */
+  constructor(clock: Clock, seen: () => number, onSilence: () => void) {
+    this.#clock = clock
+    this.#seen = seen
+    this.#onSilence = onSilence
   }
 
-  /** Whether something is not shown that should be by now. */
+  /** Whether something was not seen in time. */
   get isBehind(): boolean {
-    return this.#options.shown() < this.#late
+    return this.#seen() < this.#late
   }
 
   /** @param version of the segment that was written */
@@ -70,98 +72,93 @@ export class ReadYourWritesMonitor {
   }
 
   #lookLater(): void {
-    const { clock, shown, onSilence } = this.#options
-    const [awaited, before] = [this.#appended, shown()]
-    const due = clock.monotonic() + SHOWN_WITHIN_MS
-    this.#cancel = clock.after(SHOWN_WITHIN_MS, () => {
+    const clock = this.#clock
+    const [awaited, before] = [this.#appended, this.#seen()]
+    const due = clock.monotonic() + SEEN_WITHIN_MS
+    this.#cancel = clock.after(SEEN_WITHIN_MS, () => {
       this.#cancel = undefined
-      if (clock.monotonic() - due > STOOD_STILL_MS) return this.#lookLater()
-      if (shown() < awaited) this.#late = awaited
-      // A watch that gets on, only slowly, is not helped by beginning anew.
-      if (shown() !== before) this.#patienceMs = SHOWN_WITHIN_MS
-      else if (shown() < awaited && clock.monotonic() >= this.#patientUntil) {
+      if (clock.monotonic() - due > SUSPENDED_MS) return this.#lookLater()
+      const seen = this.#seen()
+      if (seen < awaited) this.#late = awaited
+      // Do not reopen a watch that is slow but making progress.
+      if (seen !== before) this.#patienceMs = SEEN_WITHIN_MS
+      else if (seen < awaited && clock.monotonic() >= this.#patientUntil) {
         this.#patienceMs = Math.min(2 * this.#patienceMs, LONGEST_PATIENCE_MS)
         this.#patientUntil = clock.monotonic() + this.#patienceMs
-        onSilence()
+        this.#onSilence()
       }
-      if (shown() < this.#appended) this.#lookLater()
+      if (this.#seen() < this.#appended) this.#lookLater()
     })
   }
 }
-
-/** What the facade watches: organizations, event types, endpoints, registry credentials, and the log for its Idempotency-Keys. */
 
 export type ServerStores = {
   organizations: Organizations
   catalogue: EventTypeStore
   directory: EndpointDirectory
   credentials: CredentialDirectory
-  book: IdempotencyCache
+  cache: IdempotencyCache
   /** Of the segments that this process appends. */
   names: SegmentNamer
   progress: EndpointProgress
 }
 
-/** A watch that has been silent for longer may have missed something. */
+/** A watch that was disconnected for longer may have missed something. */
 const BEHIND_AFTER_MS = 5000
-/** Clocks of writers may differ by so much. */
+/** For clocks that differ. */
 const MARGIN_MS = 60_000
 
 type Watched = 'organizations' | 'event types' | 'endpoints' | 'registry credentials' | 'keys'
 
-export type ServerWatchesOptions = {
-  views: ServerStores
-  needs: InformerDependencies
-  /** The operator's namespace. */
-  namespace: string
-  /** Watches elsewhere, which are as dead as these if these are. */
-  others: Pick<Watch, 'reopen'>
-}
-
 export class ServerWatches {
   /** Everything was read once. */
   readonly ready: Promise<unknown>
-  /** Begins when it is told to. */
+  /** Starts with `readEndpoints`. */
   readonly endpoints: Watch
   readonly #watches: ReadonlyMap<Watched, Watch>
-  readonly #check: ReadYourWritesMonitor
+  readonly #monitor: ReadYourWritesMonitor
   #readsEndpoints = false
 
-  constructor({ views, needs, namespace, others }: ServerWatchesOptions) {
-    const keys = watchKeys(views, needs, namespace)
-    this.endpoints = watchEndpoints(views, needs)
+  /**
+   * @param namespace Davit's own
+   * @param index its watches die together with these
+   */
+  constructor(
+    stores: ServerStores,
+    needs: InformerDependencies,
+    namespace: string,
+    index: Pick<Watch, 'reopen'>,
+  ) {
+    const keys = watchKeys(stores, needs, namespace)
+    this.endpoints = watchEndpoints(stores, needs)
     this.#watches = new Map<Watched, Watch>([
-      ['organizations', watchOrganizations(views, needs)],
-      ['event types', watchEventTypes(views, needs)],
+      ['organizations', watchOrganizations(stores, needs)],
+      ['event types', watchEventTypes(stores, needs)],
       ['endpoints', this.endpoints],
-      ['registry credentials', watchCredentials(views, needs)],
+      ['registry credentials', watchCredentials(stores, needs)],
       ['keys', keys],
     ])
     this.ready = Promise.all([...this.#watches.values()].map((watch) => watch.synced))
     const reopen = () => {
       needs.log.warn('The log is further than what was seen of it; its watches are opened anew')
-      // A watch that is open again may still have to tell what came meanwhile; a list has told all.
+      // A reopened watch may still be catching up; a list is complete.
       for (const watch of this.#watches.values()) if (watch !== keys) watch.relist()
-      for (const watch of [keys, others]) watch.reopen()
+      for (const watch of [keys, index]) watch.reopen()
     }
-    this.#check = new ReadYourWritesMonitor({
-      clock: needs.clock,
-      shown: () => keys.version,
-      onSilence: reopen,
-    })
+    this.#monitor = new ReadYourWritesMonitor(needs.clock, () => keys.version, reopen)
   }
 
-  /** This process has appended. @param version of the segment */
+  /** This process has appended a segment. */
   appended(version: number): void {
-    this.#check.appended(version)
+    this.#monitor.appended(version)
   }
 
-  /** All but that of endpoints. */
+  /** Starts all watches but that of endpoints. */
   start(): void {
     for (const watch of this.#watches.values()) if (watch !== this.endpoints) watch.start()
   }
 
-  /** Begins with endpoints, or begins anew: what was known of them does not count until they are read again. */
+  /** Lists endpoints, again if need be: what is known of them does not count until that is done. */
   readEndpoints(): void {
     if (this.#readsEndpoints) this.endpoints.relist()
     else this.endpoints.start()
@@ -169,15 +166,15 @@ export class ServerWatches {
   }
 
   async stop(): Promise<void> {
-    this.#check.stop()
+    this.#monitor.stop()
     await Promise.all([...this.#watches.values()].map((watch) => watch.stop()))
   }
 
-  /** Why what is known of these may not be all, in words; undefined while it is. */
+  /** Why these may be out of date, in words; undefined while they are not. */
   problemOf(name: Watched): string | undefined {
     const watch = this.#watches.get(name)
     if (!watch?.isListed) return `${name} are being read`
-    if (this.#check.isBehind) return `${name} may have changed: the log is further than what was seen of it`
+    if (this.#monitor.isBehind) return `${name} may have changed: the log is further than what was seen of it`
     const lost = watch.health.disconnectedForMs()
     return lost < BEHIND_AFTER_MS
       ? undefined
@@ -249,21 +246,21 @@ function watchCredentials({ credentials }: ServerStores, needs: InformerDependen
   )
 }
 
-function watchKeys({ book, names }: ServerStores, needs: InformerDependencies, namespace: string) {
+function watchKeys({ cache, names }: ServerStores, needs: InformerDependencies, namespace: string) {
   const { clock } = needs
   return new Informer(
     {
       type: deliverySegments,
       query: { namespace, limit: LOG_PAGE },
       largestPage: LARGEST_LOG_PAGE,
-      // Of several places with one key the first counts: they have to come in the order of the log.
+      // The first of several records with one key counts, so they have to come in the order of the log.
       streaming: true,
       stopListing: (page) => page.every(({ metadata }) => isTooOld(metadata.name, clock)),
       decode: (raw) => ({ segment: raw.metadata.name, records: readKeyRecords(raw, clock) }),
       handler: {
         applied: ({ segment, records }) => {
           names.observe(segment)
-          for (const record of records) book.take(record)
+          for (const record of records) cache.apply(record)
         },
       },
     },
@@ -271,14 +268,14 @@ function watchKeys({ book, names }: ServerStores, needs: InformerDependencies, n
   )
 }
 
-/** A segment from then says nothing of keys that stand. A name that Davit did not make tells no time. */
+/** Too old for a key that is alive. A name that Davit did not make has no time. */
 function isTooOld(name: string, clock: Clock): boolean {
   return clock.now() - timeOfName(name) > KEY_LIFE_MS + MARGIN_MS
 }
 
-/** In memory of their own: all of a list is held until its end. @throws ZodError when it is no segment */
+/** Copies the strings, since a list is held in memory until its end. @throws ZodError if it is no segment */
 function readKeyRecords(raw: RawObject, clock: Clock): KeyRecord[] {
-  // A deletion moves its version; what it said was said before.
+  // A deletion changes the version, and its records were read before.
   if (raw.metadata.deletionTimestamp !== undefined) return []
   const { metadata, spec } = readDeliverySegment(raw)
   return keyRecordsOf(spec, Number(metadata.resourceVersion))

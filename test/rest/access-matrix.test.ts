@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { createClock } from '../../src/lib/clock.ts'
+import { Cursors } from '../../src/server/lists.ts'
 import { allRoutes } from '../../src/server/routes.ts'
-import { createCursors } from '../../src/server/schemas.ts'
 import {
   anonymous,
   bodyOf,
@@ -48,7 +48,7 @@ const INVENTED: Names[Whose] = {
 
 const routes = allRoutes({
   ...new FakeServices([]),
-  cursors: createCursors(Buffer.from('k'), createClock()),
+  cursors: new Cursors(Buffer.from('k'), createClock()),
 })
 
 let davit: Installation

@@ -7,7 +7,7 @@ import { leases } from '../../src/apis/leases.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { ApiError } from '../../src/kube/client.ts'
-import { RefusedError } from '../../src/server/http/problems.ts'
+import { Problem } from '../../src/server/http/problems.ts'
 import { signingSecretName } from '../../src/webhooks/endpoints/directory.ts'
 import { codeOf } from '../support/code-of.ts'
 import type { TestDavit } from '../support/davit.ts'
@@ -122,9 +122,9 @@ describe('creating', () => {
     const refusal = await facade.endpoints
       .create(davit.organization, bed.draft('refused', more), {})
       .catch((e) => e)
-    expect(refusal).toBeInstanceOf(RefusedError)
-    expect(refusal).toMatchObject({ code: 'invalid', places: [{ pointer: want }] })
-    expect(refusal.places[0].message.length).toBeGreaterThan(10)
+    expect(refusal).toBeInstanceOf(Problem)
+    expect(refusal).toMatchObject({ code: 'invalid', errors: [{ pointer: want }] })
+    expect(refusal.errors[0].message.length).toBeGreaterThan(10)
     expect(facade.api.calls.slice(before).filter(isNoRenewal)).toEqual([])
   })
 

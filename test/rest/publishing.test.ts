@@ -100,8 +100,8 @@ describe('publishing', () => {
     { why: 'a reserved type', type: 'webhook.ping', data: '{}', want: '/type' },
     { why: 'data that does not fit the schema', type: TYPE, data: '{"name":7}', want: '/data/name' },
   ])('refuses $why with its place', async ({ type, data, want }) => {
-    const { code, places } = await refusalOf(publish(data, type))
-    expect({ code, pointers: places.map(({ pointer }) => pointer) }).toEqual({
+    const { code, errors = [] } = await refusalOf(publish(data, type))
+    expect({ code, pointers: errors.map(({ pointer }) => pointer) }).toEqual({
       code: 'invalid',
       pointers: [want],
     })

@@ -10,8 +10,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { eventTypes } from '../../src/apis/event-type.ts'
 import { GROUP } from '../../src/apis/meta.ts'
+import { Cursors } from '../../src/server/lists.ts'
 import { allRoutes } from '../../src/server/routes.ts'
-import { createCursors } from '../../src/server/schemas.ts'
 import { type AuditEntry, readAuditTrail } from '../support/audit-trail.ts'
 import { FakeServices } from '../support/facade-services.ts'
 import { tourFacade } from '../support/facade-tour.ts'
@@ -136,7 +136,7 @@ describe('the facade, having done everything that it can do', () => {
   test('has answered every route with success', () => {
     const routes = allRoutes({
       ...new FakeServices([]),
-      cursors: createCursors(Buffer.from('k'), new FakeClock()),
+      cursors: new Cursors(Buffer.from('k'), new FakeClock()),
     })
     const unanswered = routes.filter(
       ({ id, success }) =>

@@ -1,9 +1,12 @@
-import { RefusedError } from '../../src/server/http/problems.ts'
+import { problemOf } from '../../src/server/http/problems.ts'
 
-/** The code of a refusal; `answered` without one. */
+/** The code of the problem that the request is answered with; `answered` without one. */
 export async function codeOf(answer: Promise<unknown>): Promise<string> {
   return await answer.then(
     () => 'answered',
-    (error: unknown) => (error instanceof RefusedError ? error.code : String(error)),
+    (error: unknown) => {
+      const { code } = problemOf(error)
+      return code === 'internal' ? String(error) : code
+    },
   )
 }

@@ -4,7 +4,7 @@ import { secrets } from '../../src/apis/core-kinds.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import type { EndpointDraft, EndpointId } from '../../src/server/endpoint-resource.ts'
 import { EndpointService } from '../../src/server/endpoints.ts'
-import type { EndpointReplicas } from '../../src/server/replica-barrier.ts'
+import type { ReplicaBarrier } from '../../src/server/replica-barrier.ts'
 import { EndpointDirectory, signingSecretName } from '../../src/webhooks/endpoints/directory.ts'
 import { readKeys } from '../../src/webhooks/endpoints/signing-keys.ts'
 import { keysInStatus, type SigningKey } from '../../src/webhooks/sender/signature.ts'
@@ -23,11 +23,11 @@ export function draft(more: Partial<EndpointDraft> = {}): EndpointDraft {
   return { url: 'https://receiver.example/hooks', eventTypes: ['environment.started'], ...more }
 }
 
-export const NO_REPLICAS: EndpointReplicas = {
-  know: async () => undefined,
-  knowRemoval: async () => undefined,
-  knowRemovalBefore: async () => undefined,
-}
+export const NO_REPLICAS = {
+  untilKnown: async () => undefined,
+  untilRemovalKnown: async () => undefined,
+  untilEarlierRemovalKnown: async () => undefined,
+} as unknown as ReplicaBarrier
 
 export class EndpointsBed {
   readonly clock = new FakeClock()

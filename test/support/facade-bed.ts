@@ -5,11 +5,11 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach } from 'vitest'
 import type { CallerIdentity, ResourceAttributes } from '../../src/kube/reviews.ts'
 import { type Clock, createRandom } from '../../src/lib/clock.ts'
-import type { RegistryCredentials } from '../../src/server/credential-resource.ts'
+import type { CredentialService } from '../../src/server/credentials.ts'
 import { type AppOptions, createApp } from '../../src/server/http/app.ts'
 import { createHttpServer, SERVER_LIMITS, type ServerLimits } from '../../src/server/http/server.ts'
+import { Cursors } from '../../src/server/lists.ts'
 import { allRoutes } from '../../src/server/routes.ts'
-import { createCursors } from '../../src/server/schemas.ts'
 import { FakeServices } from './facade-services.ts'
 import { FakeClock } from './fake-clock.ts'
 
@@ -52,7 +52,7 @@ export type BedOptions = {
   tokens?: AppOptions['tokens']
   access?: AppOptions['access']
   /** Instead of the fakes. */
-  credentials?: RegistryCredentials
+  credentials?: CredentialService
   log?: AppOptions['log']
   metrics?: NonNullable<AppOptions['metrics']>
 }
@@ -79,10 +79,9 @@ export async function openFacade(options: BedOptions = {}) {
   const answered: { route: string; status: number }[] = []
   const logged: { message: string; fields: Record<string, unknown> | undefined }[] = []
   const log = (message: string, fields?: Record<string, unknown>) => void logged.push({ message, fields })
-  const cursors = createCursors(Buffer.from('key of cursors'), clock)
+  const cursors = new Cursors(Buffer.from('key of cursors'), clock)
   const routes = allRoutes({
     endpoints: services.endpoints,
-    identities: services.identities,
     publishing: services.publishing,
     credentials: options.credentials ?? services.credentials,
     settings: services.settings,

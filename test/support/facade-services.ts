@@ -1,12 +1,18 @@
 /** What stands behind the routes, as fakes that answer like the real ones and note what they were asked for. */
 
-import type { CredentialResource, RegistryCredentials } from '../../src/server/credential-resource.ts'
-import type { DeliveryIndex, DeliveryLine } from '../../src/server/delivery-index/queries.ts'
-import type { EndpointResource, Endpoints } from '../../src/server/endpoint-resource.ts'
-import type { Published, Publishing } from '../../src/server/events.ts'
-import type { EndpointIdentities, EventTypeCatalogue } from '../../src/server/http/auth.ts'
-import { RefusedError } from '../../src/server/http/problems.ts'
-import type { OrganizationSettings } from '../../src/server/secrets-settings.ts'
+import { eventType } from '../../src/apis/event-type.ts'
+import type { CredentialResource } from '../../src/server/credential-resource.ts'
+import type { CredentialService } from '../../src/server/credentials.ts'
+import type { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery-index.ts'
+import type { DeliveryLine } from '../../src/server/delivery-index/queries.ts'
+import type { EndpointResource } from '../../src/server/endpoint-resource.ts'
+import type { EndpointService } from '../../src/server/endpoints.ts'
+import type { Published, PublishingService } from '../../src/server/events.ts'
+import { Problem } from '../../src/server/http/problems.ts'
+import type { SecretsSettingsService } from '../../src/server/secrets-settings.ts'
+
+/** What a class has that others can call. */
+type PublicOf<T> = Pick<T, keyof T>
 
 const AT = '2026-01-31T12:00:00.000Z'
 export const EVENT_ID = 'msg_00000000000000000000000001'
@@ -29,7 +35,7 @@ export class FakeServices {
     this.#organizations = organizations
   }
 
-  readonly endpoints: Endpoints = {
+  readonly endpoints = {
     create: async (organization, draft, how) => {
       await this.#ask('create', { organization, draft, how })
       const endpoint = { ...endpointOf('whe_made'), ...defined(draft) }
@@ -68,9 +74,14 @@ export class FakeServices {
       const overlapSeconds = roll.expireOld ? 0 : 86_400
       return { overlapSeconds, replayed: this.replayed, ...(this.replayed ? {} : { secret: SECRET }) }
     },
-  }
+    identify: async (id) => {
+      await this.#ask('identify', { id })
+      this.#endpoint(id)
+      return { namespace: id.organization, name: 'billing', uid: `uid-of-${id.organization}` }
+    },
+  } satisfies PublicOf<EndpointService> as unknown as EndpointService
 
-  readonly publishing: Publishing = {
+  readonly publishing = {
     publish: async (organization, publication, how) => {
       await this.#ask('publish', { organization, publication, how })
       return this.#published()
@@ -83,20 +94,12 @@ export class FakeServices {
     redeliver: async (id, how) => {
       await this.#ask('redeliver', { id, how })
       this.#endpoint(id)
-      if (id.deliveryId !== deliveryIn(id.organization)) throw new RefusedError('not_found')
+      if (id.deliveryId !== deliveryIn(id.organization)) throw new Problem('not_found')
       return this.#published()
     },
-  }
+  } satisfies PublicOf<PublishingService> as unknown as PublishingService
 
-  readonly identities: EndpointIdentities = {
-    identify: async (id) => {
-      await this.#ask('identify', { id })
-      this.#endpoint(id)
-      return { namespace: id.organization, name: 'billing', uid: `uid-of-${id.organization}` }
-    },
-  }
-
-  readonly deliveries: DeliveryIndex = {
+  readonly deliveries = {
     list: async (endpoint, query) => {
       await this.#ask('deliveries', { endpoint, query })
       return query.after === undefined ? { deliveries: [LINE], next: DELIVERY_ID } : { deliveries: [] }
@@ -106,9 +109,9 @@ export class FakeServices {
       if (deliveryId !== deliveryIn(endpoint.namespace)) return undefined
       return { ...LINE, deliveryId, attempts: [{ at: AT, code: 200, latencyMs: 12, response: 'ok' }] }
     },
-  }
+  } satisfies Pick<OpenDeliveryIndex, 'list' | 'read'> as unknown as OpenDeliveryIndex
 
-  readonly credentials: RegistryCredentials = {
+  readonly credentials = {
     create: async (organization, draft, how) => {
       await this.#ask('createCredential', { organization, draft, how })
       const { secret: _hidden, ...fields } = draft
@@ -137,9 +140,9 @@ export class FakeServices {
       await this.#ask('removeCredential', { id, how })
       this.#credential(id)
     },
-  }
+  } satisfies PublicOf<CredentialService> as unknown as CredentialService
 
-  readonly settings: OrganizationSettings = {
+  readonly settings = {
     get: async (organization) => {
       await this.#ask('getSettings', { organization })
       return { settings: { ...OWN_SETTINGS, conditions: [] } }
@@ -148,18 +151,22 @@ export class FakeServices {
       await this.#ask('putSettings', { organization, draft, how })
       return { settings: { ...OWN_SETTINGS, ...defined(draft), conditions: [READY] }, etag: '"u.1"' }
     },
-  }
+  } satisfies PublicOf<SecretsSettingsService> as unknown as SecretsSettingsService
 
-  readonly catalogue: EventTypeCatalogue = {
+  readonly catalogue = {
     all: () => [
-      { name: 'environment.stopped', description: 'An environment stopped.', deprecated: false },
-      {
-        name: 'environment.started',
-        description: 'An environment started.',
-        schema: { type: 'object' },
-        example: { environmentId: 'env_1' },
-        deprecated: false,
-      },
+      eventType.parse({
+        metadata: { name: 'environment.stopped' },
+        spec: { description: 'An environment stopped.' },
+      }),
+      eventType.parse({
+        metadata: { name: 'environment.started' },
+        spec: {
+          description: 'An environment started.',
+          schema: { type: 'object' },
+          example: { environmentId: 'env_1' },
+        },
+      }),
     ],
   }
 
@@ -173,14 +180,14 @@ export class FakeServices {
 
   #endpoint({ organization, endpointId }: { organization: string; endpointId: string }) {
     if (endpointId !== idIn(organization) || !this.#organizations.includes(organization)) {
-      throw new RefusedError('not_found')
+      throw new Problem('not_found')
     }
     return { endpoint: endpointOf(endpointId), etag: '"u.1"' }
   }
 
   #credential({ organization, credentialId }: { organization: string; credentialId: string }) {
     if (credentialId !== credentialIn(organization) || !this.#organizations.includes(organization)) {
-      throw new RefusedError('not_found')
+      throw new Problem('not_found')
     }
     return { credential: credentialOf(credentialId), etag: '"u.1"' }
   }

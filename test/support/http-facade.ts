@@ -12,12 +12,10 @@ import { connectKubernetes } from '../../src/kube/resources.ts'
 import { connectReviews } from '../../src/kube/reviews.ts'
 import { createRandom } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
-import { createEndpointIdentities } from '../../src/server/deliveries.ts'
-import { createEventTypeCatalogue } from '../../src/server/event-types.ts'
 import { createApp } from '../../src/server/http/app.ts'
 import { createHttpServer } from '../../src/server/http/server.ts'
+import { Cursors } from '../../src/server/lists.ts'
 import { allRoutes } from '../../src/server/routes.ts'
-import { createCursors } from '../../src/server/schemas.ts'
 import { applyFacadeRole, makeToken, writeKubeconfig } from './api-keys.ts'
 import type { TestDavit } from './davit.ts'
 import { startLiveFacade } from './live-facade.ts'
@@ -43,9 +41,8 @@ export async function startHttpFacade(davit: TestDavit) {
       credentials: facade.credentials,
       settings: facade.settings,
       deliveries: facade.index,
-      identities: createEndpointIdentities(facade.api),
-      catalogue: createEventTypeCatalogue(facade.catalogue),
-      cursors: createCursors(KEY, clock),
+      catalogue: facade.catalogue,
+      cursors: new Cursors(KEY, clock),
     }),
     version: '0.0.0-test',
     tokens: reviews.tokens,

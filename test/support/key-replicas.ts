@@ -81,9 +81,9 @@ export class Replica {
         return createHash('sha256').update(`${number} ${this.#made}`).digest().subarray(0, count)
       },
     }
-    this.book = new IdempotencyCache({ clock, limits })
+    this.book = new IdempotencyCache(clock, limits)
     this.keys = new Idempotency({
-      book: this.book,
+      cache: this.book,
       eventLog: log,
       hashKey: new Uint8Array(32),
       behind: () => this.behind,
@@ -99,7 +99,7 @@ export class Replica {
   /** Reads the log as a list does, in the order of `by`. */
   read(by: (record: KeyRecord) => number = () => 0): this {
     const records = this.#log.stored().toSorted((a, b) => by(a) - by(b))
-    for (const record of records) this.book.take(record)
+    for (const record of records) this.book.apply(record)
     this.#seen = this.#log.version
     return this
   }
@@ -107,7 +107,7 @@ export class Replica {
   /** The watch shows the next `places`. */
   show(places = Number.POSITIVE_INFINITY): void {
     const to = Math.min(this.#log.version, this.#seen + places)
-    for (const record of this.#log.told(this.#seen, to)) this.book.take(record)
+    for (const record of this.#log.told(this.#seen, to)) this.book.apply(record)
     this.#seen = to
   }
 

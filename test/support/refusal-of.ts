@@ -1,8 +1,9 @@
-import { RefusedError } from '../../src/server/http/problems.ts'
+import { type Problem, problemOf } from '../../src/server/http/problems.ts'
 
 /** With what a request was refused; any other answer fails the test. */
-export async function refusalOf(answer: Promise<unknown>): Promise<RefusedError> {
+export async function refusalOf(answer: Promise<unknown>): Promise<Problem> {
   const error = await answer.catch((thrown: unknown) => thrown)
-  if (error instanceof RefusedError) return error
+  const problem = problemOf(error)
+  if (problem.code !== 'internal') return problem
   throw new Error(`no refusal: ${String(error)}`)
 }

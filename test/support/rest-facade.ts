@@ -8,15 +8,11 @@
  */
 
 import type { components } from '../../docs/openapi.d.ts'
-import type {
-  EndpointChange,
-  EndpointDraft,
-  EndpointId,
-  Endpoints,
-  Keyed,
-} from '../../src/server/endpoint-resource.ts'
+import type { EndpointChange, EndpointDraft, EndpointId } from '../../src/server/endpoint-resource.ts'
+import type { EndpointService } from '../../src/server/endpoints.ts'
 import type { Publication, Published } from '../../src/server/events.ts'
-import { type RefusedCode, RefusedError } from '../../src/server/http/problems.ts'
+import { Problem, type ProblemCode } from '../../src/server/http/problems.ts'
+import type { Keyed } from '../../src/server/objects.ts'
 import { applyRoles, makeAccount, makeToken } from './api-keys.ts'
 import type { TestDavit } from './davit.ts'
 import { startHttpFacade } from './http-facade.ts'
@@ -24,9 +20,11 @@ import type { LiveFacade } from './live-facade.ts'
 import { openRestClient, type RestClient } from './rest-client.ts'
 
 export type RestFacade = Omit<LiveFacade, 'endpoints' | 'publishing'> & {
-  endpoints: Endpoints
+  endpoints: RestEndpoints
   publishing: RestPublishing
 }
+
+type RestEndpoints = Pick<EndpointService, 'create' | 'list' | 'get' | 'change' | 'remove' | 'roll'>
 
 /** What REST tells: a ping and a redelivery answer with an id alone. */
 export type RestPublishing = {
@@ -58,7 +56,7 @@ export async function startRestFacade(davit: TestDavit, key: string): Promise<Re
 const HOOKS = '/organizations/{orgId}/webhooks'
 const HOOK = '/organizations/{orgId}/webhooks/{endpointId}'
 
-function endpointsOf(client: RestClient): Endpoints {
+function endpointsOf(client: RestClient): RestEndpoints {
   return {
     async create(orgId, draft, how) {
       const params = { path: { orgId }, header: keyHeader(how) }
@@ -117,19 +115,19 @@ function publishingOf(client: RestClient): RestPublishing {
   }
 }
 
-type Problem = components['schemas']['Problem']
+type ProblemBody = components['schemas']['Problem']
 
-type Answer<T> = { data?: T; error?: Problem; response: Response }
+type Answer<T> = { data?: T; error?: ProblemBody; response: Response }
 
-/** @throws RefusedError as the services do; any other Error for what they do not refuse with */
+/** @throws Problem as the services do; any other Error for what they do not refuse with */
 function dataOf<T>({ data, error, response }: Answer<T>): T {
   if (error) throw refusalOf(error, response)
   if (data === undefined) throw new Error(`${response.url} answers ${response.status} without a body`)
   return data
 }
 
-/** All of them, which the compiler sees to. */
-const CODES: Record<RefusedCode, true> = {
+/** Those that services refuse with. */
+const CODES: Partial<Record<ProblemCode, true>> = {
   not_found: true,
   endpoint_disabled: true,
   idempotency_conflict: true,
@@ -149,12 +147,12 @@ const CODES: Record<RefusedCode, true> = {
   not_acknowledged: true,
 }
 
-function refusalOf({ code, detail, errors, condition }: Problem, { headers, status }: Response): Error {
+function refusalOf({ code, detail, errors, condition }: ProblemBody, { headers, status }: Response): Error {
   if (!Object.hasOwn(CODES, code)) return new Error(`${status} ${code}`)
   const retryAfter = headers.get('retry-after')
-  return new RefusedError(code as RefusedCode, {
+  return new Problem(code as ProblemCode, {
     ...(detail === undefined ? {} : { detail }),
-    ...(errors === undefined ? {} : { places: errors }),
+    ...(errors === undefined ? {} : { errors }),
     ...(condition === undefined ? {} : { condition }),
     ...(retryAfter === null ? {} : { retryAfter: Number(retryAfter) }),
   })

@@ -4,11 +4,10 @@ import { nameOfMessage } from '../../apis/ids.ts'
 import type { InformerDependencies } from '../../kube/informer.ts'
 import type { GaugeRegistry } from '../../lib/metrics.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
-import { RefusedError, withRefusals } from '../http/problems.ts'
+import { Problem } from '../http/problems.ts'
 import { countEnded, NONE, packedName } from './line-table.ts'
 import {
   type DeliveryDetail,
-  type DeliveryIndex,
   type DeliveryLocator,
   DeliveryWaiter,
   type LoggedEndpoint,
@@ -45,7 +44,7 @@ export type IndexStats = {
   reading: boolean
 }
 
-export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryLocator {
+export class OpenDeliveryIndex implements OwnAppends, DeliveryLocator {
   /** Resolves when everything was read once. */
   readonly ready: Promise<void>
   readonly #options: DeliveryIndexOptions
@@ -95,10 +94,12 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryLoc
     await this.#reading.stop()
   }
 
+  /** Newest first. @throws Problem `overloaded` while the log is being read */
   async list(endpoint: LoggedEndpoint, query: LogQuery): Promise<LogPage> {
     return await logPage(this.#lines(), endpoint, query, this.#options.needs.clock)
   }
 
+  /** Undefined if the endpoint has no such delivery (any more). @throws Problem `overloaded`; ApiError */
   async read(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined> {
     const found = await this.#readNow(endpoint, deliveryId)
     if (found || !(await this.appears(endpoint, deliveryId))) return found
@@ -108,7 +109,7 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryLoc
   async appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
     if (await this.#waiter.appears(endpoint, deliveryId)) return true
     if (!this.#reading.isCutOff) return false
-    throw new RefusedError('overloaded', {
+    throw new Problem('overloaded', {
       detail: 'The log of deliveries cannot be watched now; whether it has this one is not known.',
       retryAfter: RETRY_AFTER_SECONDS,
     })
@@ -116,7 +117,7 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryLoc
 
   async #readNow(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined> {
     const { needs, namespace } = this.#options
-    return await withRefusals(() => readDetail(this.#lines(), needs.api, namespace, endpoint, deliveryId))
+    return await readDetail(this.#lines(), needs.api, namespace, endpoint, deliveryId)
   }
 
   appended(appended: Appended, events: readonly AcceptedEvent[]): void {
@@ -164,7 +165,7 @@ export class OpenDeliveryIndex implements DeliveryIndex, OwnAppends, DeliveryLoc
   #lines() {
     const { progress, lines } = this.#reading
     if (progress === undefined) return lines.lines
-    throw new RefusedError('overloaded', {
+    throw new Problem('overloaded', {
       detail: `The log of deliveries is not complete yet (${progress}).`,
       retryAfter: RETRY_AFTER_SECONDS,
     })

@@ -53,13 +53,6 @@ export type LogQuery = {
 /** `next` is the last id of the page; absent on the last page. */
 export type LogPage = { deliveries: DeliveryLine[]; next?: string }
 
-export interface DeliveryIndex {
-  /** Newest first. @throws RefusedError `overloaded` while the log is being read */
-  list(endpoint: LoggedEndpoint, query: LogQuery): Promise<LogPage>
-  /** Undefined if the endpoint has no such delivery (any more). @throws RefusedError `overloaded`, `unavailable` */
-  read(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined>
-}
-
 /** Makes events readable right after this process appended them. */
 export interface OwnAppends {
   /** @param events those of one append, in order */
@@ -73,7 +66,7 @@ export interface DeliveryLocator {
   /**
    * Waits for an unknown delivery whose id says that another process accepted it just now.
    * @returns whether it appeared
-   * @throws RefusedError `overloaded` if the watch of the log is interrupted, so that the delivery may exist nevertheless
+   * @throws Problem `overloaded` if the watch of the log is interrupted, so that the delivery may exist nevertheless
    */
   appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean>
 }

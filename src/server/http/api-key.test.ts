@@ -42,8 +42,8 @@ test.each([
 ])('$given.1 is refused without asking anybody', ({ given, code, detail }) => {
   const problem = problemOf(...given)
   expect(problem.code).toBe(code)
-  expect(problem.details.detail).toBe(detail)
-  if (code === 'unauthenticated') expect(problem.details.headers).toHaveProperty('www-authenticate')
+  expect(problem.detail).toBe(detail)
+  if (code === 'unauthenticated') expect(problem.headers).toHaveProperty('www-authenticate')
 })
 
 test('a key says itself when it ends', () => {

@@ -4,14 +4,7 @@ import { z } from 'zod'
 import type { AccessReviewer, TokenReviewer } from '../../kube/reviews.ts'
 import type { Clock, Random } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
-import {
-  type Authorizer,
-  type Client,
-  createAuthenticator,
-  createAuthorizer,
-  type KnownOrganizations,
-  type RequestMetrics,
-} from './auth.ts'
+import { type Authorizer, type Client, createAuthenticator, createAuthorizer } from './auth.ts'
 import { type JsonText, readBody, readJson, validateBody, validateQuery } from './body.ts'
 import {
   attachContext,
@@ -19,6 +12,7 @@ import {
   jsonLine,
   problemResponse,
   RequestContext,
+  type RequestMetrics,
   refuseGone,
   reply,
   requestEnd,
@@ -81,7 +75,7 @@ function countAgainstLimit(
 ): void {
   const taken = from.limit.take(from.of)
   exchange.limits[name] = { taken, perSecond: from.limit.perSecond }
-  if (!taken.ok) throw new Problem('rate_limited', { headers: { 'retry-after': String(taken.resetS) } })
+  if (!taken.ok) throw new Problem('rate_limited', { retryAfter: taken.resetS })
 }
 
 async function readRequest(
@@ -135,9 +129,7 @@ async function inTime<T>(
 ): Promise<T> {
   let stopTimer = () => {}
   const late = new Promise<never>((_resolve, reject) => {
-    stopTimer = clock.after(limits.answerMs, () =>
-      reject(new Problem('unavailable', { headers: { 'retry-after': '1' } })),
-    )
+    stopTimer = clock.after(limits.answerMs, () => reject(new Problem('unavailable')))
   })
   try {
     const work = run()
@@ -162,7 +154,8 @@ export type AppOptions = {
   version: string
   tokens: TokenReviewer
   access: AccessReviewer
-  organizations: KnownOrganizations
+  /** Which namespaces are organizations. */
+  organizations: { has(name: string): boolean }
   clock: Clock
   random: Random
   log: Logger
@@ -178,13 +171,13 @@ type Parts = RouteParts & Pick<AppOptions, 'random' | 'log' | 'metrics'> & { per
 export function createApp(options: AppOptions): Express {
   const { clock, hashKey, tokens, random, log } = options
   const limits = { ...REQUEST_LIMITS, ...options.limits }
-  const authenticate = createAuthenticator({ tokens, clock, hashKey })
+  const authenticate = createAuthenticator(tokens, clock, hashKey)
   const parts: Parts = {
     clock,
     random,
     log,
     limits,
-    authorize: createAuthorizer(options),
+    authorize: createAuthorizer(options.access, options.organizations, clock),
     load: new InFlightLimiter({ requests: limits.requests, bytes: limits.bytesInFlight }),
     perKey: new KeyedRateLimiter({ clock, perSecond: limits.perKey }),
     perOrganization: new KeyedRateLimiter({ clock, perSecond: limits.perOrganization }),

@@ -15,16 +15,16 @@ beforeEach(() => {
   clock = new FakeClock()
   reviews = []
   answer = async () => OWNER
-  authenticate = createAuthenticator({
-    clock,
-    hashKey: Buffer.from('k'),
-    tokens: {
+  authenticate = createAuthenticator(
+    {
       review(token) {
         reviews.push(token)
         return answer(token)
       },
     },
-  })
+    clock,
+    Buffer.from('k'),
+  )
 })
 
 const keyWith = (claims: object) => `a.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.b`

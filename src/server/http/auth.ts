@@ -4,46 +4,15 @@ import { DNS_LABEL, GROUP, KEY_AUDIENCE } from '../../apis/meta.ts'
 import type { AccessReviewer, CallerIdentity, TokenReviewer } from '../../kube/reviews.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KeyedSemaphore, Semaphore } from '../../lib/semaphore.ts'
-import type { LoggedEndpoint } from '../delivery-index/queries.ts'
-import type { EndpointId } from '../endpoint-resource.ts'
 import { overloaded } from './limits.ts'
 import { Problem } from './problems.ts'
 import { headerValues } from './request.ts'
 import { type Permission, VISIBILITY } from './route.ts'
 
-/** What the HTTP surface needs besides the services behind its routes. */
-
-export interface KnownOrganizations {
-  /** Whether a namespace is there and is an organization. */
-  has(name: string): boolean
-}
-
-export interface EndpointIdentities {
-  /** The endpoint that has the id now, not one that is being deleted. @throws RefusedError not_found, unavailable */
-  identify(id: EndpointId): Promise<LoggedEndpoint>
-}
-
-/** An entry of the catalogue of event types. */
-export type EventTypeEntry = {
-  name: string
-  description: string
-  /** JSON Schema 2020-12 of `data`. */
-  schema?: Record<string, unknown> | undefined
-  /** Of `data`. */
-  example?: unknown
-  deprecated: boolean
-}
-
-export interface EventTypeCatalogue {
-  /** All entries, in any order. */
-  all(): readonly EventTypeEntry[]
-}
-
-/** What is counted of requests, as facts. Label values are from small closed sets. */
-export interface RequestMetrics {
-  /** One request was answered. `route`: the operation's id, `none` where no route fits. `seconds` until the answer was complete. */
-  answered(route: string, status: number, seconds: number): void
-}
+/**
+ * Who sent a request and what they may do. An API key is a ServiceAccount token, judged by TokenReview; RBAC decides with
+ * SubjectAccessReview. Decisions are cached for seconds.
+ */
 
 /** A ServiceAccount token is a JWT in compact form. */
 const KEY = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
@@ -53,8 +22,8 @@ const SCHEME = /^(bearer|basic|token|apikey|api-key)(\s|$)/i
 const WHAT_A_KEY_IS = `A key is a token of a ServiceAccount for the audience ${KEY_AUDIENCE}, as kubectl create token NAME --audience ${KEY_AUDIENCE} makes it, and ends with its time.`
 
 /**
- * The API key of a request: the value of Authorization alone (interface §5.1). What cannot be a key is refused
- * here, without asking the API server.
+ * The API key of a request: the value of Authorization alone (interface §5.1). Rejects what cannot be a key without asking the
+ * API server.
  * @throws Problem unauthenticated, bad_request
  */
 export function readApiKey(rawHeaders: readonly string[]): string {
@@ -70,7 +39,7 @@ export function readApiKey(rawHeaders: readonly string[]): string {
   return value
 }
 
-/** @param detail left out where it would tell one wrong key from another: they are all told the same */
+/** Without a detail of its own, all wrong keys get the same response. */
 function unauthenticated(detail = WHAT_A_KEY_IS): Problem {
   return new Problem('unauthenticated', {
     detail,
@@ -78,24 +47,20 @@ function unauthenticated(detail = WHAT_A_KEY_IS): Problem {
   })
 }
 
-/** When the key ends, in milliseconds since 1970, as it says itself: to be believed only of a key that was found valid. */
+/** When the key says that it expires, in milliseconds since 1970. Trustworthy only after TokenReview accepted the key. */
 export function expiryOf(key: string): number {
   const { exp } = claimsOf(key)
   return typeof exp === 'number' ? exp * 1000 : Number.POSITIVE_INFINITY
 }
 
-/**
- * Whether the key itself says that it is over, or for others: such a one is refused without asking the API server.
- * Nobody has checked what it says, so that it is never a reason to let anybody in; what says nothing is asked about.
- * @param now milliseconds since 1970
- */
+/** Whether the unverified claims say that the key has expired or is for another audience, so that no review is needed. */
 function isObviouslyInvalid(key: string, now: number): boolean {
   const { aud } = claimsOf(key)
   const isForOthers = aud !== undefined && ![aud].flat().includes(KEY_AUDIENCE)
   return isForOthers || expiryOf(key) <= now
 }
 
-/** What the key says of itself; nothing where it is no JWT. */
+/** The unverified claims; none if it is no JWT. */
 function claimsOf(key: string): { exp?: unknown; aud?: unknown } {
   try {
     const claims: unknown = JSON.parse(Buffer.from(key.split('.')[1] ?? '', 'base64url').toString('utf8'))
@@ -105,30 +70,21 @@ function claimsOf(key: string): { exp?: unknown; aud?: unknown } {
   }
 }
 
-export type ReviewCacheOptions<V> = {
-  clock: Pick<Clock, 'monotonic'>
-  /** Verdicts held. */
-  most: number
-  /** How long a verdict holds, in milliseconds; 0 or less: not at all. */
-  keepMs: (verdict: V) => number
-}
+type MonotonicClock = Pick<Clock, 'monotonic'>
 
-/** Verdicts of the API server for some seconds. A question that is asked twice at once is asked once; errors are not kept. */
+/** Caches decisions of the API server for seconds. Concurrent equal questions are asked once; errors are not cached. */
 class ReviewCache<V> {
   readonly #known: LRUCache<string, { verdict: V }>
   readonly #asked = new Map<string, Promise<V>>()
-  readonly #options: ReviewCacheOptions<V>
+  readonly #keepMs: (verdict: V) => number
 
-  constructor(options: ReviewCacheOptions<V>) {
-    this.#options = options
-    this.#known = new LRUCache({
-      max: options.most,
-      ttlResolution: 0,
-      perf: { now: () => options.clock.monotonic() + 1 },
-    })
+  /** @param keepMs how long a decision holds, in milliseconds; 0 or less: not at all */
+  constructor(clock: MonotonicClock, max: number, keepMs: (verdict: V) => number) {
+    this.#keepMs = keepMs
+    this.#known = new LRUCache({ max, ttlResolution: 0, perf: { now: () => clock.monotonic() + 1 } })
   }
 
-  /** @throws whatever `ask` throws */
+  /** @throws what `ask` throws */
   get(key: string, ask: () => Promise<V>): Promise<V> {
     const known = this.#known.get(key)
     if (known) return Promise.resolve(known.verdict)
@@ -142,7 +98,7 @@ class ReviewCache<V> {
   }
 
   #keep(key: string, verdict: V): V {
-    const ttl = this.#options.keepMs(verdict)
+    const ttl = this.#keepMs(verdict)
     if (ttl > 0) this.#known.set(key, { verdict }, { ttl })
     return verdict
   }
@@ -150,33 +106,25 @@ class ReviewCache<V> {
 
 const KNOWN_FOR_MS = 60 * 60_000
 
-export type StickyAllowCacheOptions = {
-  clock: Pick<Clock, 'monotonic'>
-  /** Things remembered. */
-  most: number
-  /** A refusal of what was good before may be a mistake until it has lasted for so long, in milliseconds. */
-  believedAfterMs: number
-}
-
-/** @param refusedSince monotonic */
-type Known = { refusedSince: number | undefined }
-
 /**
- * What the API server has accepted within the last hour. One whose own look-ups fail, as one that has just started, refuses
- * in the same words as if a key were revoked or a right taken away; a client that is told so gives up. So what was good
- * is refused for good only after a while.
+ * What the API server has allowed within the last hour. An API server that has just started denies with the same error as for a
+ * revoked token or permission, and a client would give up. So a denial of what was allowed before is a 503 until it has lasted.
  */
 export class StickyAllowCache {
-  readonly #options: StickyAllowCacheOptions
-  readonly #known: LRUCache<string, Known>
+  readonly #clock: MonotonicClock
+  readonly #believedAfterMs: number
+  /** `refusedSince` is monotonic. */
+  readonly #known: LRUCache<string, { refusedSince: number | undefined }>
 
-  constructor(options: StickyAllowCacheOptions) {
-    this.#options = options
+  /** @param believedAfterMs how long a denial must last before it counts */
+  constructor(clock: MonotonicClock, max: number, believedAfterMs: number) {
+    this.#clock = clock
+    this.#believedAfterMs = believedAfterMs
     this.#known = new LRUCache({
-      max: options.most,
+      max,
       ttl: KNOWN_FOR_MS,
       ttlResolution: 0,
-      perf: { now: () => options.clock.monotonic() + 1 },
+      perf: { now: () => clock.monotonic() + 1 },
     })
   }
 
@@ -188,84 +136,70 @@ export class StickyAllowCache {
     this.#known.set(name, { refusedSince: undefined })
   }
 
-  /** The API server has refused it. @returns whether that may be a mistake, and it is to be asked again */
+  /** The API server has denied it. @returns whether that may be transient, so that it has to be asked again */
   refused(name: string): boolean {
     const known = this.#known.get(name)
     if (!known) return false
-    const { clock, believedAfterMs } = this.#options
-    const now = clock.monotonic()
+    const now = this.#clock.monotonic()
     known.refusedSince ??= now
-    if (now - known.refusedSince < believedAfterMs) return true
+    if (now - known.refusedSince < this.#believedAfterMs) return true
     this.#known.delete(name)
     return false
   }
 }
 
-/** Of a refusal that may be a mistake: the client comes again. @param detail what was refused */
-function transientDenial(detail: string): Problem {
-  return new Problem('unavailable', { detail, headers: { 'retry-after': '1' } })
-}
-
-/** Who asks. */
 export type Caller = {
   /** User name of the ServiceAccount. */
   name: string
-  /** Keyed hash of what identifies the key, for limits and logs; never the key. */
+  /** Keyed hash of the key's identity, for limits and logs; never the key. */
   keyId: string
 }
 
-/** Whoever sent a valid key. */
+/** The sender of a valid key. */
 export type Client = {
   caller: Caller
   identity: CallerIdentity
-  /** Hash of the key, for what is remembered of it. */
+  /** Hash of the key, for caches. */
   keyHash: string
 }
 
 export type Authenticator = (rawHeaders: readonly string[]) => Promise<Client>
 
-export type AuthenticatorOptions = {
-  tokens: TokenReviewer
-  clock: Clock
-  /** Under which keys are hashed for limits and logs. */
-  hashKey: Uint8Array
+/** Authentication. A revoked key works for `validMs` longer than the ten seconds for which the API server caches its decision. */
+const KEYS = {
+  max: 10_000,
+  validMs: 5_000,
+  refusedMs: 5_000,
+  doubtfulMs: 1_000,
+  believedAfterMs: 10_000,
+  doubt: 'The cluster refuses a key that was valid before; it is asked again.',
+  /** Known keys have slots of their own, so that a flood of invalid ones cannot lock them out. */
+  knownReviews: { atOnce: 100, waiting: { max: 0, full: overloaded } },
+  /** Many keys are new at once after a start. */
+  newReviews: { atOnce: 8, waiting: { max: 100, full: overloaded } },
 }
-
-/** A key that was revoked goes on for so long at most, beyond the ten seconds for which the API server keeps its own verdict. */
-const VALID_FOR_MS = 5_000
-/** One that is not valid will hardly become so. */
-const REFUSED_FOR_MS = 5_000
-/** A key that was valid is refused for good when that has lasted for so long; until then it is asked about again and again. */
-const BELIEVED_AFTER_MS = 10_000
-const ASKED_AGAIN_AFTER_MS = 1_000
-const DOUBTED = 'The cluster refuses a key that was valid before; it is asked again.'
-const MOST_VERDICTS = 10_000
-/** Reviews of keys that were valid before have places of their own: whoever sends what is no key cannot keep them out. */
-const REVIEWS_OF_KNOWN = { atOnce: 100, waiting: { max: 0, full: overloaded } }
-/** Many keys are new together after a start. */
-const REVIEWS_OF_STRANGERS = { atOnce: 8, waiting: { max: 100, full: overloaded } }
 const CREDENTIAL_ID = 'authentication.kubernetes.io/credential-id'
 
 type Verdict = { is: 'valid'; client: Client; endsAt: number } | { is: 'refused' } | { is: 'doubtful' }
 
 /**
- * Who sent a request, as TokenReview says.
- * @throws Problem unauthenticated, bad_request, overloaded, unavailable; ApiError when the API server did not say
+ * Identifies the sender of a request with TokenReview.
+ * @param hashKey hashes keys for limits and logs
+ * @throws Problem unauthenticated, bad_request, overloaded, unavailable; ApiError if the API server did not decide
  */
-export function createAuthenticator({ tokens, clock, hashKey }: AuthenticatorOptions): Authenticator {
-  const known = new StickyAllowCache({ clock, most: MOST_VERDICTS, believedAfterMs: BELIEVED_AFTER_MS })
-  const ofKnown = new Semaphore(REVIEWS_OF_KNOWN)
-  const ofStrangers = new Semaphore(REVIEWS_OF_STRANGERS)
-  const verdicts = new ReviewCache<Verdict>({
-    clock,
-    most: MOST_VERDICTS,
-    keepMs: (verdict) => keepMs(verdict, clock.now()),
+export function createAuthenticator(tokens: TokenReviewer, clock: Clock, hashKey: Uint8Array): Authenticator {
+  const known = new StickyAllowCache(clock, KEYS.max, KEYS.believedAfterMs)
+  const knownReviews = new Semaphore(KEYS.knownReviews)
+  const newReviews = new Semaphore(KEYS.newReviews)
+  const verdicts = new ReviewCache<Verdict>(clock, KEYS.max, (verdict) => {
+    if (verdict.is === 'valid') return Math.min(KEYS.validMs, verdict.endsAt - clock.now())
+    return verdict.is === 'refused' ? KEYS.refusedMs : KEYS.doubtfulMs
   })
 
   const review = async (key: string, keyHash: string): Promise<Verdict> => {
     if (isObviouslyInvalid(key, clock.now())) throw unauthenticated()
-    const turns = known.has(keyHash) ? ofKnown : ofStrangers
-    const identity = await turns.run(() => tokens.review(key))
+    const reviews = known.has(keyHash) ? knownReviews : newReviews
+    const identity = await reviews.run(() => tokens.review(key))
     if (!identity) return { is: known.refused(keyHash) ? 'doubtful' : 'refused' }
     known.accepted(keyHash)
     const caller = callerOf(identity, keyHash, hashKey)
@@ -276,18 +210,13 @@ export function createAuthenticator({ tokens, clock, hashKey }: AuthenticatorOpt
     const key = readApiKey(rawHeaders)
     const keyHash = createHash('sha256').update(key).digest('base64')
     const verdict = await verdicts.get(keyHash, () => review(key, keyHash))
-    if (verdict.is === 'doubtful') throw transientDenial(DOUBTED)
+    if (verdict.is === 'doubtful') throw new Problem('unavailable', { detail: KEYS.doubt })
     if (verdict.is === 'refused' || verdict.endsAt <= clock.now()) throw unauthenticated()
     return verdict.client
   }
 }
 
-function keepMs(verdict: Verdict, now: number): number {
-  if (verdict.is === 'valid') return Math.min(VALID_FOR_MS, verdict.endsAt - now)
-  return verdict.is === 'refused' ? REFUSED_FOR_MS : ASKED_AGAIN_AFTER_MS
-}
-
-/** The API server names each token that it makes; of one without a name its own hash is what identifies it. */
+/** The API server names each token that it issues; a token without a name is identified by its hash. */
 function callerOf({ username, extra }: CallerIdentity, keyHash: string, hashKey: Uint8Array): Caller {
   const id = extra[CREDENTIAL_ID]?.[0] ?? keyHash
   return { name: username, keyId: createHmac('sha256', hashKey).update(id).digest('hex').slice(0, 16) }
@@ -295,70 +224,52 @@ function callerOf({ username, extra }: CallerIdentity, keyHash: string, hashKey:
 
 export type Authorizer = (client: Client, organization: string, permission: Permission) => Promise<void>
 
-export type AuthorizerOptions = { access: AccessReviewer; organizations: KnownOrganizations; clock: Clock }
-
-/** A right that was taken away goes on for so long at most. */
-const ALLOWED_FOR_MS = 5_000
-/** One that was just given is there after so long at most. */
-const REFUSED_FOR_MSOfAuthorize = 2_000
-/** One that was there is gone when its refusal has lasted for so long; until then it is asked about again and again. */
-const BELIEVED_AFTER_MSOfAuthorize = 3_000
-const ASKED_AGAIN_AFTER_MSOfAuthorize = 500
-const DOUBTEDOfAuthorize =
-  'The cluster refuses what it allowed before; nothing was done, and it is asked again.'
-const MOST_VERDICTSOfAuthorize = 50_000
-/** Of all users, and of one: whoever asks for many organizations waits for itself. */
-const MOST_REVIEWS = { atOnce: 200, waiting: { max: 0, full: overloaded } }
-const MOST_REVIEWS_OF_USER = { atOnce: 8, waiting: { max: 100, full: overloaded } }
-
-type VerdictOfAuthorize = 'allowed' | 'refused' | 'doubtful'
-
-const KEEP_MS: Readonly<Record<VerdictOfAuthorize, number>> = {
-  allowed: ALLOWED_FOR_MS,
-  refused: REFUSED_FOR_MSOfAuthorize,
-  doubtful: ASKED_AGAIN_AFTER_MSOfAuthorize,
+/** Authorization. A permission works for `allowed` ms after it was revoked, and `refused` ms after it was granted at the latest. */
+const PERMISSIONS = {
+  max: 50_000,
+  keepMs: { allowed: 5_000, refused: 2_000, doubtful: 500 },
+  believedAfterMs: 3_000,
+  doubt: 'The cluster refuses what it allowed before; nothing was done, and it is asked again.',
+  reviews: { atOnce: 200, waiting: { max: 0, full: overloaded } },
+  /** A user of many organizations waits only for itself. */
+  reviewsOfUser: { atOnce: 8, waiting: { max: 100, full: overloaded } },
 }
 
 /**
  * Lets a client do something in an organization, or throws.
- * @throws Problem `not_found` where the organization is none or the client cannot see it, which look the same;
- * `forbidden` where it can see it; `unavailable` where it had the right a moment ago; `overloaded`. ApiError when the API
- * server did not say
+ * @throws Problem `not_found` if the organization does not exist or the client cannot see it, which look the same; `forbidden` if
+ * it can see it; `unavailable` if it had the permission a moment ago; `overloaded`. ApiError if the API server did not decide
  */
-export function createAuthorizer({ access, organizations, clock }: AuthorizerOptions): Authorizer {
-  const verdicts = new ReviewCache<VerdictOfAuthorize>({
-    clock,
-    most: MOST_VERDICTSOfAuthorize,
-    keepMs: (verdict) => KEEP_MS[verdict],
-  })
-  // Of a facade that has just started, or of a key that it has not seen, it knows nothing, and believes what it is told.
-  const known = new StickyAllowCache({
-    clock,
-    most: MOST_VERDICTSOfAuthorize,
-    believedAfterMs: BELIEVED_AFTER_MSOfAuthorize,
-  })
-  const ofAll = new Semaphore(MOST_REVIEWS)
-  // Not of a key: one ServiceAccount can have any number of keys.
-  const ofUsers = new KeyedSemaphore(MOST_REVIEWS_OF_USER)
+export function createAuthorizer(
+  access: AccessReviewer,
+  organizations: { has(name: string): boolean },
+  clock: Clock,
+): Authorizer {
+  const { max, keepMs, believedAfterMs } = PERMISSIONS
+  const verdicts = new ReviewCache<keyof typeof keepMs>(clock, max, (verdict) => keepMs[verdict])
+  const known = new StickyAllowCache(clock, max, believedAfterMs)
+  const reviews = new Semaphore(PERMISSIONS.reviews)
+  // By user and not by key: a ServiceAccount can have any number of keys.
+  const reviewsOfUser = new KeyedSemaphore(PERMISSIONS.reviewsOfUser)
   const may = ({ keyHash, identity }: Client, namespace: string, permission: Permission) => {
     const { verb, resource, subresource } = permission
-    const place = placeOf(keyHash, namespace)
-    const name = [place, verb, resource, subresource ?? ''].join(' ')
-    const review = async (): Promise<VerdictOfAuthorize> => {
+    const any = anyPermission(keyHash, namespace)
+    const name = [any, verb, resource, subresource ?? ''].join(' ')
+    const review = async () => {
       const allowed = await access.allowed(identity, { namespace, group: GROUP, ...permission })
       if (allowed) {
-        for (const one of [name, place]) known.accepted(one)
+        for (const one of [name, any]) known.accepted(one)
         return 'allowed'
       }
-      known.refused(place)
+      known.refused(any)
       return known.refused(name) ? 'doubtful' : 'refused'
     }
-    return verdicts.get(name, () => ofUsers.run(identity.username, () => ofAll.run(review)))
+    return verdicts.get(name, () => reviewsOfUser.run(identity.username, () => reviews.run(review)))
   }
 
   return async (client, organization, permission) => {
     if (!DNS_LABEL.test(organization)) throw new Problem('not_found')
-    // Asked also of an organization that is none: how long it takes says nothing about what is there.
+    // Also for an organization that does not exist, so that the time of the response does not tell.
     const verdict = await may(client, organization, permission)
     const seen =
       verdict === 'refused'
@@ -367,13 +278,13 @@ export function createAuthorizer({ access, organizations, clock }: AuthorizerOpt
     if (!organizations.has(organization)) throw new Problem('not_found')
     if (verdict === 'allowed') return
     if (seen.includes('allowed')) throw new Problem('forbidden')
-    // Whoever had another right here a moment ago is not told that there is nothing.
-    const isDoubtful = seen.includes('doubtful') || known.refused(placeOf(client.keyHash, organization))
-    throw isDoubtful ? transientDenial(DOUBTEDOfAuthorize) : new Problem('not_found')
+    // A client that had any permission here a moment ago must not get `not_found`.
+    const isDoubtful = seen.includes('doubtful') || known.refused(anyPermission(client.keyHash, organization))
+    throw isDoubtful ? new Problem('unavailable', { detail: PERMISSIONS.doubt }) : new Problem('not_found')
   }
 }
 
-/** Of all rights that a key has in an organization. */
-function placeOf(keyHash: string, organization: string): string {
+/** Name of "any permission of the key in the organization". */
+function anyPermission(keyHash: string, organization: string): string {
   return `${keyHash} ${organization}`
 }

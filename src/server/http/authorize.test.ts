@@ -20,16 +20,16 @@ beforeEach(() => {
   clock = new FakeClock()
   questions = []
   allow = () => false
-  authorize = createAuthorizer({
-    clock,
-    organizations: { has: (name) => name === 'acme' },
-    access: {
+  authorize = createAuthorizer(
+    {
       async allowed(_who, question) {
         questions.push(question)
         return allow(question)
       },
     },
-  })
+    { has: (name) => name === 'acme' },
+    clock,
+  )
 })
 
 const refusal = async (organization: string, permission = MANAGE_WEBHOOKS) =>
@@ -138,16 +138,16 @@ test('without an answer nothing is allowed', async () => {
 test('whoever asks for many organizations waits for itself alone, with whatever keys', async () => {
   const ends: (() => void)[] = []
   const asked: string[] = []
-  authorize = createAuthorizer({
-    clock,
-    organizations: { has: () => true },
-    access: {
+  authorize = createAuthorizer(
+    {
       allowed({ username }) {
         asked.push(username)
         return new Promise((resolve) => ends.push(() => resolve(true)))
       },
     },
-  })
+    { has: () => true },
+    clock,
+  )
   const all = Array.from({ length: 20 }, (_, index) =>
     authorize({ ...client, keyHash: `h-${index % 2}` }, `org-${index}`, MANAGE_WEBHOOKS),
   )

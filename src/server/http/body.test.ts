@@ -9,7 +9,7 @@ function detailOf(text: string): string {
   } catch (error) {
     expect(error).toBeInstanceOf(Problem)
     expect((error as Problem).code).toBe('bad_json')
-    return (error as Problem).details.detail ?? ''
+    return (error as Problem).detail ?? ''
   }
   throw new Error(`${text} was taken`)
 }
@@ -76,7 +76,7 @@ test('no text breaks the reader: it is read, or refused as bad JSON exactly wher
         readJson(text)
       } catch (error) {
         read = false
-        detail = (error as Problem).details.detail ?? ''
+        detail = (error as Problem).detail ?? ''
       }
       if (read) expect(parses).toBe(true)
       else if (parses) expect(detail).toMatch(/is there twice/)

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Request, Response } from 'express'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
-import type { Client, RequestMetrics } from './auth.ts'
+import type { Client } from './auth.ts'
 import { type RateLimitResult, rateLimitHeaders } from './limits.ts'
 import { Problem, problemBody } from './problems.ts'
 import type { RawUrl } from './request.ts'
@@ -47,7 +47,7 @@ export function problemResponse(problem: Problem, requestId: string): HttpRespon
     status: problem.status,
     contentType: 'application/problem+json',
     body: jsonLine(problemBody(problem, requestId)),
-    ...(problem.details.headers ? { headers: problem.details.headers } : {}),
+    headers: problem.headers,
   }
 }
 
@@ -166,6 +166,12 @@ export function reply(
     },
   })
   exchange.replied()
+}
+
+/** What is counted of requests. Label values are from small closed sets. */
+export interface RequestMetrics {
+  /** @param route id of the operation, `none` if no route matches @param seconds until the response was complete */
+  answered(route: string, status: number, seconds: number): void
 }
 
 export type RequestEndOptions = {

@@ -7,7 +7,7 @@ let known: StickyAllowCache
 
 beforeEach(() => {
   clock = new FakeClock()
-  known = new StickyAllowCache({ clock, most: 2, believedAfterMs: 1000 })
+  known = new StickyAllowCache(clock, 2, 1000)
 })
 
 test('a refusal of what was good is doubted until it has lasted, and then believed', () => {

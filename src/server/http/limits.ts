@@ -3,7 +3,8 @@ import type { Clock } from '../../lib/clock.ts'
 import { TokenBucket } from '../../lib/rate-limit.ts'
 import { Problem } from './problems.ts'
 
-/** What the surface bears at once. */
+/** What the REST server accepts at once: requests per second, requests in flight, and reviews of the API server. */
+
 export type RequestLimits = {
   /** Requests a second of one key, and of one organization by whatever keys. */
   perKey: number
@@ -126,7 +127,7 @@ export class InFlightLimiter {
 }
 
 export function overloaded(): Problem {
-  return new Problem('overloaded', { headers: { 'retry-after': '1' } })
+  return new Problem('overloaded')
 }
 
 function once(run: () => void): () => void {

@@ -2,14 +2,14 @@ import { expect, test } from 'vitest'
 import { FakeServices } from '../../../test/support/facade-services.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { createSchemaValidator } from '../../lib/json-schema.ts'
+import { Cursors } from '../lists.ts'
 import { allRoutes } from '../routes.ts'
-import { createCursors } from '../schemas.ts'
 import { openApiDocument } from './openapi.ts'
 import { PROBLEMS } from './problems.ts'
 
 type Json = Record<string, unknown>
 
-const cursors = createCursors(Buffer.from('k'), new FakeClock())
+const cursors = new Cursors(Buffer.from('k'), new FakeClock())
 const routes = allRoutes({ ...new FakeServices([]), cursors })
 const document = JSON.parse(JSON.stringify(openApiDocument(routes, '1.2.3'))) as Json & {
   paths: Record<string, Record<string, Json & { responses: Record<string, Json>; parameters?: Json[] }>>

@@ -5,125 +5,15 @@ import { KeysDamagedError } from '../../webhooks/endpoints/signing-keys.ts'
 import { OverloadedError } from '../../webhooks/log/group-commit.ts'
 import type { EventLog } from '../../webhooks/log/store.ts'
 
-/** Why a service of the facade does not do what it was asked for; each is answered as the problem of that name. */
-export type RefusedCode =
-  | 'not_found'
-  | 'endpoint_disabled'
-  | 'idempotency_conflict'
-  | 'managed_elsewhere'
-  | 'too_many_endpoints'
-  | 'too_many_credentials'
-  | 'too_many_secrets'
-  /** There is no cloud account to keep a secret in. */
-  | 'secrets_settings_required'
-  /** There is one, and it does not take secrets. */
-  | 'cloud_account_not_ready'
-  | 'precondition_failed'
-  /** What is stored of it cannot be used. */
-  | 'unreadable'
-  | 'invalid'
-  /** Nothing was done; there is no room for it now. */
-  | 'overloaded'
-  | 'intake_full'
-  /** The cluster did not answer: it is not known whether it was done. */
-  | 'unavailable'
-  /** The cloud did not answer; nothing of it is in force. */
-  | 'cloud_unavailable'
-  /** Stored, and not in force yet. */
-  | 'not_acknowledged'
-
-/** One place in the request that is wrong. */
-export type RefusedPlace = {
-  /** JSON pointer into the body. */
-  pointer: string
-  message: string
-}
-
-/** A condition of a resource, which says why. */
-export type RefusedCondition = {
-  type: string
-  status: 'True' | 'False' | 'Unknown'
-  reason: string
-  message: string
-}
-
-export type RefusedDetails = {
-  /** For people: what is wrong with this request, and what to do. Nothing internal. */
-  detail?: string
-  places?: readonly RefusedPlace[]
-  condition?: RefusedCondition
-  /** When to come again, in seconds; given where that helps. */
-  retryAfter?: number
-  cause?: unknown
-}
-
-export class RefusedError extends Error {
-  override readonly name = 'RefusedError'
-  readonly code: RefusedCode
-  readonly detail: string | undefined
-  readonly places: readonly RefusedPlace[]
-  readonly condition: RefusedCondition | undefined
-  readonly retryAfter: number | undefined
-
-  constructor(code: RefusedCode, details: RefusedDetails = {}) {
-    super(details.detail ?? code, details.cause === undefined ? undefined : { cause: details.cause })
-    this.code = code
-    this.detail = details.detail
-    this.places = details.places ?? []
-    this.condition = details.condition
-    this.retryAfter = details.retryAfter
-  }
-}
-
-const BUSY_SECONDS = 1
-const FULL_SECONDS = 30
-
 /**
- * What the cluster said, as the refusal that a client can act on: the one place where that is decided. Undefined for
- * what is nobody's business but the operator's.
- */
-export function refusalOf(error: unknown): RefusedError | undefined {
-  if (error instanceof RefusedError) return error
-  if (isApiError(error, 'NoSpace')) {
-    const detail = "The cluster's store is full; nothing was accepted."
-    return new RefusedError('overloaded', { detail, retryAfter: FULL_SECONDS, cause: error })
-  }
-  // Not the organization's, which is told where an endpoint is made.
-  if (isApiError(error, 'Quota')) {
-    const detail = "A quota of the cluster's does not allow it now."
-    return new RefusedError('overloaded', { detail, retryAfter: FULL_SECONDS, cause: error })
-  }
-  // A right of Davit's own that is missing, or that an API server which starts does not know yet.
-  if (isApiError(error, 'Forbidden')) {
-    const detail = 'The cluster does not let Davit do that now; nothing was done.'
-    return new RefusedError('overloaded', { detail, retryAfter: BUSY_SECONDS, cause: error })
-  }
-  // It says so instead of doing anything.
-  if (isApiError(error, 'TooManyRequests')) {
-    return new RefusedError('overloaded', { retryAfter: secondsOf(error), cause: error })
-  }
-  // Not authorized is Davit itself here, whose own token is to be renewed.
-  if (isApiError(error, 'Unavailable', 'Unauthorized')) {
-    return new RefusedError('unavailable', { retryAfter: secondsOf(error), cause: error })
-  }
-  // The organization is being deleted: for its owner it is gone.
-  if (isApiError(error, 'Terminating')) return new RefusedError('not_found', { cause: error })
-  return undefined
-}
-
-function secondsOf({ retryAfterMs = 0 }: ApiError): number {
-  return Math.max(BUSY_SECONDS, Math.ceil(retryAfterMs / 1000))
-}
-
-/**
- * What a request is refused with (RFC 9457). The codes are stable: clients branch on them, `docs/errors.md` and
- * the OpenAPI document list them.
+ * Why a request is refused, as a problem document (RFC 9457). Services throw a `Problem`; `problemOf` turns everything else
+ * that is thrown into one. The codes are stable: clients branch on them, and `docs/errors.md` and the OpenAPI document list them.
  */
 
 type Entry = {
   status: number
   title: string
-  /** What there is to know beyond the title, and to do: in the documentation, and in each answer that has no words of its own. */
+  /** Explanation and advice for the documentation, and for each response without a `detail`. */
   description: string
 }
 
@@ -295,189 +185,180 @@ export type ProblemPlace = {
   message: string
 }
 
+/** The condition of a resource that explains the problem. */
+export type ProblemCondition = {
+  type: string
+  status: 'True' | 'False' | 'Unknown'
+  reason: string
+  message: string
+}
+
 export type ProblemDetails = {
-  /** For people: what is wrong with this request, and what to do. Nothing internal. */
+  /** For people: what is wrong with this request and what to do. Nothing internal. */
   detail?: string
   errors?: readonly ProblemPlace[]
-  condition?: RefusedCondition
+  condition?: ProblemCondition
+  /** Seconds until a retry makes sense. */
+  retryAfter?: number
   headers?: Readonly<Record<string, string>>
-  /** For the log alone. */
+  /** For the log only. */
   cause?: unknown
 }
 
-/** Thrown by whatever refuses a request; anything else that is thrown is answered as `internal`. */
 export class Problem extends Error {
   override readonly name = 'Problem'
   readonly code: ProblemCode
-  readonly details: ProblemDetails
+  readonly detail: string | undefined
+  readonly errors: readonly ProblemPlace[] | undefined
+  readonly condition: ProblemCondition | undefined
+  readonly retryAfter: number | undefined
+  readonly #headers: Readonly<Record<string, string>> | undefined
 
   constructor(code: ProblemCode, details: ProblemDetails = {}) {
     super(details.detail ?? PROBLEMS[code].title, { cause: details.cause })
     this.code = code
-    this.details = details
+    this.detail = details.detail
+    this.errors = details.errors
+    this.condition = details.condition
+    this.retryAfter = details.retryAfter
+    this.#headers = details.headers
   }
 
   get status(): number {
     return PROBLEMS[this.code].status
   }
+
+  /** Every 503 says when to retry. */
+  get headers(): Record<string, string> {
+    const seconds = this.retryAfter ?? (this.status === 503 ? BUSY_SECONDS : undefined)
+    return {
+      ...(seconds === undefined ? {} : { 'retry-after': String(Math.max(1, Math.ceil(seconds))) }),
+      ...this.#headers,
+    }
+  }
 }
 
-/** The body of the answer. */
-export function problemBody({ code, details }: Problem, requestId: string) {
-  const { status, title } = PROBLEMS[code]
+/** The body of the response. Without a detail, `errors` explain themselves; otherwise the general description does. */
+export function problemBody({ code, detail, errors, condition }: Problem, requestId: string) {
+  const { status, title, description } = PROBLEMS[code]
+  const text = detail ?? (errors ? undefined : description)
   return {
     type: `urn:davit:problem:${code}`,
     title,
     status,
     code,
-    ...detailOf(code, details),
-    ...(details.errors === undefined ? {} : { errors: details.errors }),
-    ...(details.condition === undefined ? {} : { condition: details.condition }),
+    ...(text === undefined ? {} : { detail: text }),
+    ...(errors === undefined ? {} : { errors }),
+    ...(condition === undefined ? {} : { condition }),
     requestId,
   }
 }
 
-/** Places say themselves what is wrong, and what is allowed there. */
-function detailOf(code: ProblemCode, { detail, errors }: ProblemDetails): { detail?: string } {
-  if (detail !== undefined) return { detail }
-  return errors === undefined ? { detail: PROBLEMS[code].description } : {}
-}
+const BUSY_SECONDS = 1
+const STALE_SECONDS = 2
+/** The adapter has already retried the cloud before it gives up. */
+const CLOUD_SECONDS = 5
+/** For what a person has to fix, or what takes a while to free. */
+const FIX_SECONDS = 30
 
-const COME_AGAIN_S = 1
-
-/** What a request is answered with when something was thrown; only what was meant for the client is in it. */
+/** The response to anything that was thrown; only text meant for the client gets into it. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error
-  const refused = refusalOf(error)
-  return refused ? problemOfRefusal(refused) : new Problem('internal')
+  return ofCluster(error) ?? ofCloud(error) ?? ofStored(error) ?? new Problem('internal')
 }
 
-function problemOfRefusal(refused: RefusedError): Problem {
-  const { code, detail, places, condition, retryAfter, cause } = refused
-  // The same for everything that is not there, whatever the service knows of it.
-  if (code === 'not_found') return new Problem('not_found')
-  const problem = new Problem(code, {
-    ...(detail === undefined ? {} : { detail }),
-    ...(places.length === 0 ? {} : { errors: places }),
-    ...(condition === undefined ? {} : { condition }),
-    ...(retryAfter === undefined ? {} : comeAgain(retryAfter)),
-    cause,
-  })
-  // Every 503 says when to come again.
-  return problem.status === 503 && retryAfter === undefined
-    ? new Problem(code, { ...problem.details, ...comeAgain() })
-    : problem
+/** The one place that decides what an error of the cluster means to a client. */
+function ofCluster(error: unknown): Problem | undefined {
+  if (error instanceof OverloadedError)
+    return overloaded('Too much waits to be stored; nothing was accepted.', BUSY_SECONDS, error)
+  if (isApiError(error, 'NoSpace'))
+    return overloaded("The cluster's store is full; nothing was accepted.", FIX_SECONDS, error)
+  // Not a quota of the organization: creating an endpoint or a credential handles that one.
+  if (isApiError(error, 'Quota'))
+    return overloaded("A quota of the cluster's does not allow it now.", FIX_SECONDS, error)
+  // Davit itself lacks a permission, or the API server has just started and has not loaded it yet.
+  if (isApiError(error, 'Forbidden'))
+    return overloaded('The cluster does not let Davit do that now; nothing was done.', BUSY_SECONDS, error)
+  if (isApiError(error, 'TooManyRequests'))
+    return new Problem('overloaded', { retryAfter: secondsOf(error), cause: error })
+  // Unauthorized is Davit itself, whose token has to be renewed.
+  if (isApiError(error, 'Unavailable', 'Unauthorized'))
+    return new Problem('unavailable', { retryAfter: secondsOf(error), cause: error })
+  // The organization is being deleted: for its owner it is gone.
+  if (isApiError(error, 'Terminating')) return new Problem('not_found', { cause: error })
+  return undefined
 }
 
-function comeAgain(seconds = COME_AGAIN_S): { headers: Record<string, string> } {
-  return { headers: { 'retry-after': String(Math.max(1, Math.ceil(seconds))) } }
+function secondsOf({ retryAfterMs = 0 }: ApiError): number {
+  return Math.max(BUSY_SECONDS, Math.ceil(retryAfterMs / 1000))
 }
 
-/** What the API server does not take, although it passed our rules: those of the cluster's owner. */
-export function clusterRefusal(error: unknown): unknown {
+function overloaded(detail: string, retryAfter: number, cause?: unknown): Problem {
+  return new Problem('overloaded', { detail, retryAfter, cause })
+}
+
+function ofCloud(error: unknown): Problem | undefined {
+  if (!isCloudError(error)) return undefined
+  const { code, remedy } = error
+  const detail = describeCloudError(error)
+  if (remedy === 'permissions' || remedy === 'spec')
+    return code === 'NoIdentity'
+      ? new Problem('cloud_unavailable', { detail, retryAfter: FIX_SECONDS, cause: error })
+      : new Problem('cloud_account_not_ready', { detail, cause: error })
+  if (remedy === 'retry' && code === 'Busy') {
+    const busy = 'Too many secrets wait to be stored in the account and its region; nothing was stored.'
+    return overloaded(busy, CLOUD_SECONDS, error)
+  }
+  return new Problem('cloud_unavailable', { detail, retryAfter: CLOUD_SECONDS, cause: error })
+}
+
+const LONGEST_CLOUD_ERROR = 1000
+
+/** The code first, since that is what people look up. */
+export function describeCloudError({ code, message, operation }: CloudError): string {
+  const about = operation === '' ? code : `${code} (${operation})`
+  return sanitizeText(message === '' ? `${about}.` : `${about}: ${message}`, LONGEST_CLOUD_ERROR)
+}
+
+/** The object and its content are the cluster operator's business, so the detail names neither. */
+function ofStored(error: unknown): Problem | undefined {
+  if (error instanceof UnreadableError)
+    return new Problem('unreadable', { detail: 'It does not fit the rules of this version.', cause: error })
+  if (!(error instanceof KeysDamagedError)) return undefined
+  const detail =
+    'Its signing keys cannot be read. Whoever runs Davit can restore them, or delete them for new ones.'
+  return new Problem('unreadable', { detail, cause: error })
+}
+
+/** An object that passed our rules and not those of the API server, say an admission policy. Other errors stay as they are. */
+export function rejectedByCluster(error: unknown): unknown {
   if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge')) return error
-  return new RefusedError('invalid', { detail: `The cluster refuses it: ${error.message}`, cause: error })
+  return new Problem('invalid', { detail: `The cluster refuses it: ${error.message}`, cause: error })
 }
-
-const RETRY_AFTER_SECONDS = 2
 
 /**
- * Nothing is decided on what may have changed unseen.
+ * Refuses to decide on data that may have changed unseen.
  * @param what is not known, as the beginning of a sentence
- * @param behind why, in words; undefined while all is known
- * @throws RefusedError overloaded
+ * @param behind why, in words; undefined while everything is known
+ * @throws Problem overloaded
  */
 export function refuseWhileStale(what: string, behind: () => string | undefined): void {
   const why = behind()
-  if (why === undefined) return
-  throw new RefusedError('overloaded', {
-    detail: `${what} is not known: ${why}.`,
-    retryAfter: RETRY_AFTER_SECONDS,
-  })
-}
-
-/** The cloud is asked again, by the adapter, before it comes to this. */
-const AGAIN_SECONDS = 5
-/** Who must give Davit an identity, or undo what was changed, takes longer. */
-const MENDED_SECONDS = 30
-const LONGEST = 1000
-
-/** What the cloud said of a secret that was to be stored, as the refusal that a client can act on. */
-export function cloudRefusal(error: unknown): unknown {
-  if (!isCloudError(error)) return error
-  switch (error.remedy) {
-    case 'permissions':
-    case 'spec':
-      return error.code === 'NoIdentity'
-        ? unavailable(error, MENDED_SECONDS)
-        : new RefusedError('cloud_account_not_ready', { detail: describeCloudError(error), cause: error })
-    case 'retry':
-      return error.code === 'Busy' ? busy(error) : unavailable(error, AGAIN_SECONDS)
-    case 'gone':
-      return unavailable(error, AGAIN_SECONDS)
-  }
-}
-
-function busy(error: CloudError): RefusedError {
-  const detail = 'Too many secrets wait to be stored in the account and its region; nothing was stored.'
-  return new RefusedError('overloaded', { detail, retryAfter: AGAIN_SECONDS, cause: error })
-}
-
-function unavailable(error: CloudError, retryAfter: number): RefusedError {
-  return new RefusedError('cloud_unavailable', {
-    detail: describeCloudError(error),
-    retryAfter,
-    cause: error,
-  })
-}
-
-/** The code first, which is what people look up. */
-export function describeCloudError({ code, message, operation }: CloudError): string {
-  const about = operation === '' ? code : `${code} (${operation})`
-  return sanitizeText(message === '' ? `${about}.` : `${about}: ${message}`, LONGEST)
-}
-
-const BUSY_SECONDSOfRefusals = 1
-const MENDED_SECONDSOfRefusals = 30
-
-/** Runs `work`; what the cluster says, and that there is too much to do, comes out as a refusal. */
-export async function withRefusals<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    if (error instanceof OverloadedError) {
-      const detail = 'Too much waits to be stored; nothing was accepted.'
-      throw new RefusedError('overloaded', { detail, retryAfter: BUSY_SECONDSOfRefusals, cause: error })
-    }
-    throw refusalOf(error) ?? unreadable(error) ?? error
-  }
-}
-
-/** In words of its own: which object, and what is in it, is the operator's business. */
-function unreadable(error: unknown): RefusedError | undefined {
-  const detail = detailOfOfRefusals(error)
-  return detail === undefined ? undefined : new RefusedError('unreadable', { detail, cause: error })
-}
-
-function detailOfOfRefusals(error: unknown): string | undefined {
-  if (error instanceof UnreadableError) return 'It does not fit the rules of this version.'
-  if (!(error instanceof KeysDamagedError)) return undefined
-  return 'Its signing keys cannot be read. Whoever runs Davit can restore them, or delete them for new ones.'
+  if (why !== undefined) throw overloaded(`${what} is not known: ${why}.`, STALE_SECONDS)
 }
 
 /**
- * The log, in the operator's own namespace: where that takes nothing, since its quota is used up, a right is missing or
- * it is being deleted, the organization is there all the same, and its clients have to come again.
+ * The log is in Davit's own namespace. If that takes nothing (quota used up, permission missing, being deleted), the
+ * organization still exists, and its clients have to retry.
  */
-export function withLogRefusals(log: EventLog): EventLog {
+export function withLogProblems(log: EventLog): EventLog {
   return {
     append: async (events) => {
       try {
         return await log.append(events)
       } catch (error) {
         if (!isApiError(error, 'Quota', 'Forbidden', 'Terminating', 'NotFound')) throw error
-        const detail = 'The delivery log takes no events now; nothing was accepted.'
-        throw new RefusedError('overloaded', { detail, retryAfter: MENDED_SECONDSOfRefusals, cause: error })
+        throw overloaded('The delivery log takes no events now; nothing was accepted.', FIX_SECONDS, error)
       }
     },
   }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { ApiError, type ApiErrorKind } from '../../kube/client.ts'
-import { RefusedError, refusalOf } from './problems.ts'
+import { Problem, problemOf } from './problems.ts'
 
 const given = (kind: ApiErrorKind, retryAfterMs?: number) =>
   new ApiError(kind, 'etcd at 10.0.0.1', retryAfterMs === undefined ? {} : { retryAfterMs })
@@ -16,17 +16,17 @@ test.each([
   { error: given('Terminating'), want: { code: 'not_found' } },
   { error: given('Forbidden'), want: { code: 'overloaded', retryAfter: 1 } },
 ])('$error.kind of the cluster is refused as $want.code', ({ error, want }) => {
-  const refused = refusalOf(error)
+  const refused = problemOf(error)
   expect(refused).toMatchObject(want)
-  expect(refused?.cause).toBe(error)
-  expect(refused?.message).not.toContain('10.0.0.1')
+  expect(refused.cause).toBe(error)
+  expect(refused.message).not.toContain('10.0.0.1')
 })
 
 test('what was refused already stays as it is, and what only the operator can mend is no refusal', () => {
-  const refused = new RefusedError('endpoint_disabled')
-  expect(refusalOf(refused)).toBe(refused)
+  const refused = new Problem('endpoint_disabled')
+  expect(problemOf(refused)).toBe(refused)
   for (const kind of ['NotFound', 'Invalid', 'Conflict', 'Gone'] as const) {
-    expect(refusalOf(given(kind))).toBeUndefined()
+    expect(problemOf(given(kind)).code).toBe('internal')
   }
-  expect(refusalOf(new TypeError('no'))).toBeUndefined()
+  expect(problemOf(new TypeError('no')).code).toBe('internal')
 })

@@ -3,7 +3,7 @@ import { type Asking, ask, KEYS, ORGANIZATION, startFacade } from '../../../test
 import { DELIVERY_ID, EVENT_ID, idIn, SECRET } from '../../../test/support/facade-services.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { ApiError } from '../../kube/client.ts'
-import { RefusedError } from './problems.ts'
+import { Problem } from './problems.ts'
 
 const ORG = `/organizations/${ORGANIZATION}`
 const ID = idIn(ORGANIZATION)
@@ -116,14 +116,14 @@ test('a repeat says that it is one, and shows no secret', async () => {
 })
 
 test.each([
-  { error: new RefusedError('endpoint_disabled'), want: [409, 'endpoint_disabled', null] },
+  { error: new Problem('endpoint_disabled'), want: [409, 'endpoint_disabled', null] },
   {
-    error: new RefusedError('intake_full', { detail: 'whe_a holds 900', retryAfter: 7 }),
+    error: new Problem('intake_full', { detail: 'whe_a holds 900', retryAfter: 7 }),
     want: [503, 'intake_full', '7'],
   },
-  { error: new RefusedError('not_acknowledged'), want: [503, 'not_acknowledged', '1'] },
+  { error: new Problem('not_acknowledged'), want: [503, 'not_acknowledged', '1'] },
   {
-    error: new RefusedError('invalid', { places: [{ pointer: '/url', message: 'no' }] }),
+    error: new Problem('invalid', { errors: [{ pointer: '/url', message: 'no' }] }),
     want: [422, 'invalid', null],
   },
   {
@@ -133,7 +133,7 @@ test.each([
   { error: new ApiError('NoSpace', 'etcdserver: mvcc'), want: [503, 'overloaded', '30'] },
   { error: new ApiError('TooManyRequests', 'too many requests'), want: [503, 'overloaded', '1'] },
   { error: new ApiError('Terminating', 'acme is being terminated'), want: [404, 'not_found', null] },
-  { error: new RefusedError('unreadable'), want: [409, 'unreadable', null] },
+  { error: new Problem('unreadable'), want: [409, 'unreadable', null] },
   { error: new ApiError('Forbidden', 'secrets is forbidden'), want: [503, 'overloaded', '1'] },
   { error: new TypeError('whsec_abc is not a function'), want: [500, 'internal', null] },
 ])('$error.message is answered as $want.1, without a word of what is inside', async ({ error, want }) => {
@@ -142,7 +142,7 @@ test.each([
   const answer = await ask(bed, `${ORG}/webhooks/${ID}/ping`, { method: 'POST', key })
   expect([answer.status, answer.json.code, answer.headers.get('retry-after')]).toEqual(want)
   expect(answer.headers.get('content-type')).toBe('application/problem+json')
-  if (!(error instanceof RefusedError)) expect(answer.text).not.toContain(error.message)
+  if (!(error instanceof Problem)) expect(answer.text).not.toContain(error.message)
 })
 
 test('an answer that does not come in time is given up', async () => {
@@ -163,7 +163,7 @@ test('the log says why requests are put off, once in a while for each reason', a
     await ask(bed, `${ORG}/webhooks/${ID}/ping`, { method: 'POST', key })
   }
   const away = new ApiError('Unavailable', 'dial tcp 10.0.0.1')
-  for (const error of [away, away, new RefusedError('intake_full')]) await ping(error)
+  for (const error of [away, away, new Problem('intake_full')]) await ping(error)
   clock.advance(10_000)
   await ping(away)
   const told = bed.logged.filter(({ message }) => message === 'requests are put off')

@@ -101,7 +101,7 @@ export function createHttpServer(
 }
 
 function turnAway(request: IncomingMessage, response: ServerResponse, id: string): void {
-  const problem = new Problem('overloaded', { headers: { 'retry-after': '1', connection: 'close' } })
+  const problem = new Problem('overloaded', { headers: { connection: 'close' } })
   send(request, response, problemResponse(problem, id))
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { endpointChange, endpointDraft } from '../schemas.ts'
+import { endpointChange, endpointDraft } from '../endpoint-resource.ts'
 import { validateBody, validateQuery } from './body.ts'
 import type { Problem } from './problems.ts'
 
@@ -9,7 +9,7 @@ function errorsOf(run: () => unknown) {
     run()
   } catch (error) {
     expect(error).toMatchObject({ code: 'invalid' })
-    return (error as Problem).details.errors
+    return (error as Problem).errors
   }
   return []
 }

@@ -1,0 +1,186 @@
+import type { z } from 'zod'
+import { type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
+import { isApiError, type RawObject, type ResourceReader, UnreadableError } from '../kube/client.ts'
+import { etagOf, ifMatchHolds } from '../lib/text.ts'
+import { Problem, rejectedByCluster } from './http/problems.ts'
+
+/**
+ * What endpoints, registry credentials and settings have in common over REST: they are read from the API server, so that a
+ * change which another replica has just made is seen, and changed under If-Match, a quota, and a check of who manages them.
+ */
+
+export type NamespacedRef = { namespace: string; name: string }
+
+/** Value of Idempotency-Key, if it was sent. */
+export type Keyed = { idempotencyKey?: string | undefined }
+
+/** Value of If-Match, if it was sent. */
+export type Conditional = { ifMatch?: string | undefined }
+
+/** A kind that REST shows. */
+export type ResourceKind<T> = { type: ResourceType; kind: string; schema: z.ZodType<T> }
+
+/** @param raw all of the metadata, which `object` has only in part */
+export type Stored<T> = { object: T; raw: RawObject }
+
+/** @throws Problem not_found, also if it is being deleted; ApiError; UnreadableError */
+export async function readStored<T extends { metadata: ObjectMeta }>(
+  resources: Pick<ResourceReader, 'get'>,
+  kind: ResourceKind<T>,
+  ref: NamespacedRef,
+  learn: (object: T) => void,
+): Promise<Stored<T>> {
+  const raw = await readRaw(resources, kind.type, ref)
+  const object = parseStored(kind, raw)
+  learn(object)
+  if (object.metadata.deletionTimestamp !== undefined) throw new Problem('not_found')
+  return { object, raw }
+}
+
+/** The object as stored, valid or not, and even if it is being deleted. @throws Problem not_found; ApiError */
+export async function readRaw(
+  resources: Pick<ResourceReader, 'get'>,
+  type: ResourceType,
+  ref: NamespacedRef,
+): Promise<RawObject> {
+  try {
+    return await resources.get(type, ref)
+  } catch (error) {
+    throw notFoundOr(error)
+  }
+}
+
+/** The problem `not_found` for an object that is gone; any other error as it is. */
+export function notFoundOr(error: unknown): unknown {
+  return isApiError(error, 'NotFound') ? new Problem('not_found', { cause: error }) : error
+}
+
+/** @throws UnreadableError */
+export function parseStored<T>({ kind, schema }: ResourceKind<T>, raw: RawObject): T {
+  const { data } = schema.safeParse(raw)
+  if (data !== undefined) return data
+  throw new UnreadableError(kind, `${raw.metadata.namespace}/${raw.metadata.name}`)
+}
+
+/** @throws Problem precondition_failed */
+export function checkIfMatch(
+  metadata: { uid: string; generation?: number | undefined },
+  { ifMatch }: Conditional,
+): void {
+  if (!ifMatchHolds(ifMatch, etagOf(metadata))) throw new Problem('precondition_failed')
+}
+
+/** Metadata of an object that may be deleted; its spec may be invalid. @throws Problem not_found, precondition_failed */
+export function checkDeletable(raw: RawObject, how: Conditional): ObjectMeta {
+  const metadata = objectMeta.parse(raw.metadata)
+  if (metadata.deletionTimestamp !== undefined) throw new Problem('not_found')
+  checkIfMatch(metadata, how)
+  return metadata
+}
+
+/** @param allowed what can still be changed here, as a sentence with a space before it */
+export function managedProblem(
+  manager: string | undefined,
+  fields: readonly string[],
+  allowed = '',
+): Problem {
+  const detail = `The spec is managed by ${manager}: change ${fields.join(', ')} there.${allowed}`
+  return new Problem('managed_elsewhere', { detail })
+}
+
+/** The ETag of an object that may be gone by now. */
+export async function etagIfPresent(
+  read: () => Promise<Stored<{ metadata: ObjectMeta }>>,
+): Promise<{ etag?: string }> {
+  try {
+    return { etag: etagOf((await read()).object.metadata) }
+  } catch (error) {
+    if (error instanceof Problem) return {}
+    throw error
+  }
+}
+
+const MAX_TRIES = 10
+
+/** Runs a read-decide-write cycle again if another writer changed or deleted the object in between. */
+export async function retryOnConflict<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isApiError(error, 'Conflict', 'AlreadyExists', 'NotFound')) throw error
+      if (tries === MAX_TRIES) throw new Problem('overloaded', { retryAfter: 1, cause: error })
+    }
+  }
+}
+
+/** For one object that is to be created. A second call of either function does nothing. */
+export type QuotaTicket = {
+  /** @throws the problem of the quota */
+  take(): void
+  /** The object is created and counted by itself, or is given up. */
+  giveBack(): void
+}
+
+/** How many objects of a kind an organization may have; those being created count as well. */
+export class ObjectQuota {
+  readonly #code: 'too_many_endpoints' | 'too_many_credentials'
+  readonly #noun: string
+  readonly #max: number
+  readonly #count: (organization: string) => number
+  /** Objects being created, by organization. */
+  readonly #pending = new Map<string, number>()
+
+  /** @param noun singular @param count objects that an organization has */
+  constructor(
+    code: 'too_many_endpoints' | 'too_many_credentials',
+    noun: string,
+    max: number,
+    count: (organization: string) => number,
+  ) {
+    this.#code = code
+    this.#noun = noun
+    this.#max = max
+    this.#count = count
+  }
+
+  /** Gives `work` a ticket, which is given back at its end. */
+  async during<T>(organization: string, work: (ticket: QuotaTicket) => Promise<T>): Promise<T> {
+    let isTaken = false
+    const giveBack = () => {
+      if (isTaken) this.#add(organization, -1)
+      isTaken = false
+    }
+    const take = () => {
+      if (isTaken) return
+      this.#check(organization)
+      this.#add(organization, 1)
+      isTaken = true
+    }
+    try {
+      return await work({ take, giveBack })
+    } finally {
+      giveBack()
+    }
+  }
+
+  /** What a client is told if the API server does not create the object. */
+  problemOf(error: unknown): unknown {
+    if (!isApiError(error, 'Quota')) return rejectedByCluster(notFoundOr(error))
+    const detail = `A ResourceQuota of the organization's namespace does not allow another ${this.#noun}.`
+    return new Problem(this.#code, { detail, cause: error })
+  }
+
+  #check(organization: string): void {
+    const held = this.#count(organization) + (this.#pending.get(organization) ?? 0)
+    if (held < this.#max) return
+    const detail = `The organization has ${held} ${this.#noun}s, and may have ${this.#max}.`
+    throw new Problem(this.#code, { detail })
+  }
+
+  #add(organization: string, by: number): void {
+    const count = (this.#pending.get(organization) ?? 0) + by
+    if (count === 0) this.#pending.delete(organization)
+    else this.#pending.set(organization, count)
+  }
+}
