@@ -1,18 +1,19 @@
+/** Actions that are requested by annotation, and annotations that tell who else manages an object. */
 import { createHash } from 'node:crypto'
 import { sanitizeText } from '../lib/text.ts'
 import { MESSAGE_ID } from './ids.ts'
 
-/** Requests by annotation (`davit.dev/...-requested-at`): a time, acted on once per value. */
+/** A request by annotation (`davit.dev/...-requested-at`): a time, acted on once per value. */
 
 export type Request =
   | { kind: 'none' }
-  /** The value was acted on (or found wrong) before, or is older than the object (it came with a copy or from Git). */
+  /** Handled or found invalid before, or older than the object: it came with a copy or from Git. */
   | { kind: 'old'; value: string }
   | { kind: 'new'; value: string; at: number }
   | { kind: 'invalid'; value: string; message: string }
 
 const RFC3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/
-/** Characters of a value that its status has room for. */
+/** Characters that the status can hold. */
 const MAX_VALUE = 256
 
 /** @param handled the value that was acted on last @param createdAt of the object, milliseconds since 1970 */
@@ -29,28 +30,28 @@ export function readRequest(
     const message = `"${sanitizeText(value, 64)}" is not a time such as 2026-01-31T12:00:00Z`
     return { kind: 'invalid', value: kept, message }
   }
-  // creationTimestamp has whole seconds: a request made in the object's first second is not older than it.
+  // creationTimestamp has whole seconds: a request from the object's first second is not older than it.
   if (at < createdAt - 1000) return { kind: 'old', value }
   return { kind: 'new', value, at }
 }
 
-/** Redeliveries that are begun at a time; the rest of a list follows. */
+/** Redeliveries started at once; the rest of the list follows. */
 export const MAX_REDELIVERIES = 100
-/** Characters of a list that its status has room for. */
+/** Characters of a list that the status can hold. */
 const MAX_LIST = 8192
 
 export type RedeliverItem = { deliveryId: string; at: number; raw: string }
 export type RedeliverRequest = {
   items: RedeliverItem[]
-  /** What cannot be acted on, in words. */
+  /** Problems, for people. */
   invalid: string[]
-  /** What to keep as handled once the items were acted on; undefined where nothing is asked for. */
+  /** What to record as handled after the items; undefined if there is no request. */
   handled: string | undefined
 }
 
 /**
- * The items of `msg_...@<time>[,msg_...@<time>...]` that were not acted on yet, at most 100 of them.
- * @param handled what was kept as handled last @param createdAt of the object, milliseconds since 1970
+ * The items of `msg_...@<time>[,...]` that were not handled yet, at most 100. @param handled as recorded last @param createdAt of the
+ * object, milliseconds since 1970
  */
 export function readRedeliverRequest(
   value: string | undefined,
@@ -77,7 +78,7 @@ export function readRedeliverRequest(
 
 const REFUSED = 'refused:'
 
-/** Half a list would be forgotten by its status, and done again: none of it is done, and it is named once. */
+/** A truncated record would make Davit repeat the rest of the list, so a list that is too long is refused as a whole, once. */
 function refusedList(value: string, done: ReadonlySet<string>): RedeliverRequest {
   const mark = REFUSED + createHash('sha256').update(value).digest('hex').slice(0, 16)
   const kept = [...done].filter((part) => !part.startsWith(REFUSED)).join(',')
@@ -90,23 +91,20 @@ function refusedList(value: string, done: ReadonlySet<string>): RedeliverRequest
   }
 }
 
-/** The items of a list, each once. */
 function partsOf(list: string): string[] {
   const parts = list.split(',').map((part) => part.trim())
   return [...new Set(parts)].filter((part) => part !== '')
 }
-
-/**
- * Whether the spec of an object is somebody else's: applied from Git, by Helm, or with `kubectl apply`. What REST
- * wrote there would be undone by the next apply. One `kubectl edit` makes nobody a manager (settled, "REST shapes").
- */
 
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 const HELM_RELEASE = 'meta.helm.sh/release-name'
 const ARGO_TRACKING = 'argocd.argoproj.io/tracking-id'
 const ARGO_INSTANCE = 'argocd.argoproj.io/instance'
 
-/** Who manages the spec, for people; undefined where REST may change it. @param metadata as the API server sent it */
+/**
+ * What manages the spec of an object (Git, Helm, `kubectl apply`), for people: its next apply would undo a write by REST. Undefined if
+ * REST may change it; one `kubectl edit` makes no manager (interface S5). @param metadata as the API server sent it
+ */
 export function managedBy(metadata: Readonly<Record<string, unknown>>): string | undefined {
   const annotations = isRecord(metadata.annotations) ? metadata.annotations : {}
   const labels = isRecord(metadata.labels) ? metadata.labels : {}
@@ -117,7 +115,7 @@ export function managedBy(metadata: Readonly<Record<string, unknown>>): string |
   return LAST_APPLIED in annotations ? 'kubectl apply' : undefined
 }
 
-/** The manager of a server-side apply that has fields of the spec. */
+/** The manager of a server-side apply of the spec. */
 function applierOf(managedFields: unknown): string | undefined {
   if (!Array.isArray(managedFields)) return undefined
   for (const entry of managedFields as readonly unknown[]) {

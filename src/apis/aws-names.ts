@@ -1,14 +1,14 @@
-/** How AWS names what an organization gives: regions, roles and keys, in every partition. */
+/** The names of AWS for regions, roles and keys, in every partition. */
 
 export type AwsPartition = {
   name: string
-  /** What the names of its regions begin with. */
+  /** Prefix of its regions. */
   regions: string
-  /** What the names of its hosts end with. */
+  /** Suffix of its hosts. */
   dnsSuffix: string
 }
 
-/** The commercial one comes last: its regions are those of no other. */
+/** The commercial partition comes last: its regions have no prefix of their own. */
 export const AWS_PARTITIONS: readonly AwsPartition[] = [
   { name: 'aws-cn', regions: 'cn-', dnsSuffix: 'amazonaws.com.cn' },
   { name: 'aws-us-gov', regions: 'us-gov-', dnsSuffix: 'amazonaws.com' },
@@ -20,7 +20,7 @@ export const AWS_PARTITIONS: readonly AwsPartition[] = [
   { name: 'aws', regions: '', dnsSuffix: 'amazonaws.com' },
 ]
 
-/** Alternatives of a pattern; what follows them ends the name. */
+/** Alternatives for a pattern. */
 export const PARTITION_NAMES = AWS_PARTITIONS.map(({ name }) => name).join('|')
 
 export const AWS_REGION = /^[a-z]{2,4}(-[a-z]+){1,2}-[1-9][0-9]?$/
@@ -33,7 +33,7 @@ export const ROLE_ARN = new RegExp(
 /** `arn:aws-us-gov:iam::123456789012:role`, a path and a name. */
 export const MAX_ROLE_ARN = 613
 
-/** The id of a key; `mrk-` is one of several regions. */
+/** A key id; `mrk-` marks a multi-Region key. */
 const KEY_ID = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|mrk-[0-9a-f]{32}'
 const KEY_ALIAS = 'alias/[A-Za-z0-9/_-]{1,250}'
 
@@ -42,12 +42,12 @@ export const KMS_KEY = new RegExp(
 )
 export const MAX_KMS_KEY = 320
 
-/** Name of the partition that a region is in. A region that does not exist yet counts as commercial. */
+/** Unknown regions count as commercial. */
 export function partitionOfRegion(region: string): string {
   return AWS_PARTITIONS.find(({ regions }) => region.startsWith(regions))?.name ?? 'aws'
 }
 
-/** The same as an expression of the API server, on the field `self.region`. */
+/** `partitionOfRegion` in CEL, on the field `self.region`. */
 export const PARTITION_OF_REGION_CEL = AWS_PARTITIONS.reduceRight(
   (others, { name, regions }) =>
     regions === '' ? `'${name}'` : `(self.region.startsWith('${regions}') ? '${name}' : ${others})`,

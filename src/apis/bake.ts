@@ -1,24 +1,25 @@
+/**
+ * What the controller and the pod of a bake exchange: the order in the pod's environment, the result as its termination message, and
+ * the state of the bake in the status of its template (interface §3.3).
+ */
 import { z } from 'zod'
 import { DNS_LABEL, instant, text } from './meta.ts'
 import { credentialType } from './registry-credential.ts'
 
 /**
- * What a bake tells when it ends: the termination message of its container, so that its pod needs no right on the API server.
- * A kubelet cuts a message off after 4,096 bytes; `encodeBakeResult` in src/domain keeps it below. The order names the
- * credential and the image of each service, so the result need not.
+ * Kubelet truncates a termination message after this; `encodeBakeResult` keeps the result shorter. With it, the pod needs no rights on
+ * the API server.
  */
-
-/** What a kubelet takes of a termination message. */
 export const MAX_RESULT_BYTES = 4096
-/** So many services fit into a result, with the longest names, digests and times. */
+/** This many services fit into a result, with the longest names, digests and times. */
 export const MAX_SERVICES = 20
 export const MAX_SERVICE_NAME = 40
 export const SERVICE_NAME = /^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$/
-/** Of the tool's own words in a status. */
+/** Characters of tool output in a status. */
 export const MAX_TOOL_WORDS = 2048
 export const DIGEST = /^sha256:[0-9a-f]{64}$/
 
-/** What the registry or the tool refused, as the pod of a bake sees it. */
+/** Failures at the registry or in the tool, as the pod sees them. */
 export const POD_FAILURE_CODES = [
   'wrong_credentials',
   'no_pull_right',
@@ -37,7 +38,7 @@ export const POD_FAILURE_CODES = [
   'tool_failed',
 ] as const
 
-/** What is wrong before there is a Job: the template, its credentials, or what its pod needs. */
+/** Problems before there is a Job: in the template, its credentials, or what its pod needs. */
 export const PROBLEM_CODES = [
   'not_an_organization',
   'too_many_templates',
@@ -53,7 +54,7 @@ export const PROBLEM_CODES = [
   'ca_missing',
 ] as const
 
-/** What kept a pod from running, or ended it; `service_account_missing` may as well. */
+/** Why a pod did not run, or ended; also `service_account_missing`. */
 export const RUN_FAILURE_CODES = [
   'bake_image_missing',
   'quota',
@@ -70,7 +71,7 @@ export const RUN_FAILURE_CODES = [
 export const bakeFailureCode = z.enum([...POD_FAILURE_CODES, ...PROBLEM_CODES, ...RUN_FAILURE_CODES])
 export type BakeFailureCode = z.infer<typeof bakeFailureCode>
 
-/** Where in its pod a bake failed. */
+/** The step in the pod at which a bake failed. */
 const bakeStep = z.enum(['read-secret', 'login', 'pull', 'store'])
 export type BakeStep = z.infer<typeof bakeStep>
 
@@ -84,9 +85,9 @@ const serviceName = text({
 
 export const serviceResult = z.object({
   name: serviceName,
-  /** Of the manifest that was pulled; absent where the service was not pulled. */
+  /** Of the pulled manifest; absent if the service was not pulled. */
   digest: z.string().regex(DIGEST).optional(),
-  /** What the registry said of the service's credential, at the first request that needed the right to pull. */
+  /** The registry's decision on the service's credential, at the first request that needed the right to pull. */
   verified: z.object({ at: instant('When.'), ok: z.boolean(), code: podFailureCode.optional() }).optional(),
 })
 
@@ -96,20 +97,18 @@ export const bakeResult = z.object({
   services: z.array(serviceResult).max(MAX_SERVICES),
   failure: z
     .object({
-      /** Absent: it concerns no one of them. */
+      /** Absent: it concerns no single service. */
       service: serviceName.optional(),
       step: bakeStep,
       code: podFailureCode,
-      /** The tool's own words, without control characters and secrets. */
+      /** Tool output, without control characters and secrets. */
       message: text({ max: MAX_TOOL_WORDS, describe: 'The words of the tool.' }),
     })
     .optional(),
 })
 export type BakeResult = z.infer<typeof bakeResult>
 
-/** The state of a bake, in the status of its template (interface §3.3). */
-
-/** A host with its port, 255 characters of a repository, 128 of a tag, and a digest. */
+/** Host and port, 255 characters of a repository, 128 of a tag, and a digest. */
 export const MAX_IMAGE = 716
 
 const bakeState = z.enum(['pending', 'running', 'succeeded', 'failed'])
@@ -224,16 +223,13 @@ export const bakeStatus = z
   .meta({ description: 'The last bake, or the one that is under way.' })
 export type BakeStatus = z.infer<typeof bakeStatus>
 
-/** What the pod of a bake is told, as JSON in its environment. There is no secret in it. */
-
-/** The variable that has it. */
+/** The environment variable with the order, as JSON. It holds no secret. */
 export const ORDER_VARIABLE = 'DAVIT_BAKE_ORDER'
 export const MAX_ORDER_BYTES = 64 * 1024
-/** The longest that a bake may ever take. */
 export const MAX_DEADLINE_SECONDS = 12 * 3600
-/** Where the volume of the output is in a pod. */
+/** Mount path of the output volume in the pod. */
 export const OUTPUT_PATH = '/output'
-/** Where a pod has memory for what must touch no disk. */
+/** Mount path of memory, for data that must touch no disk. */
 export const TMPFS_PATH = '/run/davit'
 
 const some = (max: number) => z.string().min(1).max(max)
@@ -241,31 +237,29 @@ const some = (max: number) => z.string().min(1).max(max)
 const label = some(63).regex(DNS_LABEL, 'must be a DNS label')
 
 export const orderedCredential = z.object({
-  /** `rc_` and the name of the credential. */
   id: some(66),
-  /** Of the resource: for the map of the box. */
+  /** UID of the resource, for the credentials file. */
   uid: some(128).optional(),
   generation: z.int().min(1).optional(),
   type: credentialType,
-  /** The canonical host, which is that of the image. */
+  /** Canonical, the host of the image. */
   registry: some(259),
-  /** token only. */
   username: some(255 * 2).optional(),
-  /** token only: exactly this version is read. */
+  /** token only; exactly this version is read. */
   parameter: z.object({ name: some(1011), version: z.int().min(1), region: some(64) }).optional(),
 })
 export type OrderedCredential = z.infer<typeof orderedCredential>
 
 export const bakeOrder = z.object({
-  /** Its name is a part of the path of its box. */
+  /** Its name is part of the path of its box. */
   template: z.object({ namespace: label, name: label, uid: some(128) }),
-  /** Name of this bake, which no other bake of the template ever has; a single part of a path. */
+  /** Name of this bake, unique in the template; one segment of a path. */
   bake: z.string().regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/),
   services: z
     .array(
       z.object({
         name: z.string().max(MAX_SERVICE_NAME).regex(SERVICE_NAME),
-        /** Canonical: with its host, and with a digest or a tag, not both. */
+        /** Canonical: with host, and with a digest or a tag, not both. */
         image: some(MAX_IMAGE),
         credential: orderedCredential.optional(),
       }),
@@ -282,13 +276,13 @@ export const bakeOrder = z.object({
     }),
     z.object({ kind: z.literal('none') }),
   ]),
-  /** When the controller decided what is in it. */
+  /** When the controller decided the content. */
   orderedAt: z.iso.datetime().optional(),
-  /** Of images for several; absent: that of the node. */
+  /** For multi-platform images; absent: the platform of the node. */
   platform: z.string().max(64).optional(),
-  /** Hosts that may ask for a login besides the registries themselves. */
+  /** Hosts that may ask for a login in addition to the registries. */
   realms: z.array(some(259)).max(64),
-  /** After so long the bake ends itself, with words; a little later its Job is ended. */
+  /** Seconds after which the bake ends itself with a message; its Job is ended a little later. */
   deadlineSeconds: z.int().min(1).max(MAX_DEADLINE_SECONDS),
 })
 export type BakeOrder = z.infer<typeof bakeOrder>

@@ -1,6 +1,6 @@
 /**
- * `credentials.json` beside a baked layout: which credential opens which repository, for the running box and for kubelets. It
- * holds no secret: who reads it still needs the right of the box's own role to fetch one.
+ * `credentials.json` next to a baked layout: which credential opens which repository, for the running box and for kubelets. It holds
+ * no secret; fetching one takes the rights of the box's own role.
  */
 
 import { z } from 'zod'
@@ -10,14 +10,13 @@ import { DNS_LABEL } from './meta.ts'
 import { MAX_REGISTRY, MAX_USERNAME } from './registry-credential.ts'
 
 export const BOX_CREDENTIALS_FILE = 'credentials.json'
-/** Of the file. */
 export const MAX_BOX_CREDENTIALS_BYTES = 256 * 1024
 
 const MAX_CREDENTIALS = 100
 const MAX_REPOSITORIES = 100
 
 const shared = {
-  /** Of the resource, which may be deleted and made again under its name. */
+  /** UID of the resource, which may be recreated under its name. */
   uid: z.string().min(1).max(128).optional(),
   generation: z.int().min(1).optional(),
   /** As `rc_ghcr`. */
@@ -28,9 +27,9 @@ const shared = {
       (id) => id.startsWith(CREDENTIAL_PREFIX) && DNS_LABEL.test(id.slice(CREDENTIAL_PREFIX.length)),
       'must be rc_ and a DNS label',
     ),
-  /** Canonical, as `ghcr.io` or `registry.example.com:5000`. Several credentials may have the same. */
+  /** Canonical, such as `ghcr.io` or `registry.example.com:5000`; credentials may share one. */
   registry: z.string().min(1).max(MAX_REGISTRY),
-  /** Those of the box that it opens, without host, as `acme/api` or `library/postgres`. One repository is in one credential only. */
+  /** Repositories of the box that it opens, without host, such as `acme/api`. Each repository has one credential. */
   repositories: z.array(z.string().min(1).max(255)).min(1).max(MAX_REPOSITORIES),
 }
 
@@ -39,14 +38,14 @@ export const boxCredential = z.discriminatedUnion('type', [
     ...shared,
     type: z.literal('token'),
     username: z.string().min(1).max(MAX_USERNAME),
-    /** Where the secret is; the version that the bake read. */
+    /** Location of the secret; the version that the bake read. */
     parameter: z.object({
       name: z.string().min(1).max(1011),
       version: z.int().min(1),
       region: z.string().min(1).max(MAX_REGION),
     }),
   }),
-  /** Its account and region are those of the host. */
+  /** Account and region follow from the host. */
   z.object({ ...shared, type: z.literal('ecr') }),
 ])
 export type BoxCredential = z.infer<typeof boxCredential>
@@ -56,11 +55,10 @@ const label = z.string().max(63).regex(DNS_LABEL, 'must be a DNS label')
 export const boxCredentials = z.object({
   version: z.literal(1),
   template: z.object({ namespace: label, name: label }),
-  /** Which bake wrote it. */
+  /** The bake that wrote it. */
   bake: z.string().min(1).max(63),
-  /** When the controller decided what is in it; of two maps that say different things of a credential the later one is right. */
+  /** When the controller decided the content; of two files that disagree about a credential the later one counts. */
   orderedAt: z.iso.datetime().optional(),
-  /** When it was written. */
   bakedAt: z.iso.datetime().optional(),
   credentials: z.array(boxCredential).max(MAX_CREDENTIALS),
 })

@@ -17,14 +17,14 @@ import {
 } from './meta.ts'
 import { REGISTRY_PATTERN } from './registry-credential.ts'
 
-/** Asks for another bake: an RFC 3339 time, acted on once per value, answered in `status.bake.observedRebake`. */
+/** Requests another bake: an RFC 3339 time, acted on once per value, answered in `status.bake.observedRebake`. */
 export const REBAKE_ANNOTATION = `${GROUP}/rebake-requested-at`
-/** On every Job and pod of a bake: the name of its template. */
+/** Name of the template, on every Job and pod of a bake. */
 export const TEMPLATE_LABEL = `${GROUP}/box-template`
 
 const PATH_PART = '[a-z0-9]+((\\.|_|__|-+)[a-z0-9]+)*'
 const TAG = ':[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}'
-/** The grammar of references, with the digest that every registry has. src/boxes/image-reference.ts reads it. */
+/** The grammar of image references, with the digest that every registry has. boxes/image-reference.ts parses them. */
 const IMAGE = new RegExp(
   `^(${REGISTRY_PATTERN}/)?${PATH_PART}(/${PATH_PART})*(${TAG})?(@sha256:[0-9a-f]{64})?$`,
 )
@@ -65,7 +65,7 @@ const serviceShape = z.object({
 })
 type Service = z.infer<typeof serviceShape>
 
-/** Rules of one service, for the schema and for the API server. */
+/** Rules for one service, in the schema and in CEL. */
 const SERVICE_RULES = [
   {
     holds: ({ kind, registryCredentialId }: Service) =>
@@ -169,8 +169,8 @@ export type BoxTemplateStatus = z.infer<typeof boxTemplateStatus>
 export type BoxTemplate = z.infer<typeof boxTemplate>
 
 /**
- * Condition types of a template. Ready: what the spec wants is baked. Succeeded: how the last bake ended. Current: the box was baked
- * with the credentials as they are.
+ * Condition types of a template. Ready: the current spec is baked. Succeeded: the result of the last bake. Current: baked with the
+ * credentials as they are.
  */
 export const TEMPLATE_CONDITIONS = ['Ready', 'Reconciling', 'Stalled', 'Succeeded', 'Current'] as const
 

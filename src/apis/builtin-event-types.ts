@@ -1,13 +1,12 @@
 /**
- * The types of events that Davit ships (interface §6). Davit itself publishes `webhook.*`; the platform publishes
- * the others, which are here so that organizations find the same names everywhere. A schema describes fields,
- * requires none and allows more, so that a payload can grow without a new type.
+ * The event types that Davit ships (interface §6). Davit publishes `webhook.*`; the platform publishes the others, so that all
+ * organizations find the same names. Schemas describe fields, require none and allow more, so that payloads can grow.
  */
 import type { z } from 'zod'
 import { eventTypeKind, type eventTypeSpec } from './event-type.ts'
 import { API_VERSION } from './meta.ts'
 
-/** An EventType as it is applied to a cluster. */
+/** An EventType manifest. */
 export type EventTypeManifest = {
   apiVersion: string
   kind: string

@@ -1,4 +1,4 @@
-/** The kinds of Kubernetes itself that Davit reads or writes. */
+/** The built-in kinds of Kubernetes that Davit reads or writes. */
 import { z } from 'zod'
 import { objectMeta, type ResourceType } from './meta.ts'
 

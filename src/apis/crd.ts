@@ -1,3 +1,7 @@
+/**
+ * Generates the CustomResourceDefinitions from the zod schemas. Whatever zod can express and a structural schema cannot is rejected
+ * here, with its path, rather than by an API server later.
+ */
 import { z } from 'zod'
 import { boxTemplateKind } from './box-template.ts'
 import { deliverySegmentKind } from './delivery-segment.ts'
@@ -19,12 +23,7 @@ import { webhookDeliveryKind } from './webhook-delivery.ts'
 import { webhookEndpointKind } from './webhook-endpoint.ts'
 import { webhookEventKind } from './webhook-event.ts'
 
-/**
- * From a zod schema to the structural schema that a CustomResourceDefinition may hold. What zod can say and a
- * structural schema cannot is refused here, with the place, rather than by an API server later.
- */
-
-/** A structural schema of apiextensions.k8s.io/v1; other keywords are passed through as they are. */
+/** A structural schema of apiextensions.k8s.io/v1; unlisted keywords pass through. */
 export type StructuralSchema = {
   type?: string
   description?: string
@@ -37,7 +36,7 @@ export type StructuralSchema = {
   [keyword: string]: unknown
 }
 
-/** The schema says something that no structural schema can. `path` is the place, such as `spec.url`. */
+/** The schema uses something that a structural schema cannot express. `path` is such as `spec.url`. */
 export class NotStructuralError extends Error {
   override readonly name = 'NotStructuralError'
   readonly path: string
@@ -49,7 +48,7 @@ export class NotStructuralError extends Error {
 }
 
 const COMBINERS = ['oneOf', 'anyOf', 'allOf', 'not']
-/** Keywords that mean the same on both sides, in the order of the result. */
+/** Keywords that pass through, in the order of the result. */
 const KEPT = [
   ...['type', 'description', 'default', 'example', 'format', 'enum', 'nullable'],
   ...['pattern', 'minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties'],
@@ -58,7 +57,7 @@ const KEPT = [
   ...['x-kubernetes-preserve-unknown-fields', 'x-kubernetes-int-or-string', 'x-kubernetes-validations'],
   ...[...COMBINERS, 'required'],
 ]
-/** Read apart, or without meaning to an API server. */
+/** Handled elsewhere, or without meaning for an API server. */
 const DROPPED = new Set([
   ...['properties', 'items', 'additionalProperties', PATTERN_MEANING, PATTERN_HIDDEN],
   ...['$schema', 'id', '$id', 'examples', 'readOnly', 'contentEncoding', 'contentMediaType', 'propertyNames'],
@@ -67,12 +66,9 @@ const LOOK_AROUND = /\(\?(=|!|<=|<!)/
 
 type Node = Record<string, unknown>
 
-/**
- * @param path where the schema stands, for errors
- * @throws NotStructuralError naming the place and the keyword
- */
+/** @param path for errors @throws NotStructuralError with path and keyword */
 export function structuralSchema(schema: z.ZodType, path: string): StructuralSchema {
-  // `input`: a field with a default is one that may be left out.
+  // `input`: fields with a default are optional.
   return convert(z.toJSONSchema(schema, { io: 'input', target: 'openapi-3.0' }) as Node, path)
 }
 
@@ -105,21 +101,21 @@ function convertChildren(schema: StructuralSchema, node: Node, path: string): vo
     )
   }
   if (node.items) schema.items = convert(node.items as Node, `${path}[]`)
-  // `false` is refused by API servers, which prune unknown fields anyway; `{}` means that anything goes.
+  // API servers reject `false` and prune unknown fields anyway; `{}` allows anything.
   const more = node.additionalProperties
   if (!isNode(more) || node['x-kubernetes-preserve-unknown-fields']) return
   if (Object.keys(more).length === 0) schema['x-kubernetes-preserve-unknown-fields'] = true
   else schema.additionalProperties = convert(more, `${path}{}`)
 }
 
-/** Any JSON has no type in JSON Schema; a structural schema says so in a keyword of its own. */
+/** Arbitrary JSON has no type; a structural schema needs a keyword for it. */
 function acceptAnything(schema: StructuralSchema, path: string): void {
   const typed = COMBINERS.find((keyword) => schema[keyword] !== undefined)
   if (typed) throw new NotStructuralError(path, `${typed} without a type beside it`)
   schema['x-kubernetes-preserve-unknown-fields'] = true
 }
 
-/** Inside a combiner only values may be restricted: no type, default or description, and no unions of types. */
+/** A combiner may only restrict values: no type, default or description, and no unions of types. */
 function refuseTypedCombiners(schema: StructuralSchema, path: string): void {
   for (const keyword of COMBINERS) {
     const value = schema[keyword]
@@ -131,7 +127,7 @@ function refuseTypedCombiners(schema: StructuralSchema, path: string): void {
   }
 }
 
-/** The bounds of the number type itself are a format, not limits to show to people. */
+/** The bounds of the number type are a format, not limits to show to people. */
 function boundIntegers(schema: StructuralSchema): void {
   if (schema.type !== 'integer') return
   if (schema.maximum === 2 ** 31 - 1 || schema.minimum === -(2 ** 31)) schema.format ??= 'int32'
@@ -140,7 +136,7 @@ function boundIntegers(schema: StructuralSchema): void {
   if (schema.maximum === 2 ** 31 - 1 || schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum
 }
 
-/** API servers answer a failed `pattern` with the pattern alone: a rule beside it says it in words. */
+/** API servers report a failed `pattern` by the pattern alone; a rule next to it explains it. */
 function explainPattern(schema: StructuralSchema, node: Node, path: string): void {
   const { pattern } = schema
   if (typeof pattern !== 'string') return
@@ -149,7 +145,7 @@ function explainPattern(schema: StructuralSchema, node: Node, path: string): voi
   if (rule) addRules(schema, [{ rule: `self.${rule.holds}`, message: rule.message }])
 }
 
-/** A rule of the object: API servers show the value of the field that has the pattern or the rule, and none of an object. */
+/** A rule on the object, not the field: API servers quote the value of a field whose pattern or rule fails, but never an object. */
 function unsaidRule(name: string, child: Node, path: string): CelRule {
   const rule = ruleOf(child, path)
   if (!rule) throw new NotStructuralError(path, 'an unsaid pattern without words')
@@ -165,7 +161,6 @@ function ruleOf({ pattern, [PATTERN_MEANING]: meaning }: Node, path: string) {
   return { holds: `matches(r'${pattern}')`, message: `must be ${meaning}` }
 }
 
-/** Before those that are there. */
 function addRules(schema: StructuralSchema, rules: CelRule[]): void {
   if (rules.length === 0) return
   const others = schema['x-kubernetes-validations']
@@ -175,8 +170,6 @@ function addRules(schema: StructuralSchema, rules: CelRule[]): void {
 function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
-
-/** Every kind of the group. */
 
 export const kinds: readonly KindDefinition[] = [
   webhookEndpointKind,
@@ -190,7 +183,7 @@ export const kinds: readonly KindDefinition[] = [
   boxTemplateKind,
 ]
 
-/** The CustomResourceDefinition of a kind, from the same schemas that Davit itself reads objects with. */
+/** From the schemas that Davit itself reads objects with. */
 
 export type CustomResourceDefinition = {
   apiVersion: 'apiextensions.k8s.io/v1'
@@ -221,7 +214,7 @@ export type CustomResourceVersion = {
   schema: { openAPIV3Schema: StructuralSchema }
 }
 
-/** @throws NotStructuralError when a schema of the kind cannot be said to an API server */
+/** @throws NotStructuralError */
 export function customResourceDefinition(kind: KindDefinition): CustomResourceDefinition {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -266,7 +259,7 @@ function objectSchema(kind: KindDefinition): StructuralSchema {
     properties: {
       apiVersion: { type: 'string', description: `${GROUP}/${VERSION}.` },
       kind: { type: 'string', description: `${kind.kind}.` },
-      // Named so that rules on the name can report it as their field.
+      // Declared so that rules on the name can report it as their field.
       metadata: { type: 'object', properties: { name: { type: 'string' } } },
       spec: structuralSchema(kind.spec, 'spec'),
       ...(kind.status ? { status: statusSchema(structuralSchema(kind.status, 'status')) } : {}),
@@ -275,8 +268,8 @@ function objectSchema(kind: KindDefinition): StructuralSchema {
 }
 
 /**
- * A fresh object shows the defaults of its status. `observedGeneration: -1` keeps whoever waits for it (kstatus,
- * Flux, Helm) from taking an object that nobody has looked at yet for one that is ready.
+ * The default status of a new object. `observedGeneration: -1` keeps kstatus, Flux and Helm from taking an object for ready before
+ * Davit has seen it.
  */
 function statusSchema(status: StructuralSchema): StructuralSchema {
   const defaults = Object.entries(status.properties ?? {}).flatMap(([name, property]) =>

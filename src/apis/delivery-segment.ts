@@ -1,3 +1,7 @@
+/**
+ * DeliverySegment: a group commit of accepted events and their deliveries. Append-only, in the operator's namespace; its
+ * resourceVersion is its place in the log. Documented for people who debug, not an API to build on.
+ */
 import { z } from 'zod'
 import {
   DNS_LABEL_NAME,
@@ -12,8 +16,8 @@ import {
 } from './meta.ts'
 
 /**
- * Place in the delivery log: the resourceVersion of the segment and the index in it. Compared as numbers, it is
- * the order in which the underlying changes were committed (interface §6.5).
+ * Position in the delivery log: the segment's resourceVersion and the index in the segment. Compared as numbers, positions are in the
+ * order in which the underlying changes were committed (interface §6.5).
  */
 export type Position = { version: number; index: number }
 
@@ -25,43 +29,35 @@ export function formatPosition(position: Position): string {
   return `${position.version}/${position.index}`
 }
 
-/** Undefined when `text` is no position. */
 export function parsePosition(text: string): Position | undefined {
   const match = /^(\d{1,15})\/(\d{1,6})$/.exec(text)
   return match ? { version: Number(match[1]), index: Number(match[2]) } : undefined
 }
 
-/**
- * DeliverySegment: the group commit of accepted events and of the deliveries that they make. Append-only,
- * in the operator's namespace; the resourceVersion of the object is its place in the log for good.
- * Documented for people who debug; not an API to build on.
- */
-
-/** Bounds of one segment (one larger event gets a segment of its own). */
+/** Limits of one segment. A larger event gets a segment of its own. */
 export const MAX_SEGMENT_BYTES = 256 * 1024
 export const MAX_SEGMENT_DELIVERIES = 4096
 
-/** An accepted event. */
 export type SegmentEvent = {
   /** The event id without its prefix. */
   id: string
   /** The organization. */
   namespace: string
   type: string
-  /** The exact bytes of the body. */
+  /** The exact body. */
   payload: string
-  /** What makes a repeat harmless: of several positions with one key the first counts. */
+  /** Deduplicates: of several positions with one key, the first counts. */
   key?: string
-  /** What the request asked for that brought the key, as a keyed hash; only where the key came with a request. */
+  /** Keyed hash of the request that brought the key; only for keys of requests. */
   fingerprint?: string
   /** The delivery that this one repeats. */
   redeliveryOf?: string
 }
 
-/** An endpoint that gets an event; the UID tells it from one recreated under the same name. */
+/** The UID distinguishes an endpoint from one recreated under its name. */
 export type DeliveryTarget = { name: string; uid: string }
 
-/** An event that was accepted, with the endpoints that get it: what is appended to the delivery log. */
+/** An event to append to the log, with the endpoints that get it. */
 export type AcceptedEvent = { event: SegmentEvent; targets: readonly DeliveryTarget[] }
 
 /** Characters. */
@@ -75,7 +71,7 @@ export const deliverySegmentSpec = z
       .min(0)
       .meta({ description: 'When it was written, in milliseconds since 1970.', format: 'int64' }),
     writer: text({ ...WRITER, describe: 'The process that wrote it.' }),
-    // Lines instead of objects: the API server spends a third of the time on them.
+    // Lines cost the API server a third of what objects would.
     events: z
       .array(
         text({
@@ -101,8 +97,8 @@ export const deliverySegmentSpec = z
   })
 
 /**
- * As it is read: the API server has looked at each line, and so does whoever takes it apart, in each replica. One look at
- * them all: one by one they would cost each reader as much as all the rest of the object.
+ * For reading: the API server and the decoder validate each line. Here all lines are checked at once; one by one would double the cost
+ * of reading a segment.
  */
 const readSpec = deliverySegmentSpec.extend({
   events: z.custom<string[]>(isSomeLines, `must be 1 to ${MAX_SEGMENT_DELIVERIES} lines`),
@@ -110,10 +106,7 @@ const readSpec = deliverySegmentSpec.extend({
 export const deliverySegment = z.object({ metadata: logObjectMeta, spec: readSpec })
 export type DeliverySegment = z.infer<typeof deliverySegment>
 
-/**
- * A segment as nearly all are is looked at by hand: each replica reads every one, and the schema takes a twentieth of that.
- * @throws ZodError when it is none
- */
+/** Validates the usual form by hand, at a twentieth of the schema's cost, since each replica reads every segment. @throws ZodError */
 export function readDeliverySegment(raw: RawLogObject): DeliverySegment {
   const metadata = readLogMeta(raw.metadata)
   const { writtenAt, writer, events, deliveries } = (raw.spec ?? {}) as Record<string, unknown>
@@ -146,13 +139,13 @@ export const deliverySegmentKind: KindDefinition = {
 export const deliverySegments = resourceType(deliverySegmentKind)
 
 /**
- * An accepted event as a line of a DeliverySegment: five words and the body, `-` for a word that is absent. A key
- * that came with a request has the request's fingerprint behind it: `key~fingerprint`.
+ * Encodes an event as a line: five fields and the body, `-` for an absent field. A key from a request is followed by the request's
+ * fingerprint: `key~fingerprint`.
  */
 
 const ABSENT = '-'
 const FINGERPRINT = '~'
-/** No key, and no delivery that is repeated, as nearly all lines have it. */
+/** No key and no repeated delivery, as in nearly all lines. */
 const NEITHER = ` ${ABSENT} ${ABSENT} `
 
 export function encodeEventLine(event: SegmentEvent): string {
@@ -161,9 +154,9 @@ export function encodeEventLine(event: SegmentEvent): string {
   return `${id} ${namespace} ${type} ${mark} ${redeliveryOf} ${payload}`
 }
 
-/** Undefined when `line` is no such line. */
+/** Undefined if malformed. */
 export function decodeEventLine(line: string): SegmentEvent | undefined {
-  // Each replica reads the events of all: no list of words, and none is cut out that says nothing.
+  // Hot path, since each replica reads all events: no split, and no string for an absent field.
   const id = line.indexOf(' ')
   const namespace = line.indexOf(' ', id + 1)
   const type = line.indexOf(' ', namespace + 1)

@@ -1,4 +1,4 @@
-/** EventType: an entry of the catalogue of event types. The name of the object is the type. */
+/** EventType: an entry in the catalogue of event types, named after the type. */
 
 import { z } from 'zod'
 import { EVENT_TYPE, EVENT_TYPE_ALLOWED, MAX_EVENT_TYPE } from './ids.ts'

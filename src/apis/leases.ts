@@ -1,7 +1,9 @@
+/**
+ * Leases (coordination.k8s.io) with which replicas show that they are alive: controllers, and what shards they assign to whom; REST
+ * servers, and which endpoints they know.
+ */
 import { z } from 'zod'
 import { GROUP, objectMeta, type ResourceType } from './meta.ts'
-
-/** Lease of a replica (coordination.k8s.io): that it lives, and what it gives to whom. */
 
 export const leases: ResourceType = {
   group: 'coordination.k8s.io',
@@ -10,20 +12,25 @@ export const leases: ResourceType = {
   namespaced: true,
 }
 
-/** Its value names the role whose replicas the Lease is one of. */
+/** The role of the replica. */
 export const REPLICA_LABEL = `${GROUP}/replica-of`
-/** Names of the replicas that it gives shards to, with commas. */
+/** Names of the replicas that it assigns shards to, separated by commas. */
 export const VIEW_ANNOTATION = `${GROUP}/view`
-/** Numbers of the shards of which it has something under way that are no longer its own, with commas. */
+/** Shards that it no longer owns and still has work in progress for, separated by commas. */
 export const DRAINING_ANNOTATION = `${GROUP}/draining`
-/** The replica's own name, as it is in views. */
+/** The replica's name, as in views. */
 export const REPLICA_ANNOTATION = `${GROUP}/replica`
 
 export const MAX_REPLICAS = 64
-/** Those of replicas that are gone stay until another one has counted them out. */
+/** Leases of dead replicas stay until another replica removes them. */
 export const MAX_LEASES = 1000
 const MAX_NAME = 253
 
+/** `holderIdentity`: the session. */
+const leaseSpec = z.object({
+  holderIdentity: z.string().min(1).max(512),
+  leaseDurationSeconds: z.int().min(1).max(3600),
+})
 const names = z.string().max(MAX_REPLICAS * (MAX_NAME + 1))
 const numbers = z.string().regex(/^(?:\d{1,3}(?:,\d{1,3}){0,255})?$/)
 
@@ -35,14 +42,10 @@ export const replicaLease = z.object({
       [DRAINING_ANNOTATION]: numbers.transform((text) => split(text).map(Number)),
     }),
   }),
-  spec: z.object({
-    /** The session. */
-    holderIdentity: z.string().min(1).max(512),
-    leaseDurationSeconds: z.int().min(1).max(3600),
-  }),
+  spec: leaseSpec,
 })
 
-/** When a replica has said last that it lives, and for how long that counts. */
+/** The last heartbeat of a replica, and how long it counts. */
 export const leaseTimes = z.object({
   spec: z.object({ renewTime: z.string(), leaseDurationSeconds: z.number() }),
 })
@@ -51,11 +54,9 @@ function split(text: string): string[] {
   return text === '' ? [] : text.split(',')
 }
 
-/** Lease of a replica of the facade: that it lives, and what it has seen of endpoints. */
-
-/** The role in `davit.dev/replica-of`. */
+/** The value of `davit.dev/replica-of` for REST servers. */
 export const API_ROLE = 'api'
-/** Every change of a WebhookEndpoint up to this resourceVersion is known to the replica. */
+/** The replica knows every change of a WebhookEndpoint up to this resourceVersion. */
 export const ENDPOINTS_SEEN_ANNOTATION = `${GROUP}/endpoints-seen`
 
 export const apiReplicaLease = z.object({
@@ -67,9 +68,5 @@ export const apiReplicaLease = z.object({
         .transform(Number),
     }),
   }),
-  spec: z.object({
-    /** The session. */
-    holderIdentity: z.string().min(1).max(512),
-    leaseDurationSeconds: z.int().min(1).max(3600),
-  }),
+  spec: leaseSpec,
 })

@@ -1,3 +1,7 @@
+/**
+ * OutcomeSegment: a group commit of one replica's delivery outcomes. Append-only, in the operator's namespace. Documented for people
+ * who debug, not an API to build on.
+ */
 import { z } from 'zod'
 import { formatPosition, type Position, parsePosition } from './delivery-segment.ts'
 import {
@@ -12,11 +16,6 @@ import {
   text,
 } from './meta.ts'
 import { type CancelReason, cancelReason, type DeliveryAttempt } from './webhook-delivery.ts'
-
-/**
- * OutcomeSegment: one replica's group commit of what became of deliveries. Append-only, in the operator's
- * namespace. Documented for people who debug; not an API to build on.
- */
 
 /** Characters. */
 const WRITER = { min: 1, max: 128 }
@@ -51,7 +50,7 @@ export const outcomeSegmentSpec = z
 export const outcomeSegment = z.object({ metadata: logObjectMeta, spec: outcomeSegmentSpec })
 export type OutcomeSegment = z.infer<typeof outcomeSegment>
 
-/** As a segment of accepted events: by hand where it is as nearly all are. @throws ZodError when it is none */
+/** Validates the usual form by hand, as readDeliverySegment does. @throws ZodError */
 export function readOutcomeSegment(raw: RawLogObject): OutcomeSegment {
   const metadata = readLogMeta(raw.metadata)
   const { writtenAt, writer, lowWater, records } = (raw.spec ?? {}) as Record<string, unknown>
@@ -79,14 +78,13 @@ export const outcomeSegmentKind: KindDefinition = {
 }
 export const outcomeSegments = resourceType(outcomeSegmentKind)
 
-/** The second that was told last, in milliseconds since 1970, and its text up to the milliseconds. */
+/** The last second, in milliseconds since 1970, and its text up to the milliseconds. */
 let second = Number.NaN
 let beginning = ''
 
 /**
- * As `Date.toISOString`, at a third of its cost where times of one second follow one another, as those in a segment of outcomes do:
- * each replica reads those of all.
- * @param ms milliseconds since 1970, whole, as far as a Date can tell them
+ * `Date.toISOString` at a third of its cost while times are of one second, as they are in a segment that every replica reads. @param
+ * ms milliseconds since 1970, whole, in the range of Date
  */
 export function isoTime(ms: number): string {
   const start = Math.floor(ms / 1000) * 1000
@@ -98,42 +96,39 @@ export function isoTime(ms: number): string {
 }
 
 /**
- * A record of the delivery log's second sequence: what became of a delivery. As text: position, kind, and the
- * facts as JSON, in an OutcomeSegment.
+ * A record of a delivery's outcome. As text: position, kind, and the facts as JSON.
  *
- *   sent      an attempt from the log was answered with 2xx; with `object`, its WebhookDelivery is still owed
- *   failed    an attempt from the log failed; its WebhookDelivery is owed
- *   moved     a WebhookDelivery has it: from here on that object's status is the truth
- *   canceled  it came to its end without an object
- *   reopened  a start found it open, and goes on with it
- *   ended     its WebhookDelivery shows its end, or is gone: nothing of it is pending any more
+ *   sent      an attempt from the log got a 2xx response; with `object`, its WebhookDelivery still has to be written
+ *   failed    an attempt from the log failed; its WebhookDelivery has to be written
+ *   moved     the delivery is in a WebhookDelivery, whose status counts from here on
+ *   canceled  it ended without an object
+ *   reopened  a starting replica found it open and continues it
+ *   ended     its WebhookDelivery is final or deleted: nothing is pending any more
  *
- * A delivery of which nothing but `reopened` is recorded is attempted (again).
+ * A delivery with no record but `reopened` is attempted (again).
  *
- * Lines of another form name shards. `claim`: its writer drives what belongs to them from there on, and what others say of them
- * later is void. `release`: it has handed them over, and nothing of them is under way. Each says up to which version of this
- * sequence its writer had read: where somebody else had claimed the shard by then, it came too late, and says nothing.
+ * Two kinds of record are about shards. `claim`: the writer owns them from there on, and later records of others about them are
+ * void. `release`: the writer has released them, with nothing in progress. Each names the version of this sequence up to which its writer
+ * had read: if another replica had claimed the shard by then, the record came too late and is void.
  */
-
 export type OutcomeRecord =
   | { kind: 'sent'; position: Position; attempt: DeliveryAttempt; object: boolean }
   | { kind: 'failed'; position: Position; attempt: DeliveryAttempt; nextAttemptAt: number }
   | { kind: 'moved' | 'reopened' | 'ended'; position: Position }
   | { kind: 'canceled'; position: Position; reason: CancelReason }
 
-/** Its writer takes these shards over. @property after the version of the log that it knew; absent: all that came before */
+/** The writer takes over these shards. @property after the version of the log that it knew; absent: all before */
 export type ClaimRecord = { kind: 'claim'; shards: readonly number[]; after?: number }
 
-/** Its writer has handed these shards over. @property after as of a claim */
+/** The writer has released these shards. @property after as of a claim */
 export type ReleaseRecord = { kind: 'release'; shards: readonly number[]; after?: number }
 
-/** What an OutcomeSegment says, line by line. */
 export type LogRecord = OutcomeRecord | ClaimRecord | ReleaseRecord
 
-/** Milliseconds since 1970, as far as a Date can tell them. */
+/** Milliseconds since 1970, in the range of Date. */
 const time = z.number().min(0).max(8.64e15)
 
-/** Short field names: a record is written for every delivery. */
+/** Short names, since every delivery has a record. */
 const attemptFacts = z.object({
   at: time,
   ms: z.int32().min(0),
@@ -146,60 +141,59 @@ const attemptFacts = z.object({
 const cancelFacts = z.object({ reason: cancelReason })
 
 /**
- * What nearly every line is: a first attempt that was answered with 2xx. Each replica reads those of all, and parsing their
- * facts as anything else costs it more than the rest of reading them. A text that is cut out of a line keeps the whole
- * segment in memory unless it is shorter than 13 characters.
+ * The form of nearly every line: a first attempt with a 2xx response. Each replica reads all of them, and parsing their facts as JSON
+ * would more than double the cost. A substring of a line keeps the whole segment in memory unless it is shorter than 13 characters.
  */
 const PLAIN_SENT =
   /^(\d{1,15})\/(\d{1,6}) sent \{"at":(0|[1-9]\d{0,14}),"ms":(0|[1-9]\d{0,8})(?:,"code":([1-9]\d{0,8}))?(?:,"response":"([ !#-[\]-~]{0,12})")?(?:,"object":(1))?\}$/
 
-const OF_SHARDS = /^(claim|release) (\d{1,3}(?:,\d{1,3}){0,255})(?: after (\d{1,15}))?$/
+const SHARD_RECORD = /^(claim|release) (\d{1,3}(?:,\d{1,3}){0,255})(?: after (\d{1,15}))?$/
 
 export function encodeLogRecord(record: LogRecord): string {
-  if (record.kind === 'claim' || record.kind === 'release') return encodeOfShards(record)
-  const place = `${formatPosition(record.position)} ${record.kind}`
+  if (record.kind === 'claim' || record.kind === 'release') return encodeShardRecord(record)
+  const prefix = `${formatPosition(record.position)} ${record.kind}`
   switch (record.kind) {
     case 'moved':
     case 'reopened':
     case 'ended':
-      return place
+      return prefix
     case 'canceled':
-      return `${place} ${JSON.stringify({ reason: record.reason })}`
+      return `${prefix} ${JSON.stringify({ reason: record.reason })}`
     case 'sent':
-      return `${place} ${JSON.stringify({ ...factsOf(record.attempt), ...(record.object ? { object: 1 } : {}) })}`
+      return `${prefix} ${JSON.stringify({ ...factsOf(record.attempt), ...(record.object ? { object: 1 } : {}) })}`
     case 'failed':
-      return `${place} ${JSON.stringify({ ...factsOf(record.attempt), next: record.nextAttemptAt })}`
+      return `${prefix} ${JSON.stringify({ ...factsOf(record.attempt), next: record.nextAttemptAt })}`
   }
 }
 
-function encodeOfShards({ kind, shards, after }: ClaimRecord | ReleaseRecord): string {
+function encodeShardRecord({ kind, shards, after }: ClaimRecord | ReleaseRecord): string {
   return `${kind} ${shards.join()}${after === undefined ? '' : ` after ${after}`}`
 }
 
-/** What an OutcomeSegment says of deliveries, in order; what this version does not know is left out. */
+/** The records about deliveries, in order, without those that this version does not know. */
 export function decodeOutcomeRecords(spec: { records: string }): OutcomeRecord[] {
   return spec.records.split('\n').flatMap((line) => decodeOutcomeRecord(line) ?? [])
 }
 
-/** All that an OutcomeSegment says, in order. `unreadable`: lines that this version does not know. */
+/** All records, in order. `unreadable`: lines that this version does not know. */
 export function decodeLogRecords(spec: { records: string }): { records: LogRecord[]; unreadable: number } {
   const lines = spec.records.split('\n')
   const records: LogRecord[] = []
   for (const line of lines) {
-    const record = decodeOutcomeRecord(line) ?? decodeOfShards(line)
+    const record = decodeOutcomeRecord(line) ?? decodeShardRecord(line)
     if (record) records.push(record)
   }
   return { records, unreadable: lines.length - records.length }
 }
 
-function decodeOfShards(line: string): ClaimRecord | ReleaseRecord | undefined {
-  const [, kind, list, after] = OF_SHARDS.exec(line) ?? []
+function decodeShardRecord(line: string): ClaimRecord | ReleaseRecord | undefined {
+  const [, kind, list, after] = SHARD_RECORD.exec(line) ?? []
   if (list === undefined) return undefined
   const known = after === undefined ? {} : { after: Number(after) }
   return { kind: kind === 'claim' ? 'claim' : 'release', shards: list.split(',').map(Number), ...known }
 }
 
-/** Undefined when `text` is no record that this version knows. */
+/** Undefined for a record that this version does not know. */
 export function decodeOutcomeRecord(text: string): OutcomeRecord | undefined {
   return decodePlainSent(text) ?? decodeAny(text)
 }
@@ -215,8 +209,8 @@ function decodePlainSent(text: string): OutcomeRecord | undefined {
 }
 
 function decodeAny(text: string): OutcomeRecord | undefined {
-  const [place = '', kind = '', ...rest] = text.split(' ')
-  const position = parsePosition(place)
+  const [offset = '', kind = '', ...rest] = text.split(' ')
+  const position = parsePosition(offset)
   if (!position) return undefined
   if (kind === 'moved' || kind === 'reopened' || kind === 'ended') return { kind, position }
   const facts = jsonOrUndefined(rest.join(' '))

@@ -14,25 +14,25 @@ import {
 
 /** RegistryCredential: how an organization logs in to a private container registry (interface §2.1). */
 
-/** Held by a credential of the type `token` until its parameter is removed, or recorded as an orphan. */
+/** On a credential of type `token` until its parameter is removed, or recorded as a failed deletion. */
 export const PARAMETER_FINALIZER = `${GROUP}/parameter`
-/** "true" on a hand-over Secret: it stays, and a change of it is stored as a new version. */
+/** "true" on an input Secret: it is kept, and a change of its value is stored as a new version. */
 export const RETAIN_ANNOTATION = `${GROUP}/retain`
-/** Type of a hand-over Secret. It is the owner's consent: a Secret of any other type is not used. */
+/** Type of an input Secret. It is the owner's consent: Davit uses no Secret of another type. */
 export const REGISTRY_SECRET_TYPE = `${GROUP}/registry-secret`
-/** The key of a hand-over Secret that holds the secret. */
+/** Key of the secret in an input Secret. */
 export const REGISTRY_SECRET_KEY = 'secret'
 
 /**
- * On a credential whose new secret is in the account, and whose fields of the same request are not written yet: which ones. They go
- * together, so nobody takes that secret into use before; the write of the fields takes the annotation away.
+ * On a credential whose new secret is stored while other fields of the same request are not written yet: their names. The secret is
+ * not used before the write of the fields, which removes the annotation.
  */
 export const PENDING_FIELDS_ANNOTATION = `${GROUP}/secret-awaits`
 
-/** Up to 63 characters of a host's name. */
+/** One label of a host name. */
 const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
 const PORT = ':([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])'
-/** The grammar of references: a name with a dot or a port, `localhost`, or an IPv6 address in brackets. */
+/** As in image references: a name with a dot or a port, `localhost`, or an IPv6 address in brackets. */
 export const REGISTRY_PATTERN = `(${LABEL}(\\.${LABEL})+\\.?(${PORT})?|${LABEL}${PORT}|localhost|\\[[0-9A-Fa-f:]{2,39}\\](${PORT})?)`
 const REGISTRY = new RegExp(`^${REGISTRY_PATTERN}$`)
 /** 253 characters of a name, a colon and a port. */
@@ -89,7 +89,7 @@ const specShape = z.object({
     }),
 })
 
-/** What a type allows, for the schema and for the API server. */
+/** What each type allows, in the schema and in CEL. */
 const TYPE_RULES = [
   {
     holds: (spec: z.infer<typeof specShape>) => spec.type !== 'token' || spec.username !== undefined,
@@ -108,7 +108,7 @@ const TYPE_RULES = [
   },
 ]
 
-/** Who may change a credential and does not know its secret could have it sent to a host of his own. */
+/** Otherwise, a user who may change a credential could have its secret sent to another host. */
 const SAME_HOST = {
   rule: "self.type != 'token' || self.registry == oldSelf.registry",
   message:
@@ -183,8 +183,8 @@ export type RegistryCredentialStatus = z.infer<typeof registryCredentialStatus>
 export type RegistryCredential = z.infer<typeof registryCredential>
 
 /**
- * Condition types of a credential. Ready: it can be used. Stored: the secret is in the cloud account (token only).
- * Verified: the registry takes it. Drifted: somebody else changed the parameter (token only).
+ * Condition types of a credential. Ready: it can be used. Stored: the secret is in the cloud account (token only). Verified: the
+ * registry accepts it. Drifted: another writer changed the parameter (token only).
  */
 export const CREDENTIAL_CONDITIONS = [
   'Ready',
@@ -195,7 +195,7 @@ export const CREDENTIAL_CONDITIONS = [
   'Drifted',
 ] as const
 
-/** Why a credential cannot be used until somebody acts; the reason of Stalled, and of Ready and Stored beside it. */
+/** Reasons that last until someone acts; of Stalled, and of Ready and Stored with it. */
 export const CREDENTIAL_STALLS = [
   'NotAnOrganization',
   'RegistryRefused',
@@ -216,7 +216,7 @@ export const CREDENTIAL_STALLS = [
 ] as const
 export type CredentialStall = (typeof CREDENTIAL_STALLS)[number]
 
-/** What passes by itself, or when another object comes; the reason of Reconciling, and of Ready and Stored beside it. */
+/** Reasons that pass by themselves, or when another object appears; of Reconciling, and of Ready and Stored with it. */
 export const CREDENTIAL_WAITS = [
   'SettingsRequired',
   'AccountConnecting',
@@ -271,7 +271,7 @@ export const registryCredentialKind: KindDefinition = {
 }
 export const registryCredentials = resourceType(registryCredentialKind)
 
-/** A line of the list of orphaned parameters: where it is, how Davit would get there, and why it could not be removed. */
+/** An entry in the list of failed deletions: the parameter, how Davit would get there, and why it could not be removed. */
 export const failedDeletionRecord = z.object({
   name: z.string(),
   account: z.string(),

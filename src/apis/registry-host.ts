@@ -1,17 +1,16 @@
+/**
+ * The hosts of container registries (interface §2.1), by the grammar of image references: in the canonical form in which they are
+ * compared, and as hosts of Amazon ECR.
+ */
 import { AWS_REGION, partitionOfRegion } from './aws-names.ts'
 
-/**
- * The host of a registry, by the grammar of image references (interface §2.1), in the one form in which hosts are compared:
- * lower case, no dot at the end, one name for Docker Hub, short IPv6.
- */
-
-/** `host` is canonical, with its port where one was given. */
+/** `host` is canonical: lower case, no trailing dot, one name for Docker Hub, short IPv6; with its port if given. */
 export type RegistryHost = { host: string; problem?: never } | { host?: never; problem: string }
 
 const MAX_NAME = 253
 const MAX_LABEL = 63
 export const DOCKER_HUB = 'docker.io'
-/** Names under which people write it, and tools ask it. */
+/** Names that people and tools use for it. */
 const DOCKER_HUB_ALIASES: ReadonlySet<string> = new Set([
   DOCKER_HUB,
   'www.docker.io',
@@ -21,7 +20,7 @@ const DOCKER_HUB_ALIASES: ReadonlySet<string> = new Set([
 
 type Parts = { name: string; port?: string }
 
-/** @returns the canonical host, or what is wrong in words that follow "registry" */
+/** @returns the canonical host, or the problem in words that follow "registry" */
 export function parseRegistryHost(text: string): RegistryHost {
   const shape = shapeProblem(text)
   if (shape !== undefined) return { problem: shape }
@@ -32,7 +31,7 @@ export function parseRegistryHost(text: string): RegistryHost {
   return parts.name.startsWith('[') ? ipv6Host(parts) : namedHost(parts)
 }
 
-/** What is more than a host is named as what it is. */
+/** Names the part that is not a host. */
 function shapeProblem(text: string): string | undefined {
   if (text === '') return 'must not be empty; give a host such as ghcr.io'
   if (/[\p{Cc}\p{Z}]/u.test(text)) return 'must not have white space or control characters'
@@ -92,7 +91,7 @@ function nameProblem(name: string, port: string | undefined): string | undefined
   return numericProblem(name, labels)
 }
 
-/** The name that a look-up would use is shown, so that nobody has to guess what a letter looks like. */
+/** Shows the name that a lookup would use, since letters may look alike. */
 function internationalProblem(name: string): string {
   const ascii = hostnameOf(name)
   return ascii === undefined
@@ -100,7 +99,7 @@ function internationalProblem(name: string): string {
     : `must be an ASCII name; write ${ascii}`
 }
 
-/** Some programs read `127.1` and `0x7f.0.0.1` as addresses, others as names. */
+/** Programs disagree whether `127.1` and `0x7f.0.0.1` are addresses. */
 function numericProblem(name: string, labels: readonly string[]): string | undefined {
   if (!/^(\d+|0x[0-9a-f]*)$/.test(labels.at(-1) ?? '')) return undefined
   return hostnameOf(name) === name
@@ -108,7 +107,7 @@ function numericProblem(name: string, labels: readonly string[]): string | undef
     : 'must be a name, or an IPv4 address as four numbers from 0 to 255'
 }
 
-/** As the standard for URLs reads it; undefined where it is no host. */
+/** By the URL standard; undefined if invalid. */
 function hostnameOf(name: string): string | undefined {
   const url = URL.parse(`https://${name}`)
   return url === null || url.hostname === '' ? undefined : url.hostname
@@ -117,11 +116,6 @@ function hostnameOf(name: string): string | undefined {
 function joined({ name, port }: Parts): string {
   return port === undefined ? name : `${name}:${port}`
 }
-
-/**
- * The hosts of Amazon ECR: one account and one region each (interface §2.1), in every partition, with FIPS and dual-stack
- * forms. What only looks like one is refused by name: a credential would go to somebody else's server.
- */
 
 export type EcrHost = {
   account: string
@@ -133,7 +127,6 @@ export type EcrHost = {
 
 type Suffix = { name: string; partitions: readonly string[]; dualStack: boolean }
 
-/** What follows the region. */
 const SUFFIXES: readonly Suffix[] = [
   { name: 'amazonaws.com', partitions: ['aws', 'aws-us-gov'], dualStack: false },
   { name: 'amazonaws.com.cn', partitions: ['aws-cn'], dualStack: false },
@@ -151,8 +144,8 @@ const PUBLIC = new Set(['public.ecr.aws', 'ecr-public.aws.com'])
 const HOST = /^([^.]+)\.(dkr\.ecr|dkr-ecr)(-fips)?\.([^.]+)\.(.+)$/
 
 /**
- * @param host canonical, as `parseRegistryHost` gives it
- * @returns what it names, or what is wrong in words that follow "registry"
+ * Parses a host of one account and region, in every partition, with FIPS and dual-stack forms. Lookalikes are refused: they would get
+ * the credential. @param host canonical @returns the parts, or the problem in words that follow "registry"
  */
 export function parseEcrHost(
   host: string,
@@ -194,7 +187,7 @@ function regionProblem(region: string, { name, partitions }: Suffix): string | u
     : `must be of one partition: ${region} is in ${partition}, where no host ends with ${name}`
 }
 
-/** `dkr.ecr` is the form of the old hosts, `dkr-ecr` that of those with IPv6. */
+/** `dkr.ecr` is the form of IPv4 hosts, `dkr-ecr` that of dual-stack hosts. */
 function styleProblem(style: string, { name, dualStack }: Suffix): string | undefined {
   const wanted = dualStack ? 'dkr-ecr' : 'dkr.ecr'
   return style === wanted ? undefined : `must have ${wanted} before a region of ${name}, not ${style}`

@@ -21,9 +21,9 @@ import {
   text,
 } from './meta.ts'
 
-/** An organization has one, of this name. */
+/** An organization has one object, with this name. */
 export const SECRETS_SETTINGS_NAME = 'default'
-/** Held until what Davit wrote into the account is removed, or recorded as orphans. */
+/** Until everything that Davit wrote into the account is removed, or recorded as a failed deletion. */
 export const ACCOUNT_FINALIZER = `${GROUP}/account`
 
 const region = {
@@ -70,7 +70,7 @@ const specShape = z.object({
 })
 type Spec = z.infer<typeof specShape>
 
-/** What must fit together, for the schema and for the API server. */
+/** Fields that must fit together, in the schema and in CEL. */
 const RULES = [
   {
     holds: ({ region, roleArn }: Spec) =>
@@ -94,7 +94,7 @@ export const secretsSettingsSpec = RULES.reduce(
   'x-kubernetes-validations': RULES.map(({ rule, message }) => ({ rule, message })),
 })
 
-/** A policy as text; IAM takes 6,144 characters of one. */
+/** IAM allows 6,144 characters. */
 const policy = (describe: string) => text({ max: 8192, describe })
 
 export const connectedAccount = z
@@ -136,8 +136,8 @@ export type SecretsSettingsStatus = z.infer<typeof secretsSettingsStatus>
 export type SecretsSettings = z.infer<typeof secretsSettings>
 
 /**
- * Condition types of the settings. Ready: secrets can be saved. Reachable: the role can be assumed and writes.
- * WriteOnly: it cannot read what it writes. ExternalIdEnforced: it refuses who does not know the external id.
+ * Condition types of the settings. Ready: secrets can be saved. Reachable: the role can be assumed and writes. WriteOnly: it cannot
+ * read what it writes. ExternalIdEnforced: it rejects other external ids.
  */
 export const SETTINGS_CONDITIONS = [
   'Ready',
@@ -148,7 +148,7 @@ export const SETTINGS_CONDITIONS = [
   'ExternalIdEnforced',
 ] as const
 
-/** Why the account cannot be used until somebody acts; the reason of Stalled and of Ready. */
+/** Reasons that last until someone acts; of Stalled and Ready. */
 export const SETTINGS_STALLS = [
   'NotAnOrganization',
   'RoleRequired',
@@ -163,7 +163,7 @@ export const SETTINGS_STALLS = [
 ] as const
 export type SettingsStall = (typeof SETTINGS_STALLS)[number]
 
-/** What passes by itself; the reason of Reconciling, and of the conditions that are not known meanwhile. */
+/** Reasons that pass by themselves; of Reconciling, and of conditions that are unknown for that long. */
 export const SETTINGS_WAITS = ['Connecting', 'CloudUnavailable'] as const
 
 export const secretsSettingsKind: KindDefinition = {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { DNS_LABEL_NAME, instant, type KindDefinition, objectOf, resourceType, text } from './meta.ts'
 
-/** WebhookDelivery: one attempt series of one event to one endpoint (interface §2.5, §3.2). Made by Davit only. */
+/** WebhookDelivery: the attempts for one event to one endpoint (interface §2.5, §3.2). Created by Davit only. */
 
 /**
  * pending    no attempt has ended yet
@@ -131,7 +131,7 @@ export const webhookDeliveryKind: KindDefinition = {
 }
 export const webhookDeliveries = resourceType(webhookDeliveryKind)
 
-/** The few fields of a WebhookDelivery that the process keeps in mind: of its payload the length alone, no attempts. */
+/** The fields that the delivery engine keeps in memory: the length of the payload, no attempts. */
 
 export const deliveryOutline = z.object({
   metadata: z.object({
@@ -165,7 +165,7 @@ export const deliveryOutline = z.object({
 })
 export type DeliveryOutline = z.infer<typeof deliveryOutline>
 
-/** The few fields of a WebhookDelivery that a line of the log shows: neither its payload nor its attempts. */
+/** The fields that lists show: neither payload nor attempts. */
 
 export const deliveryListItem = z.object({
   metadata: z.object({ name: z.string(), namespace: z.string() }),

@@ -15,19 +15,19 @@ import {
 
 /** WebhookEndpoint: where an organization wants its events delivered (interface §2.3). */
 
-/** Annotations that ask for an action: an RFC 3339 time, acted on once per value, answered in `status.lastHandled`. */
+/** Annotations that request an action: an RFC 3339 time, acted on once per value, answered in `status.lastHandled`. */
 export const PING_ANNOTATION = `${GROUP}/ping-requested-at`
 export const ENABLE_ANNOTATION = `${GROUP}/enable-requested-at`
 export const DISABLE_ANNOTATION = `${GROUP}/disable-requested-at`
 export const ROLL_ANNOTATION = `${GROUP}/roll-requested-at`
-/** "true" beside a roll request ends the old key at once. */
+/** "true" with a roll request ends the old key at once. */
 export const ROLL_EXPIRE_OLD_ANNOTATION = `${GROUP}/roll-expire-old`
 /** `msg_...@<time>`, or several of them separated by commas. */
 export const REDELIVER_ANNOTATION = `${GROUP}/redeliver-requested`
 
 const SUBSCRIPTION = new RegExp(`^(\\*|${EVENT_TYPE.source.slice(1, -1)})$`)
 
-/** `\p{Cc}\p{Z}` where `\s` would do: it means the same to the API server. */
+/** `\p{Cc}\p{Z}` instead of `\s`: the API server reads both the same. */
 const WEBHOOK_URL = /^https?:\/\/[^\p{Cc}\p{Z}/?#@\\]+([/?][^\p{Cc}\p{Z}#]*)?$/u
 
 export const endpointState = z.enum(['enabled', 'disabled'])
@@ -176,7 +176,7 @@ export type WebhookEndpointStatus = z.infer<typeof webhookEndpointStatus>
 export type WebhookEndpoint = z.infer<typeof webhookEndpoint>
 export type LastHandled = z.infer<typeof lastHandled>
 
-/** Condition types of an endpoint. Ready: accepted and in force. Delivering: enabled and not failing. */
+/** Condition types of an endpoint. Ready: accepted and active. Delivering: enabled and not failing. */
 export const ENDPOINT_CONDITIONS = [
   'Ready',
   'Reconciling',
@@ -215,15 +215,15 @@ export const webhookEndpointKind: KindDefinition = {
 export const webhookEndpoints = resourceType(webhookEndpointKind)
 
 /**
- * How the signing keys of an endpoint are kept: a Secret named `<namespace>.<endpoint>` in the operator's
- * namespace, so that who may read Secrets of an organization cannot read them.
+ * The signing keys of an endpoint are in a Secret named `<namespace>.<endpoint>` in the operator's namespace, so that readers of
+ * Secrets in the organization cannot read them.
  */
 
 export const SIGNING_KEYS_LABEL = `${GROUP}/signing-keys`
-/** Type of our own Secrets, and of one in an organization that may get the keys (`spec.signingSecret`). */
+/** Type of these Secrets, and of one in an organization that may get the keys (`spec.signingSecret`). */
 export const SIGNING_KEYS_TYPE = `${GROUP}/signing-keys`
 export const SIGNING_KEY_TYPE = `${GROUP}/signing-key`
-/** Marks a Secret in an organization that Davit made for `spec.signingSecret`; the value is the endpoint's UID. */
+/** Marks a Secret that Davit created in an organization for `spec.signingSecret`; the value is the endpoint's UID. */
 export const SIGNING_SECRET_OWNER_LABEL = `${GROUP}/signing-secret-of`
 
 export const signingKeyRecord = z.object({
@@ -234,12 +234,12 @@ export const signingKeyRecord = z.object({
   shared: z.boolean().optional(),
 })
 
-/** In the place of a UID: the keys were made before their endpoint, and are for the first one of that name. */
+/** Instead of a UID: the keys were created before their endpoint, for the first one of that name. */
 export const NO_ENDPOINT_YET = ''
 
 /**
- * The one value of the Secret, under the key `keys`. `boundAt`: creationTimestamp of the Secret that a restore had made, when its keys were
- * bound to the endpoint of that name.
+ * The value of the Secret's key `keys`. `boundAt`: creationTimestamp of a restored Secret whose keys were bound to the endpoint of
+ * that name.
  */
 export const signingKeyFile = z.object({
   endpointUid: z.string(),

@@ -11,7 +11,7 @@ import {
   text,
 } from './meta.ts'
 
-/** WebhookEvent: an event to publish with kubectl. Immutable; Davit never deletes one that has no TTL. */
+/** WebhookEvent: an event to publish with kubectl. Immutable; Davit never deletes one without a TTL. */
 
 /** Largest `data`, in bytes of JSON. */
 export const MAX_DATA_BYTES = 256 * 1024
@@ -100,7 +100,7 @@ export const webhookEventKind: KindDefinition = {
 }
 export const webhookEvents = resourceType(webhookEventKind)
 
-/** The few fields of a WebhookEvent that the process keeps in mind, without its data. */
+/** The fields that the process keeps in memory, without the data. */
 
 export const eventOutline = z.object({
   metadata: z.object({

@@ -1,3 +1,4 @@
+/** One call of AWS with all its attempts: turns, a deadline, retries by kind of failure, and errors without secrets. */
 import type { Clock, Random } from '../../lib/clock.ts'
 import type { CloudMetrics } from '../../lib/metrics.ts'
 import type { RateLimiter } from '../../lib/rate-limit.ts'
@@ -17,7 +18,6 @@ const TURN_MS = 10_000
 
 export type Expiry = 'TimedOut' | 'Canceled' | 'Busy'
 
-/** Why a call or its waiting was given up. */
 export class ExpiredError extends Error {
   override readonly name = 'ExpiredError'
   readonly why: Expiry
@@ -28,7 +28,7 @@ export class ExpiredError extends Error {
   }
 }
 
-/** The time that one call has: a deadline for its work, which stands still while it waits for its turn. */
+/** The deadline of one call, which is paused while the call waits for its turn. */
 export class CallDeadline {
   readonly #clock: Clock
   readonly #limits: CallLimits
@@ -40,12 +40,12 @@ export class CallDeadline {
     this.#leftMs = limits.deadlineMs ?? DEADLINE_MS
   }
 
-  /** Milliseconds of work that are left. */
+  /** Milliseconds of work left. */
   get leftMs(): number {
     return this.#leftMs
   }
 
-  /** What `run` gives, unless the deadline or the caller comes first; then `ExpiredError`, and the signal of `run` aborts. */
+  /** Runs `run` unless the deadline or the caller comes first: then its signal aborts. @throws ExpiredError */
   async work<T>(run: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const begin = this.#clock.monotonic()
     try {
@@ -55,7 +55,7 @@ export class CallDeadline {
     }
   }
 
-  /** The same for waiting for a turn, which has its own limit each time. */
+  /** The same for waiting for a turn, with a limit of its own each time. */
   turn<T>(run: (signal: AbortSignal) => Promise<T>): Promise<T> {
     return this.#within(this.#limits.turnMs ?? TURN_MS, 'Busy', run)
   }
@@ -80,54 +80,54 @@ export class CallDeadline {
 
 export type AwsDependencies = { clock: Clock; random: Random; metrics: CloudMetrics }
 
-/** @typeParam C what a request is sent with: a client with its session */
+/** @typeParam C a client with its session */
 export type Call<C, T> = {
   /** As `ssm:PutParameter`. */
   operation: string
   limits: CallLimits
-  /** Turns that each attempt takes one of. */
+  /** Each attempt takes a turn. */
   turns?: { of: RateLimiter; flow: string }
-  /** Nothing has been asked of the service when this fails. A CloudError of it ends the call: it had its own attempts. */
+  /** Nothing was sent to the service if this fails. Its CloudErrors end the call: they had their own attempts. */
   connect(signal: AbortSignal): Promise<C>
   /** @param lost earlier attempts of this call that may have had their effect */
   send(client: C, signal: AbortSignal, lost: number): Promise<T>
-  /** What must be in no message. */
+  /** Texts that no message may contain. */
   secrets?: () => readonly string[]
-  /** The session is no longer accepted. Absent where a new one would be the same. */
+  /** Drops a session that is no longer accepted. Absent if a new one would be the same. */
   forgetSession?: () => void
-  /** Whether an answer of this code may be of a time before Davit's own last write. Not asked when this call may be why. */
+  /** Whether this error code may show the state before Davit's last write. Not asked if this call itself may be the reason. */
   isStale?: (code: string) => boolean
 }
 
 type Failure = ClassifiedError & {
-  /** Where it is an error of something else, such as of the session. */
+  /** Set if something else failed, such as the session. */
   from?: CloudError
 }
 
-const WORDS = {
+const EXPIRY_MESSAGES = {
   TimedOut: 'There was no answer in time.',
   Canceled: 'It was given up by who asked for it.',
   Busy: 'Too many calls wait for their turn at this account and region.',
 } as const
 
-/** Makes a call with all its attempts. Throws CloudError, `unsure` if any attempt may have had its effect unanswered. */
-export function runCall<C, T>(world: AwsDependencies, call: Call<C, T>): Promise<T> {
-  return new CallRun(world, call).run()
+/** @throws CloudError, `unsure` if an attempt without response may have had its effect */
+export function runCall<C, T>(dependencies: AwsDependencies, call: Call<C, T>): Promise<T> {
+  return new CallRun(dependencies, call).run()
 }
 
 class CallRun<C, T> {
-  readonly #world: AwsDependencies
+  readonly #dependencies: AwsDependencies
   readonly #call: Call<C, T>
   readonly #time: CallDeadline
   #attempts = 0
-  /** Attempts that may have had their effect, without an answer that says so. */
+  /** Attempts without response that may have had their effect. */
   #lost = 0
   #renewed = false
 
-  constructor(world: AwsDependencies, call: Call<C, T>) {
-    this.#world = world
+  constructor(dependencies: AwsDependencies, call: Call<C, T>) {
+    this.#dependencies = dependencies
     this.#call = call
-    this.#time = new CallDeadline(world.clock, call.limits)
+    this.#time = new CallDeadline(dependencies.clock, call.limits)
   }
 
   async run(): Promise<T> {
@@ -140,7 +140,7 @@ class CallRun<C, T> {
       if (failure.unsure) this.#lost += 1
       const wait = this.#waitAfter(failure)
       if (wait === undefined || wait >= this.#time.leftMs) throw this.#errorOf(failure)
-      this.#world.metrics.cloudRetry(this.#call.operation, labelOf(failure.code))
+      this.#dependencies.metrics.cloudRetry(this.#call.operation, labelOf(failure.code))
       await this.#rest(wait)
     }
   }
@@ -148,15 +148,15 @@ class CallRun<C, T> {
   async #takeTurn(): Promise<void> {
     const { turns, operation } = this.#call
     if (!turns) return
-    const begin = this.#world.clock.monotonic()
+    const begin = this.#dependencies.clock.monotonic()
     try {
       const isRetry = this.#attempts > 0
-      await this.#time.turn((signal) => turns.of.acquire(turns.flow, { signal, isRetry: isRetry }))
+      await this.#time.turn((signal) => turns.of.acquire(turns.flow, { signal, isRetry }))
     } catch (error) {
-      // Nothing else can be wrong with waiting than that too many do.
+      // Waiting fails only if too many wait.
       throw this.#errorOf(given(error instanceof ExpiredError ? error : new ExpiredError('Busy'), false))
     } finally {
-      this.#world.metrics.cloudTurn(operation, this.#secondsSince(begin))
+      this.#dependencies.metrics.cloudTurn(operation, this.#secondsSince(begin))
     }
   }
 
@@ -167,7 +167,7 @@ class CallRun<C, T> {
     } catch (error) {
       return { failure: { ...failureOf(error), unsure: false } }
     }
-    const begin = this.#world.clock.monotonic()
+    const begin = this.#dependencies.clock.monotonic()
     try {
       const value = await this.#time.work((signal) => this.#call.send(client, signal, this.#lost))
       this.#count('ok', begin)
@@ -182,7 +182,7 @@ class CallRun<C, T> {
 
   #waitAfter(failure: Failure): number | undefined {
     if (this.#attempts >= MAX_ATTEMPTS) return undefined
-    const chance = this.#world.random.fraction()
+    const chance = this.#dependencies.random.fraction()
     if (this.#lost === 0 && this.#call.isStale?.(failure.code))
       return retryWait('stale', this.#attempts, chance)
     if (failure.again === undefined) return undefined
@@ -190,7 +190,7 @@ class CallRun<C, T> {
     return retryWait(failure.again, this.#attempts, chance)
   }
 
-  /** Once: what a new session does not help, the next one does not either. */
+  /** Once: if a new session does not help, another will not either. */
   #renew(): boolean {
     if (this.#renewed || !this.#call.forgetSession) return false
     this.#renewed = true
@@ -200,27 +200,30 @@ class CallRun<C, T> {
 
   async #rest(ms: number): Promise<void> {
     try {
-      await this.#time.work((signal) => sleep(this.#world.clock, ms, signal))
+      await this.#time.work(async (signal) => {
+        await sleep(this.#dependencies.clock, ms, signal)
+        signal.throwIfAborted()
+      })
     } catch (error) {
       throw this.#errorOf({ ...failureOf(error), unsure: false })
     }
   }
 
   #count(code: string, begin: number): void {
-    this.#world.metrics.cloudCall(this.#call.operation, code, this.#secondsSince(begin))
+    this.#dependencies.metrics.cloudCall(this.#call.operation, code, this.#secondsSince(begin))
   }
 
   #secondsSince(begin: number): number {
-    return (this.#world.clock.monotonic() - begin) / 1000
+    return (this.#dependencies.clock.monotonic() - begin) / 1000
   }
 
   #errorOf({ remedy, code, words, from }: Failure): CloudError {
     const unsure = this.#lost > 0
     if (from) return new CloudError(remedy, code, words, { operation: from.operation, unsure })
     const secrets = this.#call.secrets?.() ?? []
-    // A code that nobody knows is as much the server's own text as the message.
-    const shown = ERROR_TABLE.has(code) || sanitizeMessage(code, secrets) === code ? code : 'Unknown'
-    return new CloudError(remedy, shown, sanitizeMessage(words, secrets), {
+    // An unknown code is server text like the message.
+    const safeCode = ERROR_TABLE.has(code) || sanitizeMessage(code, secrets) === code ? code : 'Unknown'
+    return new CloudError(remedy, safeCode, sanitizeMessage(words, secrets), {
       operation: this.#call.operation,
       unsure,
     })
@@ -235,10 +238,10 @@ function failureOf(error: unknown): Failure {
 }
 
 function given({ why }: ExpiredError, unsure: boolean): Failure {
-  return { remedy: 'retry', code: why, words: WORDS[why], unsure }
+  return { remedy: 'retry', code: why, words: EXPIRY_MESSAGES[why], unsure }
 }
 
-/** Label values are those of the table, whatever a server makes up. */
+/** Bounds the label values, whatever a server sends. */
 function labelOf(code: string): string {
   return ERROR_TABLE.has(code) ? code : 'other'
 }

@@ -1,12 +1,14 @@
+/** The AWS SDK: loaded on first use, with limits, and without its log. */
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
-// Types only: the SDK takes a tenth of a second and 40 MB, which a process that never speaks to AWS does not spend.
+// Types only: loading the SDK takes 0.1 s and 40 MB, which a process that never calls AWS saves.
 import type { ECRClient } from '@aws-sdk/client-ecr'
 import type { SSMClient } from '@aws-sdk/client-ssm'
-import type { STSClient } from '@aws-sdk/client-sts'
+import type { STSClient, Credentials as StsCredentials } from '@aws-sdk/client-sts'
 import { LRUCache } from 'lru-cache'
+import { CloudError } from '../cloud.ts'
 
-/** A client, and the module that its commands are of. */
+/** A client, and the module of its commands. */
 export type Sdk<M, C> = { module: M; client: C }
 export type Ssm = Sdk<typeof import('@aws-sdk/client-ssm'), SSMClient>
 export type Sts = Sdk<typeof import('@aws-sdk/client-sts'), STSClient>
@@ -14,30 +16,36 @@ export type Ecr = Sdk<typeof import('@aws-sdk/client-ecr'), ECRClient>
 
 export type Credentials = { accessKeyId: string; secretAccessKey: string; sessionToken: string }
 
+/** @throws CloudError if STS returned incomplete credentials */
+export function credentialsIn(given: StsCredentials | undefined, operation?: string): Credentials {
+  const { AccessKeyId, SecretAccessKey, SessionToken } = given ?? {}
+  if (AccessKeyId && SecretAccessKey && SessionToken)
+    return { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken: SessionToken }
+  const about = operation === undefined ? {} : { operation }
+  throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no credentials.', about)
+}
+
 const CONNECT_MS = 2000
-/** To the head of the answer; the deadline of the call is over it. */
+/** Until the response headers, within the deadline of the call. */
 const ANSWER_MS = 5000
-/** To one host, and to all. */
+/** Per host, and in total. */
 const MAX_SOCKETS = 50
 const MAX_TOTAL_SOCKETS = 200
 const MAX_IDLE_SOCKETS = 10
 /** Regions in use at once. */
 const MAX_REGIONS = 64
 
-/** The SDK's own log shows tokens of registries in clear, and its warnings are no use to anybody who reads Davit's log. */
+/** The SDK's log shows registry tokens in clear text. */
 const SILENT = { trace() {}, debug() {}, info() {}, warn() {}, error() {} }
 
-/**
- * Clients of AWS. Endpoints, FIPS and partitions are as the SDK resolves them from region and environment. It makes one attempt
- * only: which failures are repeated, and how, is decided where the call is made.
- */
+/** Clients of AWS. The SDK resolves endpoints, FIPS and partitions from region and environment; it makes one attempt, and calls.ts retries. */
 export class AwsClients {
   readonly #userAgent: string
   readonly #credentials: Credentials | undefined
   readonly #agents: { httpAgent: HttpAgent; httpsAgent: HttpsAgent }
-  /** For calls with the identity of this process: it is found out once, and kept by the SDK until it ends. */
+  /** Cached by region: the SDK keeps the identity of this process in the client until it expires. */
   readonly #ownSts = new LRUCache<string, STSClient>({ max: MAX_REGIONS })
-  /** How far the clock of this machine is behind that of AWS, in milliseconds, as the SDK found out. */
+  /** Milliseconds that this machine's clock is behind that of AWS, as the SDK measured. */
   #clockOffset = 0
 
   /**
@@ -56,13 +64,13 @@ export class AwsClients {
     this.#agents = { httpAgent: new HttpAgent(limits), httpsAgent: new HttpsAgent(limits) }
   }
 
-  /** For one call: a client costs little, and what is not kept cannot be mistaken for that of another organization. */
+  /** For one call: clients are cheap, and one that is not kept cannot be confused with another organization's. */
   async ssm(region: string, credentials: Credentials): Promise<Ssm> {
     const module = await import('@aws-sdk/client-ssm')
     return { module, client: new module.SSMClient({ ...this.#common(region), credentials }) }
   }
 
-  /** With the identity of this process. */
+  /** The `own...` clients use the identity of this process. */
   async ownSts(region: string): Promise<Sts> {
     const module = await import('@aws-sdk/client-sts')
     const known = this.#ownSts.get(region)
@@ -72,24 +80,22 @@ export class AwsClients {
     return { module, client }
   }
 
-  /** With the identity of this process. */
   async ownSsm(region: string): Promise<Ssm> {
     const module = await import('@aws-sdk/client-ssm')
     return { module, client: new module.SSMClient(this.#common(region)) }
   }
 
-  /** With the identity of this process. */
   async ownEcr(region: string): Promise<Ecr> {
     const module = await import('@aws-sdk/client-ecr')
     return { module, client: new module.ECRClient(this.#common(region)) }
   }
 
-  /** The identity of this process is looked for anew, for this region: another may be of a partition that does not know it. */
+  /** Makes the next call determine the identity again, for this region only: other regions may be in other partitions. */
   forgetIdentity(region: string): void {
     this.#ownSts.delete(region)
   }
 
-  /** What `send` gives; what the client learns of the time by it is known to those that are made later. */
+  /** Runs `send` and keeps the clock offset that the SDK measured, for clients created later. */
   async timed<T>(client: { config: { systemClockOffset: number } }, send: () => Promise<T>): Promise<T> {
     try {
       return await send()
@@ -98,7 +104,7 @@ export class AwsClients {
     }
   }
 
-  /** Ends idle connections and those in use. */
+  /** Closes all connections, also those in use. */
   close(): void {
     this.#agents.httpAgent.destroy()
     this.#agents.httpsAgent.destroy()

@@ -1,3 +1,4 @@
+/** The AWS accounts of organizations: Parameter Store, and probes of what a role can do. */
 import type { Random } from '../../lib/clock.ts'
 import {
   type AccountProbes,
@@ -21,8 +22,8 @@ import { assumeRole, ownIdentity, type SessionRules, Sessions } from './sessions
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz234567'
 
 /**
- * An external id that is not the given one and yet like it: the same as far as its last dash, then as long. A role that accepts
- * whatever begins as Davit's ids do would let every other organization in, and is found by it.
+ * Another external id like the given one: the same up to the last dash, and equally long. It exposes a role that accepts every id with
+ * Davit's prefix, and with that every other organization.
  */
 export function otherExternalId(externalId: string, random: Random): string {
   const kept = externalId.slice(0, externalId.lastIndexOf('-') + 1)
@@ -33,14 +34,13 @@ export function otherExternalId(externalId: string, random: Random): string {
   return letters === own ? `${kept}${letters}${LETTERS[0]}` : `${kept}${letters}`
 }
 
-/** ARN of the identity of this process. Throws CloudError. */
+/** ARN of the identity of this process. @throws CloudError */
 async function callerIdentity(
-  world: AwsDependencies & { clients: AwsClients },
+  { dependencies, clients }: AccountProbesOptions,
   region: string,
   limits: CallLimits,
 ): Promise<{ arn: string }> {
-  const { clients } = world
-  return await runCall(world, {
+  return await runCall(dependencies, {
     operation: 'sts:GetCallerIdentity',
     limits,
     connect: () => ownIdentity(clients, region),
@@ -52,8 +52,8 @@ async function callerIdentity(
   })
 }
 
-export type AccountProbesOptions = {
-  world: AwsDependencies
+type AccountProbesOptions = {
+  dependencies: AwsDependencies
   clients: AwsClients
   sessions: Sessions
   calls: SsmCalls
@@ -62,8 +62,8 @@ export type AccountProbesOptions = {
 type Read = (ssm: Ssm, name: string, signal: AbortSignal) => Promise<unknown>
 
 /**
- * The four ways to get at a value. Each is allowed or refused for itself; the last one by the path above the name. None asks for
- * the value in clear: a key that refuses today would hide a role that could read tomorrow, and Davit never decrypts anything.
+ * The four ways to get a value. Each is authorized separately, the last one on the path above the name. None asks for the value in clear:
+ * a KMS key that refuses today would hide a role that can read tomorrow, and Davit never decrypts anything.
  */
 const READS: Readonly<Record<string, Read>> = {
   'ssm:GetParameter': ({ module, client }, Name, abortSignal) =>
@@ -84,11 +84,9 @@ const READS: Readonly<Record<string, Read>> = {
     ),
 }
 
-/** Tries of what a role lets Davit do. */
 function createAccountProbes(options: AccountProbesOptions): AccountProbes {
   return {
-    self: (region, limits = {}) =>
-      callerIdentity({ ...options.world, clients: options.clients }, region, limits),
+    self: (region, limits = {}) => callerIdentity(options, region, limits),
     async identify(access, limits = {}) {
       const { arn } = await options.sessions.renew(access, 'write', limits)
       return { account: accountOfArn(arn), arn }
@@ -97,7 +95,13 @@ function createAccountProbes(options: AccountProbesOptions): AccountProbes {
       const operations: string[] = []
       let refusal: string | undefined
       for (const [operation, read] of Object.entries(READS)) {
-        const code = await refusalOf(options.calls, access, { operation, read, name, limits })
+        const code = await refusalOf(
+          options.calls,
+          access,
+          operation,
+          (ssm, signal) => read(ssm, name, signal),
+          limits,
+        )
         if (code === undefined) operations.push(operation)
         refusal ??= code
       }
@@ -107,24 +111,21 @@ function createAccountProbes(options: AccountProbesOptions): AccountProbes {
   }
 }
 
-/** The code with which it was refused; undefined where it was not. */
+/** The code of the refusal; undefined if it was not refused. */
 async function refusalOf(
   calls: SsmCalls,
   access: CloudAccess,
-  probe: { operation: string; read: Read; name: string; limits: CallLimits | undefined },
+  operation: string,
+  read: (ssm: Ssm, signal: AbortSignal) => Promise<unknown>,
+  limits: CallLimits | undefined,
 ): Promise<string | undefined> {
-  const { operation, limits } = probe
   try {
-    // What is read is the probe's own value; it is dropped here all the same.
-    await calls.run(access, {
-      operation,
-      purpose: 'probe',
-      limits,
-      send: async (ssm, signal) => void (await probe.read(ssm, probe.name, signal)),
-    })
+    // The value is the probe's own, and dropped here all the same.
+    const send = async (ssm: Ssm, signal: AbortSignal) => void (await read(ssm, signal))
+    await calls.run(access, { operation, purpose: 'probe', limits, send })
     return undefined
   } catch (error) {
-    // Rights are looked at first: who is told that a parameter is not there could have read it.
+    // Authorization comes first: a role that gets "not found" could have read it.
     if (isCloudError(error) && error.remedy === 'gone') return undefined
     if (isCloudError(error, ...DENIED) && error.operation === operation) return error.code
     throw error
@@ -132,14 +133,14 @@ async function refusalOf(
 }
 
 async function refusesOtherId(
-  { world, clients, sessions }: AccountProbesOptions,
+  { dependencies, clients, sessions }: AccountProbesOptions,
   access: CloudAccess,
   limits: CallLimits,
 ): Promise<{ refused: boolean; code?: string }> {
   const request = sessions.requestFor(access, 'write')
-  const externalId = otherExternalId(request.externalId, world.random)
+  const externalId = otherExternalId(request.externalId, dependencies.random)
   try {
-    await assumeRole({ ...world, clients }, { ...request, externalId, seconds: SHORT_SECONDS }, limits)
+    await assumeRole({ ...dependencies, clients }, { ...request, externalId, seconds: SHORT_SECONDS }, limits)
     return { refused: false }
   } catch (error) {
     if (isCloudError(error, ...DENIED)) return { refused: true, code: error.code }
@@ -153,12 +154,11 @@ const SHORT_SECONDS = 900
 export type CloudAccountsOptions = AwsDependencies & {
   /** As `davit/0.1.0`. */
   userAgent: string
-  /** On what terms Davit assumes an organization's role. */
   sessionRules: SessionRules
-  /** Turns of an account and region for writes, and for listings. */
+  /** By account and region. */
   writeTurns: RateLimiterFor
   listTurns: RateLimiterFor
-  /** Default 3,600, the most that a role can have which is itself assumed by a role. */
+  /** Default 3,600, the maximum for a role that was assumed by a role. */
   sessionSeconds?: number
   maxSessions?: number
 }
@@ -168,24 +168,24 @@ export type CloudAccounts = ParameterStore & ParameterListing & AccountProbes & 
 const SESSION_SECONDS = 3600
 const MAX_SESSIONS = 2000
 
-/** The accounts of organizations at AWS. Nothing of the SDK is loaded before the first call. */
+/** The SDK is not loaded before the first call. */
 export function createCloudAccounts(options: CloudAccountsOptions): CloudAccounts {
   const { clock, random, metrics, writeTurns, listTurns } = options
-  const world = { clock, random, metrics }
+  const dependencies = { clock, random, metrics }
   const clients = new AwsClients(options.userAgent)
   const sessions = new Sessions({
-    ...world,
+    ...dependencies,
     clients,
     rules: options.sessionRules,
     sessionSeconds: options.sessionSeconds ?? SESSION_SECONDS,
     maxSessions: options.maxSessions ?? MAX_SESSIONS,
   })
-  const calls = new SsmCalls({ world, clients, sessions })
+  const calls = new SsmCalls(dependencies, clients, sessions)
   const listing = createParameterListing({ calls, listTurns })
   return {
     ...createParameterStore({ calls, tagsOf: listing.tagsOf, writeTurns, random }),
     ...listing,
-    ...createAccountProbes({ world, clients, sessions, calls }),
+    ...createAccountProbes({ dependencies, clients, sessions, calls }),
     close: () => clients.close(),
   }
 }

@@ -1,45 +1,43 @@
+/** What failures of AWS calls mean: which are retried and how, what an owner can do about them, and what may be shown of their messages. */
 import { exponentialMs } from '../../lib/sleep.ts'
 import { CloudError, type CloudRemedy } from '../cloud.ts'
 
-/** What may be shown of the words that come with an error. */
-
 const LONGEST = 400
-/** A piece of a secret that is worth hiding: shorter ones tell too little, and are in every sentence. */
+/** Shorter pieces of a secret reveal too little, and occur in any text. */
 const PIECE = 6
-/** Of one so long, such as a session's token, six letters tell nothing, and some are in every thousandth sentence by chance. */
+/** In secrets as long as a session token, 6 characters reveal nothing, and often match by chance. */
 const LONG = 100
 const PIECE_OF_LONG = 12
 const HIDDEN = 'What the provider said is left out, since it repeats what must not be shown.'
 
-/** In this order. */
 const CLEANINGS: readonly [RegExp, string][] = [
-  // First, and each pattern takes one space: of any number, it would begin anew at each place of a long run.
+  // First, so that later patterns match one space; `\s*` would backtrack from each position of a long run.
   [/[\p{Cc}\s]+/gu, ' '],
-  // What follows is the request with its headers.
+  // The request with its headers follows.
   [/ ?The Canonical String for this request.*$/, ''],
   [/ ?Encoded authorization failure message: ?\S+/g, ''],
   [/ ?[([] ?(?:Service:[^)\]]*|request[ -]?id:[^)\]]*)[)\]]/gi, ''],
   [/ ?[;,]? ?request[ -]?id ?[:=] ?[\w-]+/gi, ''],
   [/Credential=\S+/g, 'Credential=(left out)'],
   [/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, '(left out)'],
-  // Session tokens and their kin.
+  // Session tokens and the like.
   [/[A-Za-z0-9+/=_-]{100,}/g, '(left out)'],
 ]
 
 /**
- * One bounded line of `words`, without request ids and credentials; nothing of it, if it repeats a secret or a piece of one in
- * any form that it may have been sent or shown in.
+ * One bounded line of `message`, without request ids and credentials; a placeholder if it repeats a secret or a piece of one in any
+ * encoding.
  */
-export function sanitizeMessage(words: string, secrets: readonly string[]): string {
-  // A service that echoes may do so at any length; what is compared is bounded, and nothing else is shown.
-  const seen = words.slice(0, LONGEST * 10)
+export function sanitizeMessage(message: string, secrets: readonly string[]): string {
+  // Bounds the comparison; nothing beyond is shown.
+  const seen = message.slice(0, LONGEST * 10)
   if (secrets.some((secret) => containsSecret(seen, secret))) return HIDDEN
   const clean = CLEANINGS.reduce((text, [pattern, by]) => text.replace(pattern, by), seen).trim()
   const cut = clean.length > LONGEST ? `${clean.slice(0, LONGEST - 1)}…` : clean
   return cut.toWellFormed()
 }
 
-/** Whether `text` has a piece of `secret` in it: as it is, or as JSON, a URL, HTML, hexadecimal or base64 writes it. */
+/** Whether `text` contains a piece of `secret`: plain, or as JSON, URL, HTML, hexadecimal or base64. */
 export function containsSecret(text: string, secret: string): boolean {
   if (secret === '') return false
   const folded = text.toLowerCase()
@@ -70,7 +68,7 @@ function formsOf(secret: string): string[] {
     (hex.match(/../g) ?? []).join(' '),
     ...[0, 1, 2].flatMap((before) => [base64(bytes, before, 'base64'), base64(bytes, before, 'base64url')]),
   ]
-  // Each may be inside of another text, as JSON of most languages or of Go has it.
+  // Each may be nested in JSON, of most languages or of Go.
   return written.flatMap((text) => [text, JSON.stringify(text).slice(1, -1), goJson(text)])
 }
 
@@ -97,23 +95,18 @@ function escaped(char: string): string {
   return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-/** What stands for the secret alone where it is so many bytes, modulo 3, behind the start of what was encoded. */
+/** The base64 characters that depend on the secret alone, if it starts `before` bytes (modulo 3) into the encoded text. */
 function base64(secret: Buffer, before: number, alphabet: 'base64' | 'base64url'): string {
   const bytes = Buffer.concat([Buffer.alloc(before), secret])
   const text = bytes.toString(alphabet).replace(/=+$/, '')
-  // Characters at either end that depend on what is beside it.
+  // Drops the characters at either end that depend on neighbouring bytes.
   const from = before === 0 ? 0 : before + 1
   return text.slice(from, bytes.length % 3 === 0 ? undefined : -1)
 }
 
 /**
- * What the codes of AWS mean for Davit: those that the operations used here declare, the common ones of all services, and what
- * the adapter itself says where AWS said nothing.
- */
-
-/**
- * How a failed attempt is repeated within the same call: `soon`; `later`, since something else is being done to the same thing;
- * `throttled`, since there were too many; `session`, once, with a session made anew. Absent: not at all.
+ * How an attempt is retried within the same call: `soon`; `later`, on contention; `throttled`; `session`, once, with a new session.
+ * Absent: not at all.
  */
 export type RetryKind = 'soon' | 'later' | 'throttled' | 'session'
 
@@ -123,10 +116,10 @@ const PASSING: ErrorMeaning = { remedy: 'retry', again: 'soon' }
 const CONTENDED: ErrorMeaning = { remedy: 'retry', again: 'later' }
 const TOO_MANY: ErrorMeaning = { remedy: 'retry', again: 'throttled' }
 const SESSION_ENDED: ErrorMeaning = { remedy: 'retry', again: 'session' }
-/** Also said of sessions that the region does not know yet; and of regions that the account has not enabled. */
+/** Also for sessions that the region does not know yet, and for regions that the account has not enabled. */
 const NOT_KNOWN: ErrorMeaning = { remedy: 'permissions', again: 'session' }
 const REFUSED: ErrorMeaning = { remedy: 'permissions' }
-/** The account is full, or holds the thing in a way that only its owner can change. */
+/** A quota of the account, or a state that only its owner can change. */
 const ACCOUNT: ErrorMeaning = { remedy: 'permissions' }
 const WRONG: ErrorMeaning = { remedy: 'spec' }
 const GONE: ErrorMeaning = { remedy: 'gone' }
@@ -164,9 +157,9 @@ const BY_MEANING: readonly [ErrorMeaning, readonly string[]][] = [
   ],
   [SESSION_ENDED, ['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired']],
   [NOT_KNOWN, ['UnrecognizedClient', 'UnrecognizedClientException', 'InvalidClientTokenId']],
-  // Where the clock is to blame, the SDK has set it right by then, and the attempt is repeated whatever the code.
+  // If the clock was wrong, the SDK has corrected it, and the attempt is retried whatever the code.
   [LATER, ['RequestExpired', 'RequestInTheFuture', 'RequestTimeTooSkewed']],
-  // A page of a list, which has to be begun anew.
+  // The listing has to start over.
   [LATER, ['InvalidNextToken', 'InvalidNextTokenException']],
   [
     REFUSED,
@@ -183,7 +176,7 @@ const BY_MEANING: readonly [ErrorMeaning, readonly string[]][] = [
       'SignatureDoesNotMatch',
       'UnauthorizedOperation',
       'RegionDisabledException',
-      // Keys. SSM says InvalidKeyId of a key that is absent, disabled, or not to be used.
+      // KMS. SSM reports InvalidKeyId for a key that is absent, disabled, or not permitted.
       'InvalidKeyId',
       'DisabledException',
       'InvalidKeyUsageException',
@@ -233,12 +226,12 @@ const BY_MEANING: readonly [ErrorMeaning, readonly string[]][] = [
       'UnknownOperationException',
       'ValidationError',
       'ValidationException',
-      // Of the adapter: more parameters than a listing may have.
+      // Davit's own: more parameters than a listing may have.
       'TooManyParameters',
     ],
   ],
   [GONE, ['ParameterNotFound', 'ParameterVersionNotFound', 'InvalidResourceId']],
-  // Of the adapter, where AWS said nothing.
+  // Davit's own, without a response from AWS.
   [PASSING, ['Unreachable', 'TimedOut', 'UnreadableAnswer']],
   [LATER, ['Canceled', 'Busy', 'NoIdentity', 'Failed']],
 ]
@@ -247,10 +240,7 @@ export const ERROR_TABLE: ReadonlyMap<string, ErrorMeaning> = new Map(
   BY_MEANING.flatMap(([meaning, codes]) => codes.map((code) => [code, meaning] as const)),
 )
 
-/**
- * What a code means that is not in the table, by the status that came with it. Whatever is not surely the fault of a role or
- * of what was asked is tried again: a wrong advice to change something is worse than a wait.
- */
+/** For codes that are not in the table, by HTTP status. In doubt it retries: wrong advice to change something is worse than a wait. */
 export function meaningOfUnknown(status: number): ErrorMeaning {
   if (status === 429) return TOO_MANY
   if (status === 401 || status === 403) return REFUSED
@@ -258,39 +248,34 @@ export function meaningOfUnknown(status: number): ErrorMeaning {
   return PASSING
 }
 
-/** Attempts of one call. */
+/** Per call. */
 export const MAX_ATTEMPTS = 5
 const LONGEST_MS = 4000
-/** Before the second attempt; doubled before each further one. */
+/** Before the second attempt; doubles with each further one. */
 const FIRST_MS: Record<RetryKind | 'stale', number> = {
   soon: 100,
   later: 400,
   throttled: 400,
   session: 0,
-  // Adds up to the time for which reads may lag.
+  // Adds up to the lag of reads.
   stale: 400,
 }
 
-/**
- * Milliseconds before the next attempt.
- * @param attempt how many were made, 1 or more
- * @param chance uniform in [0, 1)
- */
+/** Milliseconds before the next attempt. @param attempt attempts so far, 1 or more @param chance uniform in [0, 1) */
 export function retryWait(why: RetryKind | 'stale', attempt: number, chance: number): number {
   const limits = { firstMs: FIRST_MS[why], longestMs: LONGEST_MS }
   return exponentialMs(attempt, limits) * (1 - chance / 2)
 }
 
-/** What one failed attempt means. */
 export type ClassifiedError = ErrorMeaning & {
   code: string
-  /** The attempt may have had its effect all the same. */
+  /** The attempt may have had its effect. */
   unsure: boolean
-  /** Words that came with it and are worth showing once they are cleaned. */
+  /** Its message, to be sanitized. */
   words: string
 }
 
-/** The request never got to a server, so that nothing can have come of it. */
+/** The request never reached a server, so it had no effect. */
 const NEVER_SENT = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -307,11 +292,11 @@ const NEVER_SENT = new Set([
   'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ])
-/** It broke off, and nothing tells how far it had got. */
+/** Interrupted; nothing tells how far it got. */
 const BROKEN_OFF = new Set(['ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ERR_STREAM_PREMATURE_CLOSE', 'EPROTO'])
 const CODE = /^[A-Za-z][A-Za-z0-9]{1,63}$/
 
-/** @param error what the SDK threw, of one attempt */
+/** @param error of one attempt, from the SDK */
 export function classifyError(error: unknown): ClassifiedError {
   if (!(error instanceof Error)) return unanswered('Failed', true, '')
   const answer = answerOf(error)
@@ -329,9 +314,9 @@ function meaningOf(code: string, status: number, clockWasWrong: boolean): ErrorM
 
 type Answer = {
   status: number | undefined
-  /** In the service's own words, and not something that a proxy made up. */
+  /** From the service, not from a proxy. */
   isService: boolean
-  /** The SDK has corrected its clock by this answer. */
+  /** The SDK corrected its clock by this response. */
   clockWasWrong: boolean
 }
 
@@ -354,7 +339,7 @@ function withoutAnswer(error: Error): ClassifiedError {
   if (code === 'ETIMEDOUT' && fieldOf(error, 'syscall') === 'connect')
     return unanswered('Unreachable', false, code)
   if (BROKEN_OFF.has(code)) return unanswered('Unreachable', true, code)
-  // The name alone is given to resets too.
+  // Resets have this name, too.
   if (error.name === 'TimeoutError' || code === 'ETIMEDOUT')
     return unanswered('TimedOut', true, 'no answer in time')
   return unanswered('Failed', true, error.name)
@@ -365,7 +350,7 @@ function unanswered(code: string, unsure: boolean, words: string): ClassifiedErr
   return { ...meaning, code, unsure, words }
 }
 
-/** Where several addresses were tried, the code of the first. */
+/** If several addresses were tried, the code of the first. */
 function networkCodeOf(error: Error): string {
   const code = fieldOf(error, 'code')
   if (typeof code === 'string') return code
@@ -377,13 +362,10 @@ function fieldOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 
-/** What the SDK asks to become somebody with a token that it was given. */
+/** What the SDK calls for a web identity. */
 const OPERATION = 'sts:AssumeRoleWithWebIdentity'
 
-/**
- * The client, once this process is somebody by it: a failure of that must not look like a refusal of what is asked afterwards.
- * Throws CloudError.
- */
+/** The client, once it has credentials: their failure must not look like a refusal of the actual call. @throws CloudError */
 export async function withIdentity<S extends { client: { config: { credentials(): Promise<unknown> } } }>(
   sdk: S,
 ): Promise<S> {

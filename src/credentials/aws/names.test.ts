@@ -11,10 +11,10 @@ describe('a key', () => {
     [ID, { kind: 'key', id: ID }],
     [MRK, { kind: 'key', id: MRK }],
     ['alias/davit', { kind: 'alias', id: 'alias/davit' }],
-    [ARN, { kind: 'key', id: ID, place: { region: 'eu-west-1', account: '210987654321' } }],
+    [ARN, { kind: 'key', id: ID, home: { region: 'eu-west-1', account: '210987654321' } }],
     [
       'arn:aws-us-gov:kms:us-gov-west-1:210987654321:alias/a/b_c',
-      { kind: 'alias', id: 'alias/a/b_c', place: { region: 'us-gov-west-1', account: '210987654321' } },
+      { kind: 'alias', id: 'alias/a/b_c', home: { region: 'us-gov-west-1', account: '210987654321' } },
     ],
   ])('%s is known', (text, want) => {
     expect(parseKmsKey(text)).toEqual(want)

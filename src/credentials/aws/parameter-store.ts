@@ -1,3 +1,4 @@
+/** AWS Systems Manager Parameter Store: SecureStrings that are written, listed and removed, never read; despite reads that lag behind writes. */
 import type { Clock, Random } from '../../lib/clock.ts'
 import type { RateLimiter } from '../../lib/rate-limit.ts'
 import type { SecretText } from '../../lib/redact.ts'
@@ -15,9 +16,10 @@ import {
 } from '../cloud.ts'
 import { type AwsDependencies, runCall } from './calls.ts'
 import type { AwsClients, Ssm } from './clients.ts'
-import type { AssumedRole, SessionPurpose, Sessions } from './sessions.ts'
+import type { SessionPurpose } from './policies.ts'
+import type { AssumedRole, Sessions } from './sessions.ts'
 
-/** Account of an ARN as `arn:aws:iam::111122223333:role/davit`. Throws CloudError of the remedy `spec`. */
+/** Account in an ARN such as `arn:aws:iam::111122223333:role/davit`. @throws CloudError with the remedy `spec` */
 export function accountOfArn(arn: string): string {
   const account = /^arn:[a-z0-9-]+:(?:iam|sts)::(\d{12}):/.exec(arn)?.[1]
   if (account === undefined)
@@ -25,20 +27,17 @@ export function accountOfArn(arn: string): string {
   return account
 }
 
-/** For so long an answer may be of a time before a write; seen are a few seconds. */
+/** How long a read may show the state before a write; in practice a few seconds. */
 const LAG_MS = 5000
-/** AWS says to wait so long before a name is used again that was deleted. */
+/** AWS asks to wait this long before a deleted name is used again. */
 const NAME_FREE_MS = 30_000
-const MOST = 5000
+const MAX_WRITES = 5000
 
 type RecentWrite = { name: string; done: 'written'; version: number } | { name: string; done: 'removed' }
 
-type Noted = { place: string; write: RecentWrite; at: number }
+type Noted = { location: string; write: RecentWrite; at: number }
 
-/**
- * What this process wrote a short while ago: Parameter Store promises nobody that a read shows the last write, so that an answer
- * which contradicts it is asked for again.
- */
+/** Recent writes of this process. Parameter Store does not guarantee that a read shows the last write; a read that contradicts one is retried. */
 export class ReadLagGuard {
   readonly #clock: Clock
   /** By account, region and name; oldest first. */
@@ -48,22 +47,22 @@ export class ReadLagGuard {
     this.#clock = clock
   }
 
-  /** @param place account and region */
-  note(place: string, write: RecentWrite): void {
+  /** @param location account and region */
+  note(location: string, write: RecentWrite): void {
     this.#forgetOld()
-    const key = `${place} ${write.name}`
+    const key = `${location} ${write.name}`
     this.#writes.delete(key)
-    this.#writes.set(key, { place, write, at: this.#clock.monotonic() })
+    this.#writes.set(key, { location, write, at: this.#clock.monotonic() })
   }
 
-  lastOf(place: string, name: string): RecentWrite | undefined {
-    const last = this.#writes.get(`${place} ${name}`)
+  lastOf(location: string, name: string): RecentWrite | undefined {
+    const last = this.#writes.get(`${location} ${name}`)
     return last && this.#isRecent(last) ? last.write : undefined
   }
 
-  under(place: string, prefix: string): RecentWrite[] {
+  under(location: string, prefix: string): RecentWrite[] {
     return [...this.#writes.values()]
-      .filter((one) => one.place === place && one.write.name.startsWith(prefix) && this.#isRecent(one))
+      .filter((one) => one.location === location && one.write.name.startsWith(prefix) && this.#isRecent(one))
       .map(({ write }) => write)
   }
 
@@ -74,21 +73,21 @@ export class ReadLagGuard {
   #forgetOld(): void {
     for (const [key, noted] of this.#writes) {
       const isOld = this.#clock.monotonic() - noted.at >= NAME_FREE_MS
-      if (!isOld && this.#writes.size < MOST) return
+      if (!isOld && this.#writes.size < MAX_WRITES) return
       this.#writes.delete(key)
     }
   }
 }
 
-/** Turns of one account and region, by a name for these two. */
-export type RateLimiterFor = (place: string) => RateLimiter
+/** @param location account and region */
+export type RateLimiterFor = (location: string) => RateLimiter
 
 export type SsmCall<T> = {
   operation: string
   purpose?: SessionPurpose
   limits: CallLimits | undefined
   turns?: RateLimiterFor
-  /** Those of one organization that take their turns together; absent: all its other calls. */
+  /** Calls of an organization with the same queue share turns; absent: all its other calls. */
   queue?: string
   secrets?: readonly string[]
   isStale?: (code: string) => boolean
@@ -98,26 +97,28 @@ export type SsmCall<T> = {
 
 /** Calls of Parameter Store in the session of an organization. */
 export class SsmCalls {
-  readonly #world: AwsDependencies
+  readonly #dependencies: AwsDependencies
   readonly #clients: AwsClients
   readonly #sessions: Sessions
   readonly recent: ReadLagGuard
 
-  constructor(options: { world: AwsDependencies; clients: AwsClients; sessions: Sessions }) {
-    this.#world = options.world
-    this.#clients = options.clients
-    this.#sessions = options.sessions
-    this.recent = new ReadLagGuard(options.world.clock)
+  constructor(dependencies: AwsDependencies, clients: AwsClients, sessions: Sessions) {
+    this.#dependencies = dependencies
+    this.#clients = clients
+    this.#sessions = sessions
+    this.recent = new ReadLagGuard(dependencies.clock)
   }
 
   async run<T>(access: CloudAccess, call: SsmCall<T>): Promise<T> {
     const { purpose = 'write' } = call
-    const place = accountRegionKey(access)
+    const { organizationUid } = access
+    const flow = call.queue === undefined ? organizationUid : `${organizationUid} ${call.queue}`
+    const location = locationOf(access)
     let role: AssumedRole | undefined
-    return await runCall(this.#world, {
+    return await runCall(this.#dependencies, {
       operation: call.operation,
       limits: call.limits ?? {},
-      ...(call.turns && { turns: { of: call.turns(place), flow: flowOf(access, call.queue) } }),
+      ...(call.turns && { turns: { of: call.turns(location), flow } }),
       connect: async (signal) => {
         role = await this.#sessions.of(access, purpose, signal)
         return await this.#clients.ssm(access.region, role.credentials)
@@ -133,19 +134,12 @@ export class SsmCalls {
   }
 }
 
-function flowOf({ organizationUid }: CloudAccess, queue: string | undefined): string {
-  return queue === undefined ? organizationUid : `${organizationUid} ${queue}`
-}
-
-/** What rates and writes belong to. Throws CloudError where the role is no ARN. */
-function accountRegionKey(access: CloudAccess): string {
+/** Rate limits and read lag are per account and region. @throws CloudError if the role is no ARN */
+function locationOf(access: CloudAccess): string {
   return `${accountOfArn(access.roleArn)}/${access.region}`
 }
 
-/**
- * Tag of each call that makes a parameter, with a value of its own: when the answer was lost, it tells whether the parameter that is
- * there is from this call.
- */
+/** Tag with a random value in each create call: if the response is lost, it tells whether an existing parameter is from this call. */
 const WRITE_TAG = 'davit.dev/write'
 const WRITE_TAG_BYTES = 12
 
@@ -159,55 +153,66 @@ export type ParameterStoreOptions = {
 /** SecureStrings of Parameter Store, written and never read. */
 export function createParameterStore(options: ParameterStoreOptions): ParameterStore {
   return {
-    create: (access, parameter, limits) => create(options, access, { parameter, limits }),
-    replace: (access, name, value, limits) => replace(options, access, { name, value, limits }),
-    remove: (access, name, limits) => remove(options, access, { name, limits }),
+    create: (access, parameter, limits) => create(options, access, parameter, limits),
+    replace: (access, name, value, limits) => replace(options, access, name, value, limits),
+    remove: (access, name, limits) => remove(options, access, name, limits),
   }
 }
 
-type Limited = { limits: CallLimits | undefined }
-type Put = { name: string; value: SecretText } & Limited &
-  (
-    | { overwrite: true }
-    | { overwrite: false; description: string; tags: OwnerTags; isStale(code: string): boolean }
-  )
+type Put = { name: string; value: SecretText; limits: CallLimits | undefined } & (
+  | { overwrite: true }
+  | { overwrite: false; description: string; tags: OwnerTags; isStale(code: string): boolean }
+)
 
 async function create(
   options: ParameterStoreOptions,
   access: CloudAccess,
-  { parameter, limits }: { parameter: NewParameter } & Limited,
+  parameter: NewParameter,
+  limits: CallLimits | undefined,
 ): Promise<{ version: number }> {
   const { recent } = options.calls
-  const place = accountRegionKey(access)
+  const location = locationOf(access)
   const { name } = parameter
   const mark = Buffer.from(options.random.bytes(WRITE_TAG_BYTES)).toString('hex')
   const tags = { ...parameter.tags, [WRITE_TAG]: mark }
-  // One that was removed a moment ago may still seem to be there.
+  // A parameter that was just removed may still seem to exist.
   const isStale = (code: string) =>
-    code === 'ParameterAlreadyExists' && recent.lastOf(place, name)?.done === 'removed'
+    code === 'ParameterAlreadyExists' && recent.lastOf(location, name)?.done === 'removed'
   try {
     const { version } = await put(options, access, { ...parameter, tags, overwrite: false, isStale, limits })
-    recent.note(place, { name, done: 'written', version })
+    recent.note(location, { name, done: 'written', version })
     return { version }
   } catch (error) {
     if (!isCloudError(error, 'ParameterAlreadyExists')) throw error
     if (!error.unsure) throw isStale(error.code) ? amended(error, { remedy: 'retry' }) : error
-    // The first version of what was not there before; whoever wrote a second one since is found by its number.
-    recent.note(place, { name, done: 'written', version: 1 })
-    const written = await markOf(options, access, { name, limits })
+    // Version 1, since it did not exist before; a later write by others shows in the version number.
+    recent.note(location, { name, done: 'written', version: 1 })
+    const written = await writeMarkOf(options, access, name, limits)
     if (written === mark) return { version: 1 }
     throw written === undefined ? error : amended(error, { unsure: false })
   }
 }
 
-/** Of the call that made it, empty if it has none; undefined if it is not there. */
-async function markOf(
+/** Of the call that created it, '' if it has none; undefined if the parameter does not exist. */
+async function writeMarkOf(
+  options: ParameterStoreOptions,
+  access: CloudAccess,
+  name: string,
+  limits: CallLimits | undefined,
+): Promise<string | undefined> {
+  const tags = await tagsAfterWrite(options, access, name, limits)
+  return tags && (tags[WRITE_TAG] ?? '')
+}
+
+/** Undefined if it does not exist. @throws CloudError, `unsure` about the write before it */
+async function tagsAfterWrite(
   { tagsOf }: ParameterStoreOptions,
   access: CloudAccess,
-  { name, limits }: { name: string } & Limited,
-): Promise<string | undefined> {
+  name: string,
+  limits: CallLimits | undefined,
+): Promise<OwnerTags | undefined> {
   try {
-    return (await tagsOf(access, name, limits))[WRITE_TAG] ?? ''
+    return await tagsOf(access, name, limits)
   } catch (error) {
     if (isCloudError(error) && error.remedy === 'gone') return undefined
     throw isCloudError(error) ? amended(error, { unsure: true }) : error
@@ -222,12 +227,19 @@ function amended(error: CloudError, change: { remedy?: CloudRemedy; unsure?: boo
 async function replace(
   options: ParameterStoreOptions,
   access: CloudAccess,
-  { name, value, limits }: { name: string; value: SecretText } & Limited,
+  name: string,
+  value: SecretText,
+  limits: CallLimits | undefined,
 ): Promise<{ version: number }> {
   const { version, lost } = await put(options, access, { name, value, overwrite: true, limits })
-  options.calls.recent.note(accountRegionKey(access), { name, done: 'written', version })
-  // Versions count from 1: one so low may be that of a parameter which was gone, and which this call has made anew.
-  if (version <= lost + 1 && (version === 1 || (await isUntagged(options, access, { name, limits })))) {
+  options.calls.recent.note(locationOf(access), { name, done: 'written', version })
+  // Versions count from 1: such a low one may be of a parameter that was gone and that this call recreated, without tags. What Davit
+  // creates has tags at once; a parameter that does not show yet was created just now.
+  const isRecreated = async () => {
+    const tags = await tagsAfterWrite(options, access, name, limits)
+    return Object.keys(tags ?? {}).length === 0
+  }
+  if (version <= lost + 1 && (version === 1 || (await isRecreated()))) {
     await takeBack(options, access, name)
     throw new CloudError('gone', 'ParameterNotFound', 'There was no parameter to write over.', {
       operation: 'ssm:PutParameter',
@@ -236,25 +248,11 @@ async function replace(
   return { version }
 }
 
-/** Also when the caller has left: nobody would find a parameter without tags. */
+/** Also after an abort: nothing would find a parameter without tags. */
 async function takeBack(options: ParameterStoreOptions, access: CloudAccess, name: string): Promise<void> {
   try {
-    await remove(options, access, { name, limits: undefined })
+    await remove(options, access, name, undefined)
   } catch (error) {
-    throw isCloudError(error) ? amended(error, { unsure: true }) : error
-  }
-}
-
-/** What Davit made has tags from its first moment; what does not show yet was made just now. */
-async function isUntagged(
-  { tagsOf }: ParameterStoreOptions,
-  access: CloudAccess,
-  { name, limits }: { name: string } & Limited,
-): Promise<boolean> {
-  try {
-    return Object.keys(await tagsOf(access, name, limits)).length === 0
-  } catch (error) {
-    if (isCloudError(error) && error.remedy === 'gone') return true
     throw isCloudError(error) ? amended(error, { unsure: true }) : error
   }
 }
@@ -275,11 +273,16 @@ async function put(
         Name: given.name,
         Value: given.value.reveal(),
         Type: 'SecureString',
-        // Named, since the account's own default may be one that costs money. A data type is refused in some partitions.
+        // The account's default tier may cost money. Some partitions reject a data type.
         Tier: 'Standard',
         Overwrite: given.overwrite,
         ...(access.kmsKeyId !== undefined && { KeyId: access.kmsKeyId }),
-        ...(given.overwrite ? {} : { Description: given.description, Tags: listOf(given.tags) }),
+        ...(given.overwrite
+          ? {}
+          : {
+              Description: given.description,
+              Tags: Object.entries(given.tags).map(([Key, Value]) => ({ Key, Value })),
+            }),
       })
       const { Version } = await client.send(command, { abortSignal: signal })
       if (Version === undefined)
@@ -295,71 +298,68 @@ async function put(
 async function remove(
   { calls, writeTurns }: ParameterStoreOptions,
   access: CloudAccess,
-  { name, limits }: { name: string } & Limited,
+  name: string,
+  limits: CallLimits | undefined,
 ): Promise<'deleted' | 'not-found'> {
-  const place = accountRegionKey(access)
+  const location = locationOf(access)
   const { recent } = calls
   try {
     await calls.run(access, {
       operation: 'ssm:DeleteParameter',
       limits,
       turns: writeTurns,
-      // What is deleted holds up its namespace: it does not wait behind all that the organization has to store.
+      // A deletion holds up its namespace, so it does not wait behind what the organization has to store.
       queue: 'removals',
-      // One that was made a moment ago may not be seen yet.
-      isStale: (code) => code === 'ParameterNotFound' && recent.lastOf(place, name)?.done === 'written',
+      // A parameter that was just created may not show yet.
+      isStale: (code) => code === 'ParameterNotFound' && recent.lastOf(location, name)?.done === 'written',
       send: ({ module, client }, signal) =>
         client.send(new module.DeleteParameterCommand({ Name: name }), { abortSignal: signal }),
     })
   } catch (error) {
     if (!isCloudError(error, 'ParameterNotFound')) throw error
-    // By an attempt of this very call whose answer was lost.
+    // An earlier attempt of this call, whose response was lost, may have removed it.
     if (!error.unsure) return 'not-found'
   }
-  recent.note(place, { name, done: 'removed' })
+  recent.note(location, { name, done: 'removed' })
   return 'deleted'
 }
 
-function listOf(tags: OwnerTags): { Key: string; Value: string }[] {
-  return Object.entries(tags).map(([Key, Value]) => ({ Key, Value }))
-}
-
-/** The most that a page may have. */
+/** The maximum of the API. */
 const PAGE_SIZE = 50
-/** A page may have less than that, and even nothing, with more to come. */
+/** A page may be short, even empty, with more to come. */
 const SPARE_PAGES = 20
 const FEWEST_OF_PAGE = 10
-/** Listings until one has what was written a moment ago; the last one counts as it is. */
-const MOST_LISTINGS = 3
+/** Listings until one shows all recent writes; the last one counts as it is. */
+const MAX_LISTINGS = 3
 
-export type ParameterListingOptions = { calls: SsmCalls; listTurns: RateLimiterFor }
+type ParameterListingOptions = { calls: SsmCalls; listTurns: RateLimiterFor }
 
 type Filter = { prefix: string; tags?: OwnerTags; limit: number }
 
-/** What is in Parameter Store, without values. */
 export function createParameterListing(options: ParameterListingOptions): ParameterListing {
   return {
-    list: (access, filter, limits = {}) => list(options, access, { filter, limits }),
-    tagsOf: (access, name, limits = {}) => tagsOf(options, access, { name, limits }),
+    list: (access, filter, limits = {}) => list(options, access, filter, limits),
+    tagsOf: (access, name, limits = {}) => tagsOf(options, access, name, limits),
   }
 }
 
 async function list(
   options: ParameterListingOptions,
   access: CloudAccess,
-  asked: { filter: Filter; limits: CallLimits },
+  filter: Filter,
+  limits: CallLimits,
 ): Promise<ListedParameter[]> {
-  const place = accountRegionKey(access)
+  const location = locationOf(access)
   for (let listing = 1; ; listing += 1) {
-    const writes = options.calls.recent.under(place, `${asked.filter.prefix}/`)
-    const listed = await allPages(options, access, asked)
-    if (listing >= MOST_LISTINGS || !writes.some((write) => contradicts(listed, write))) {
+    const writes = options.calls.recent.under(location, `${filter.prefix}/`)
+    const listed = await allPages(options, access, filter, limits)
+    if (listing >= MAX_LISTINGS || !writes.some((write) => contradicts(listed, write))) {
       return [...listed.values()]
     }
   }
 }
 
-/** Whether a listing shows a time before a write. */
+/** Whether a listing shows the state before a write. */
 function contradicts(listed: ReadonlyMap<string, ListedParameter>, write: RecentWrite): boolean {
   const found = listed.get(write.name)
   if (write.done === 'removed') return found !== undefined
@@ -369,13 +369,14 @@ function contradicts(listed: ReadonlyMap<string, ListedParameter>, write: Recent
 async function allPages(
   options: ParameterListingOptions,
   access: CloudAccess,
-  asked: { filter: Filter; limits: CallLimits },
+  filter: Filter,
+  limits: CallLimits,
 ): Promise<Map<string, ListedParameter>> {
-  const { limit, prefix } = asked.filter
+  const { limit, prefix } = filter
   const found = new Map<string, ListedParameter>()
   let token: string | undefined
   for (let pages = 0; pages < SPARE_PAGES + Math.ceil(limit / FEWEST_OF_PAGE); pages += 1) {
-    const page = await onePage(options, access, { ...asked, token })
+    const page = await onePage(options, access, filter, limits, token)
     for (const one of page.parameters) if (one.name.startsWith(`${prefix}/`)) found.set(one.name, one)
     if (found.size > limit) throw tooMany(`There are more than ${limit} parameters under ${prefix}.`)
     token = page.next
@@ -391,7 +392,9 @@ function tooMany(message: string): CloudError {
 async function onePage(
   { calls, listTurns }: ParameterListingOptions,
   access: CloudAccess,
-  { filter, limits, token }: { filter: Filter; limits: CallLimits; token: string | undefined },
+  filter: Filter,
+  limits: CallLimits,
+  token: string | undefined,
 ): Promise<{ parameters: ListedParameter[]; next: string | undefined }> {
   const ofTags = Object.entries(filter.tags ?? {}).map(([key, value]) => ({
     Key: `tag:${key}`,
@@ -424,10 +427,11 @@ async function onePage(
 async function tagsOf(
   { calls }: ParameterListingOptions,
   access: CloudAccess,
-  { name, limits }: { name: string; limits: CallLimits },
+  name: string,
+  limits: CallLimits,
 ): Promise<OwnerTags> {
-  const place = accountRegionKey(access)
-  const wasWritten = () => calls.recent.lastOf(place, name)?.done === 'written'
+  const location = locationOf(access)
+  const wasWritten = () => calls.recent.lastOf(location, name)?.done === 'written'
   return await calls.run(access, {
     operation: 'ssm:ListTagsForResource',
     limits,

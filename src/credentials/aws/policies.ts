@@ -1,3 +1,7 @@
+/**
+ * The IAM policies of Davit. Pure. When Davit assumes the role of an organization, a session policy restricts it to the parameters of this
+ * organization, however much the role may do. The owner pastes the others into the account.
+ */
 import { createHash } from 'node:crypto'
 import { encodeBase32 } from '../../lib/text.ts'
 import {
@@ -12,11 +16,6 @@ import {
   roleArnParts,
 } from './names.ts'
 
-/**
- * What Davit takes along when it assumes the role of an organization: a name and tags that CloudTrail shows, and a policy that
- * holds the session to the parameters of this organization, however much the role may do.
- */
-
 export type PolicyStatement = {
   Sid: string
   Effect: 'Allow' | 'Deny'
@@ -27,7 +26,7 @@ export type PolicyStatement = {
 }
 type Policy = { Version: '2012-10-17'; Statement: readonly PolicyStatement[] }
 
-/** What a session is for. `probe` may also read one parameter without a secret, so that only the role can refuse it. */
+/** `write` never reads; `probe` may also read one parameter without a secret, so that only the role can refuse it. */
 export type SessionPurpose = 'write' | 'probe'
 
 export type SessionScope = {
@@ -37,7 +36,7 @@ export type SessionScope = {
   kmsKeyId?: string | undefined
 }
 
-/** STS takes so many characters. */
+/** Limit of STS. */
 const MAX_SESSION_NAME = 64
 const HASH = 16
 
@@ -45,7 +44,7 @@ export function sessionName(organization: string): string {
   const name = `davit-${organization}`
   if (name.length <= MAX_SESSION_NAME) return name
   const hash = encodeBase32(createHash('sha256').update(organization).digest(), HASH)
-  // No organization has a dot in its name, so none is named as another one is cut.
+  // Organizations have no dots in their names, so no other name equals a shortened one.
   return `${name.slice(0, MAX_SESSION_NAME - HASH - 1)}.${hash}`
 }
 
@@ -56,13 +55,13 @@ export function sessionTags(of: {
   return { [ORGANIZATION_TAG]: of.organization, [ORGANIZATION_UID_TAG]: of.organizationUid }
 }
 
-/** ARN that the parameter store shows for what such a session wrote. */
+/** ARN that the parameter store shows as the writer. */
 export function sessionArn({ roleArn, organization }: { roleArn: string; organization: string }): string {
   const { partition, account, name } = roleArnParts(roleArn)
   return `arn:${partition}:sts::${account}:assumed-role/${name}/${sessionName(organization)}`
 }
 
-/** At most 2,048 characters as JSON, which is what STS takes. @param prefix the operator's, such as `/davit` */
+/** At most 2,048 characters as JSON, the limit of STS. @param prefix such as `/davit` */
 export function sessionPolicy(scope: SessionScope, prefix: string, purpose: SessionPurpose): Policy {
   const { partition, account } = roleArnParts(scope.roleArn)
   const place: AwsScope = { partition, region: scope.region, account }
@@ -70,18 +69,23 @@ export function sessionPolicy(scope: SessionScope, prefix: string, purpose: Sess
   return purpose === 'write' ? writePolicy(scope, place, organizationPath(of)) : probePolicy(scope, place, of)
 }
 
-const WRITES = ['ssm:PutParameter', 'ssm:DeleteParameter', 'ssm:AddTagsToResource', 'ssm:ListTagsForResource']
+const WRITE_ACTIONS = [
+  'ssm:PutParameter',
+  'ssm:DeleteParameter',
+  'ssm:AddTagsToResource',
+  'ssm:ListTagsForResource',
+]
 
 function writePolicy(scope: SessionScope, place: AwsScope, path: string): Policy {
   return policy([
-    { Sid: 'Write', Effect: 'Allow', Action: WRITES, Resource: parameterArn(place, `${path}/*`) },
+    { Sid: 'Write', Effect: 'Allow', Action: WRITE_ACTIONS, Resource: parameterArn(place, `${path}/*`) },
     { Sid: 'Describe', Effect: 'Allow', Action: 'ssm:DescribeParameters', Resource: '*' },
     key(scope, place),
     { Sid: 'NeverRead', Effect: 'Deny', Action: 'ssm:GetParameter*', Resource: '*' },
   ])
 }
 
-/** Reading by path is allowed or refused by the path above the name. Nothing here decrypts, so no secret is ever readable. */
+/** Reading by path is authorized on the path above the name. Nothing here decrypts, so no secret ever becomes readable. */
 function probePolicy(
   scope: SessionScope,
   place: AwsScope,
@@ -92,7 +96,7 @@ function probePolicy(
     {
       Sid: 'TryAll',
       Effect: 'Allow',
-      Action: [...WRITES, 'ssm:GetParameter', 'ssm:GetParameters', 'ssm:GetParameterHistory'],
+      Action: [...WRITE_ACTIONS, 'ssm:GetParameter', 'ssm:GetParameters', 'ssm:GetParameterHistory'],
       Resource: parameterArn(place, probeName(of)),
     },
     { Sid: 'TryByPath', Effect: 'Allow', Action: 'ssm:GetParametersByPath', Resource: [path, `${path}/`] },
@@ -114,8 +118,6 @@ function policy(statements: readonly PolicyStatement[]): Policy {
   return { Version: '2012-10-17', Statement: statements }
 }
 
-/** The policies that an owner pastes into the account: whom the role trusts, what it may do, and what the boxes may do. */
-
 export type PolicyScope = {
   awsScope: AwsScope
   prefix: string
@@ -123,7 +125,7 @@ export type PolicyScope = {
   kmsKeyId?: string | undefined
 }
 
-/** Names of the statements, for messages that say which one is missing. */
+/** Statement names, for messages about a missing one. */
 export const ASSUME_STATEMENT = 'AssumeByDavit'
 export const TAG_STATEMENT = 'TagSessions'
 export const WRITE_STATEMENT = 'WriteSecrets'
@@ -141,18 +143,18 @@ export function trustPolicy({ principal, externalId }: { principal: string; exte
       Action: 'sts:AssumeRole',
       Condition: { StringEquals: { 'sts:ExternalId': externalId } },
     },
-    // The request for tags does not carry the external id, and gives nobody a session.
+    // A request for tags carries no external id, and yields no session.
     { Sid: TAG_STATEMENT, Effect: 'Allow', Principal: { AWS: principal }, Action: 'sts:TagSession' },
   ])
 }
 
-/** Write, list and remove, and never read. */
+/** May write, list and remove, and never read. */
 export function writerPolicy(scope: PolicyScope): Policy {
   return policy([
     {
       Sid: WRITE_STATEMENT,
       Effect: 'Allow',
-      Action: ['ssm:PutParameter', 'ssm:DeleteParameter', 'ssm:AddTagsToResource', 'ssm:ListTagsForResource'],
+      Action: WRITE_ACTIONS,
       Resource: secretsOf(scope),
     },
     { Sid: LIST_STATEMENT, Effect: 'Allow', Action: 'ssm:DescribeParameters', Resource: '*' },
@@ -167,7 +169,7 @@ export function writerPolicy(scope: PolicyScope): Policy {
   ])
 }
 
-/** For the role of the boxes that bake and run: read the secrets, pull from the account's own ECR, and never write. */
+/** For the role of boxes: may read the secrets and pull from the account's own ECR, and never write. */
 export function readerPolicy(scope: PolicyScope): Policy {
   const { partition, account } = scope.awsScope
   return policy([

@@ -1,6 +1,5 @@
+/** What boxes need from AWS, fetched with their own role and not kept: secrets, logins of ECR, and sessions of a pod's role. */
 import type { BoxCredential } from '../../apis/box-credentials.ts'
-import type { Clock, Random } from '../../lib/clock.ts'
-import type { CloudMetrics } from '../../lib/metrics.ts'
 import { SecretText } from '../../lib/redact.ts'
 import { sleep } from '../../lib/sleep.ts'
 import {
@@ -17,69 +16,67 @@ import {
   type RegistryTokens,
 } from '../cloud.ts'
 import { type AwsDependencies, runCall } from './calls.ts'
-import { AwsClients, type Credentials } from './clients.ts'
+import { AwsClients, type Credentials, credentialsIn } from './clients.ts'
 import { withIdentity } from './errors.ts'
 
-const OPERATION = 'ssm:GetParameter'
+const GET_PARAMETER = 'ssm:GetParameter'
 const LAG_MS = 10_000
 const AGAIN_MS = 1000
 
-export type ParameterReaderOptions = {
-  clock: Clock
-  random: Random
-  metrics: CloudMetrics
+export type OwnIdentityOptions = AwsDependencies & {
   /** As `davit/0.1.0`. */
   userAgent: string
   /** Instead of the identity of this process. */
   credentials?: Credentials
-  /** How long what is not there is waited for: a read may see the state of so long ago. Absent: ten seconds. */
-  lagMs?: number
 }
 
-/** Reads secrets with the identity of this process: a box's role has the right to, Davit's own has not. */
-export function createParameterReader(options: ParameterReaderOptions): ParameterReader & { close(): void } {
+/**
+ * Reads secrets with the identity of this process: a box's role may read them, Davit's own may not.
+ * @param lagMs how long to retry a parameter that is not there yet, since a read may be that far behind
+ */
+export function createParameterReader(
+  options: OwnIdentityOptions & { lagMs?: number },
+): ParameterReader & { close(): void } {
   const clients = new AwsClients(options.userAgent, options.credentials)
+  const lagMs = options.lagMs ?? LAG_MS
   return {
-    read: (parameter, limits = {}) =>
-      readOnceThere(options, clients, { parameter, limits, lagMs: options.lagMs ?? LAG_MS }),
+    read: (parameter, limits = {}) => readOnceThere(options, clients, parameter, limits, lagMs),
     close: () => clients.close(),
   }
 }
 
-type Reading = { parameter: PinnedParameter; limits: CallLimits; lagMs: number }
-
 async function readOnceThere(
-  world: AwsDependencies,
+  dependencies: AwsDependencies,
   clients: AwsClients,
-  reading: Reading,
+  parameter: PinnedParameter,
+  limits: CallLimits,
+  lagMs: number,
 ): Promise<SecretText> {
-  const begin = world.clock.monotonic()
+  const { clock } = dependencies
+  const begin = clock.monotonic()
   for (;;) {
     try {
-      return await read(world, clients, reading)
+      return await read(dependencies, clients, parameter, limits)
     } catch (error) {
-      const waited = world.clock.monotonic() - begin
-      if (!isCloudError(error, 'ParameterNotFound', 'ParameterVersionNotFound') || waited >= reading.lagMs) {
-        throw error
-      }
+      const isMissing = isCloudError(error, 'ParameterNotFound', 'ParameterVersionNotFound')
+      if (!isMissing || clock.monotonic() - begin >= lagMs) throw error
     }
-    const { signal } = reading.limits
-    await sleep(world.clock, AGAIN_MS, signal)
-    if (signal?.aborted)
+    await sleep(clock, AGAIN_MS, limits.signal)
+    if (limits.signal?.aborted)
       throw new CloudError('retry', 'Canceled', 'It was given up by who asked for it.', {
-        operation: OPERATION,
+        operation: GET_PARAMETER,
       })
   }
 }
 
 async function read(
-  world: AwsDependencies,
+  dependencies: AwsDependencies,
   clients: AwsClients,
-  { parameter, limits }: Reading,
+  { name, version, region }: PinnedParameter,
+  limits: CallLimits,
 ): Promise<SecretText> {
-  const { name, version, region } = parameter
-  return await runCall(world, {
-    operation: OPERATION,
+  return await runCall(dependencies, {
+    operation: GET_PARAMETER,
     limits,
     connect: async () => await withIdentity(await clients.ownSsm(region)),
     send: async ({ module, client }, signal) => {
@@ -98,25 +95,15 @@ async function read(
   })
 }
 
-const OPERATIONOfRegistryTokens = 'ecr:GetAuthorizationToken'
+const GET_TOKEN = 'ecr:GetAuthorizationToken'
 
-export type RegistryTokensOptions = {
-  clock: Clock
-  random: Random
-  metrics: CloudMetrics
-  /** As `davit/0.1.0`. */
-  userAgent: string
-  /** Instead of the identity of this process. */
-  credentials?: Credentials
-}
-
-/** Logins of ECR, with the identity of this process unless another one is given. */
-export function createRegistryTokens(options: RegistryTokensOptions): RegistryTokens & { close(): void } {
+/** Logins of ECR. */
+export function createRegistryTokens(options: OwnIdentityOptions): RegistryTokens & { close(): void } {
   const clients = new AwsClients(options.userAgent, options.credentials)
   return {
     token: (registry, limits = {}) =>
       runCall(options, {
-        operation: OPERATIONOfRegistryTokens,
+        operation: GET_TOKEN,
         limits,
         connect: async () => await withIdentity(await clients.ownEcr(registry.region)),
         send: async ({ module, client }, signal) => {
@@ -130,53 +117,48 @@ export function createRegistryTokens(options: RegistryTokensOptions): RegistryTo
   }
 }
 
-/** The token is `user:password` in base64, and the password may have colons. */
+/** The token is `user:password` in base64; the password may have colons. */
 function loginOf(token: string | undefined, expiresAt: Date | undefined): RegistryLogin {
   const text = Buffer.from(token ?? '', 'base64').toString('utf8')
   const colon = text.indexOf(':')
   if (colon < 1 || colon === text.length - 1 || !expiresAt) {
     throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no token.', {
-      operation: OPERATIONOfRegistryTokens,
+      operation: GET_TOKEN,
     })
   }
   const password = new SecretText(text.slice(colon + 1))
   return { username: text.slice(0, colon), password, expiresAt: expiresAt.getTime() }
 }
 
-/** The shortest life that STS gives: what is fetched with it is fetched at once. */
+/** The shortest lifetime that STS allows: the session is used at once. */
 const SESSION_SECONDS = 900
 
-export type PodRoleRequest = PodRole & { region: string; sessionName: string }
-
-/** A session of a pod's role, for which its service account token speaks: this machine needs no identity. Throws CloudError. */
+/** A session of a pod's role, by its service account token: this machine needs no identity. @throws CloudError */
 async function assumePodRole(
-  world: AwsDependencies & { clients: AwsClients },
-  request: PodRoleRequest,
-  limits: CallLimits = {},
+  dependencies: AwsDependencies,
+  clients: AwsClients,
+  { roleArn, token }: PodRole,
+  region: string,
+  sessionName: string,
 ): Promise<Credentials> {
-  const { clients } = world
   const operation = 'sts:AssumeRoleWithWebIdentity'
-  return await runCall(world, {
+  return await runCall(dependencies, {
     operation,
-    limits,
-    connect: () => clients.ownSts(request.region),
+    limits: {},
+    connect: () => clients.ownSts(region),
     send: async ({ module, client }, signal) => {
       const command = new module.AssumeRoleWithWebIdentityCommand({
-        RoleArn: request.roleArn,
-        RoleSessionName: request.sessionName,
-        WebIdentityToken: request.token.reveal(),
+        RoleArn: roleArn,
+        RoleSessionName: sessionName,
+        WebIdentityToken: token.reveal(),
         DurationSeconds: SESSION_SECONDS,
       })
       const { Credentials: given } = await clients.timed(client, () =>
         client.send(command, { abortSignal: signal }),
       )
-      const { AccessKeyId, SecretAccessKey, SessionToken } = given ?? {}
-      if (!AccessKeyId || !SecretAccessKey || !SessionToken) {
-        throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no credentials.', { operation })
-      }
-      return { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken: SessionToken }
+      return credentialsIn(given, operation)
     },
-    secrets: () => [request.token.reveal()],
+    secrets: () => [token.reveal()],
   })
 }
 
@@ -185,11 +167,10 @@ export type BoxLoginsOptions = AwsDependencies & {
   userAgent: string
   /** The account and region of a host of ECR. */
   registryOf(host: string): CloudRegistry
-  /** How a session of a pod of this namespace is called. */
+  /** Session name for pods of a namespace. */
   sessionName(namespace: string): string
 }
 
-/** Logins for a box, fetched when they are asked for and kept nowhere. */
 export function createBoxLogins(options: BoxLoginsOptions): BoxLogins {
   return {
     async login(credential, pod) {
@@ -213,8 +194,7 @@ async function sessionOf(
     credential.type === 'ecr' ? options.registryOf(credential.registry).region : credential.parameter.region
   const clients = new AwsClients(options.userAgent)
   try {
-    const sessionName = options.sessionName(pod.namespace)
-    return await assumePodRole({ ...options, clients }, { ...pod, region, sessionName })
+    return await assumePodRole(options, clients, pod, region, options.sessionName(pod.namespace))
   } finally {
     clients.close()
   }
@@ -233,7 +213,7 @@ async function tokenLogin(
   options: Given,
   { username, parameter }: Extract<BoxCredential, { type: 'token' }>,
 ): Promise<BoxLogin> {
-  // The bake has read it, so what is not there has gone.
+  // The bake has read it, so a missing parameter is gone.
   const reader = createParameterReader({ ...options, lagMs: 0 })
   try {
     return { username, password: await reader.read(parameter) }

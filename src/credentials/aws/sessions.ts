@@ -1,27 +1,22 @@
+/** Sessions of the roles of organizations: assumed with Davit's own identity, narrowed by a policy, and cached. */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { unlessAborted } from '../../lib/sleep.ts'
 import { type CallLimits, type CloudAccess, CloudError, isCloudError } from '../cloud.ts'
 import { type AwsDependencies, runCall } from './calls.ts'
-import type { AwsClients, Credentials, Sts } from './clients.ts'
+import { type AwsClients, type Credentials, credentialsIn, type Sts } from './clients.ts'
 import { sanitizeMessage } from './errors.ts'
+import type { SessionPurpose } from './policies.ts'
 
-/**
- * What a session is for: to write and never read, or to find out whether the role could read, for which the session itself
- * must not be what refuses.
- */
-export type SessionPurpose = 'write' | 'probe'
-
-/** What Davit asks for when it assumes the role of an organization. */
 type SessionTerms = {
-  /** Seen in the organization's own trail; word characters and `+=,.@-`, at most 64. */
+  /** Shown in the organization's CloudTrail; word characters and `+=,.@-`, at most 64. */
   name: string
   /** IAM policy that narrows the session, as JSON, at most 2,048 characters. */
   policy: string
   tags: Readonly<Record<string, string>>
 }
 
-/** The terms of an organization's session; they are decided outside, since they are rules and not calls. Pure. */
+/** What to ask for when Davit assumes the role of an organization. Pure. */
 export type SessionRules = (access: CloudAccess, purpose: SessionPurpose) => SessionTerms
 
 type RoleRequest = {
@@ -29,20 +24,20 @@ type RoleRequest = {
   region: string
   externalId: string
   terms: SessionTerms
-  /** 900 to 3,600: that much is given to a role that is itself assumed by a role. */
+  /** 900 to 3,600, the maximum for a role that was assumed by a role. */
   seconds: number
 }
 
 export type AssumedRole = { credentials: Credentials; arn: string }
 
-/** Assumes a role with the identity of this process, at the STS of the region. Throws CloudError. */
+/** Assumes a role with the identity of this process, at the STS of the region. @throws CloudError */
 export async function assumeRole(
-  world: AwsDependencies & { clients: AwsClients },
+  dependencies: AwsDependencies & { clients: AwsClients },
   request: RoleRequest,
   limits: CallLimits,
 ): Promise<AssumedRole> {
-  const { clients } = world
-  return await runCall(world, {
+  const { clients } = dependencies
+  return await runCall(dependencies, {
     operation: 'sts:AssumeRole',
     limits,
     connect: () => ownIdentity(clients, request.region),
@@ -58,32 +53,21 @@ export async function assumeRole(
       const { Credentials: given, AssumedRoleUser } = await clients.timed(client, () =>
         client.send(command, { abortSignal: signal }),
       )
-      const { AccessKeyId, SecretAccessKey, SessionToken } = given ?? {}
-      if (!AccessKeyId || !SecretAccessKey || !SessionToken) {
-        throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no credentials.')
-      }
-      return {
-        credentials: {
-          accessKeyId: AccessKeyId,
-          secretAccessKey: SecretAccessKey,
-          sessionToken: SessionToken,
-        },
-        arn: AssumedRoleUser?.Arn ?? '',
-      }
+      return { credentials: credentialsIn(given), arn: AssumedRoleUser?.Arn ?? '' }
     },
-    // The identity of this process has ended or is not accepted: perhaps its environment has a new one by now.
+    // The identity of this process has expired or is not accepted; its environment may have a new one.
     forgetSession: () => clients.forgetIdentity(request.region),
   })
 }
 
-/** A failure to have an identity is Davit's own matter, and must not look like a refusal of the organization's role. */
+/** A missing identity is Davit's own problem, and must not look like a refusal by the organization's role. */
 export async function ownIdentity(clients: AwsClients, region: string): Promise<Sts> {
   const sts = await clients.ownSts(region)
   try {
     await sts.client.config.credentials()
   } catch (error) {
-    const words = error instanceof Error ? sanitizeMessage(error.message, []) : ''
-    throw new CloudError('retry', 'NoIdentity', `Davit has no identity of its own at AWS: ${words}`, {
+    const detail = error instanceof Error ? sanitizeMessage(error.message, []) : ''
+    throw new CloudError('retry', 'NoIdentity', `Davit has no identity of its own at AWS: ${detail}`, {
       operation: 'sts:AssumeRole',
     })
   }
@@ -93,19 +77,19 @@ export async function ownIdentity(clients: AwsClients, region: string): Promise<
 export type SessionsOptions = AwsDependencies & {
   clients: AwsClients
   rules: SessionRules
-  /** Life of a session that writes, 900 to 3,600. */
+  /** Lifetime of a writing session, 900 to 3,600. */
   sessionSeconds: number
-  /** Sessions that are remembered; the one that was not used for longest goes first. */
+  /** Cached sessions; the least recently used one is dropped first. */
   maxSessions: number
 }
 
-/** The shortest life that STS gives. */
+/** The shortest lifetime that STS allows. */
 const SHORTEST_SECONDS = 900
-/** A session with less than this part of its life left is renewed beside its use. */
+/** Below this part of its lifetime a session is renewed in the background. */
 const RENEW_PART = 0.25
-/** A session with less than this left is not begun with. */
+/** A session with less than this left is not used. */
 const SPARE_MS = 60_000
-/** What is found out of a role holds so long, so that one which is refused is not asked for by each credential. */
+/** How long a failure is cached, so that not every credential asks for a role that refuses. */
 const REFUSED_MS = 10_000
 const FAILED_MS = 1000
 
@@ -113,7 +97,7 @@ type Session = AssumedRole & { endsAt: number; lifeMs: number }
 
 type Entry = {
   session?: Session
-  flight?: Promise<Session>
+  pending?: Promise<Session>
   failure?: { error: CloudError; until: number }
 }
 
@@ -130,26 +114,26 @@ export class Sessions {
     this.#entries = new LRUCache({ max: options.maxSessions })
   }
 
-  /** A session with enough of its life left. Throws CloudError, also that of a short while ago. */
+  /** A session with enough time left. @throws CloudError, also a cached one */
   async of(access: CloudAccess, purpose: SessionPurpose, signal: AbortSignal): Promise<AssumedRole> {
     const entry = this.#entryOf(access, purpose)
     const now = this.#options.clock.monotonic()
     const { session } = entry
     if (session && session.endsAt - now > SPARE_MS) {
-      if (session.endsAt - now < session.lifeMs * RENEW_PART) this.#renewBeside(entry, access, purpose)
+      if (session.endsAt - now < session.lifeMs * RENEW_PART) this.#renewInBackground(entry, access, purpose)
       return session
     }
     if (entry.failure && now < entry.failure.until) throw entry.failure.error
-    return await unlessAborted(signal, this.#flightOf(entry, access, purpose))
+    return await unlessAborted(signal, this.#inFlight(entry, access, purpose))
   }
 
-  /** A session that is made now, whatever is remembered; it is the one that is used from now on. */
+  /** A new session, which replaces the cached one. */
   async renew(access: CloudAccess, purpose: SessionPurpose, limits: CallLimits): Promise<AssumedRole> {
     const entry = this.#entryOf(access, purpose)
     return await this.#assume(entry, access, { purpose, limits })
   }
 
-  /** `role` is no longer accepted; what was made in its place stays. */
+  /** Drops `role`, which is no longer accepted, unless it was replaced already. */
   forget(access: CloudAccess, purpose: SessionPurpose, role: AssumedRole): void {
     const entry = this.#entries.get(this.#keyOf(access, purpose))
     if (entry?.session === role) delete entry.session
@@ -161,18 +145,18 @@ export class Sessions {
     return { roleArn, region, externalId, seconds, terms: this.#options.rules(access, purpose) }
   }
 
-  #renewBeside(entry: Entry, access: CloudAccess, purpose: SessionPurpose): void {
+  #renewInBackground(entry: Entry, access: CloudAccess, purpose: SessionPurpose): void {
     if (entry.failure && this.#options.clock.monotonic() < entry.failure.until) return
-    // Whoever needs it when the session ends is told then.
-    this.#flightOf(entry, access, purpose).catch(() => undefined)
+    // If it fails, the first call without a usable session gets the error.
+    this.#inFlight(entry, access, purpose).catch(() => undefined)
   }
 
-  /** One at a time for all that wait for it; its time does not depend on who came first. */
-  #flightOf(entry: Entry, access: CloudAccess, purpose: SessionPurpose): Promise<Session> {
-    entry.flight ??= this.#assume(entry, access, { purpose, limits: {} }).finally(() => {
-      delete entry.flight
+  /** One request for all that wait; its deadline does not depend on the first of them. */
+  #inFlight(entry: Entry, access: CloudAccess, purpose: SessionPurpose): Promise<Session> {
+    entry.pending ??= this.#assume(entry, access, { purpose, limits: {} }).finally(() => {
+      delete entry.pending
     })
-    return entry.flight
+    return entry.pending
   }
 
   async #assume(
@@ -182,7 +166,7 @@ export class Sessions {
   ): Promise<Session> {
     const { clock } = this.#options
     const request = this.requestFor(access, purpose)
-    // From before the request: the life that STS counts begins later.
+    // Before the request, since the lifetime that STS counts begins later.
     const begin = clock.monotonic()
     const lifeMs = request.seconds * 1000
     try {

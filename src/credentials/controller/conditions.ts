@@ -1,3 +1,7 @@
+/**
+ * The conditions of a credential, derived from its state and the last action of a pass (`Ready` is never set by hand); and what bakes
+ * have found out about it.
+ */
 import { createHash } from 'node:crypto'
 import type { BakedService, BakeFailureCode, BakeResult } from '../../apis/bake.ts'
 import type {
@@ -12,8 +16,8 @@ import type { ConditionUpdate } from '../../kube/status.ts'
 import type { CredentialAction, ListingFacts } from './facts.ts'
 
 /**
- * Stands for credentials as they are: their specs, and the versions of their secrets. A failed bake is repeated when it is another
- * (interface §3.3). What a bake itself writes into their status is no part of it.
+ * Fingerprint of credentials: specs and secret versions. A failed bake is repeated if it differs (interface §3.3). What a bake itself
+ * writes into their status is no part of it.
  */
 export function credentialState(
   names: readonly string[],
@@ -26,26 +30,24 @@ export function credentialState(
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 32)
 }
 
-/** What the conditions of a credential say. `Ready` follows from what is stored; it is never set by hand. */
-
 export type CredentialView = {
   type: CredentialType
-  /** The last step of the pass: `nothing`, `refuse` or `wait`, or one that is still under way. */
+  /** The conclusion of the pass, or an action in progress. */
   step: CredentialAction
-  /** status.parameter as it will be. */
+  /** The future status.parameter. */
   stored?: StoredParameter | undefined
-  /** A Secret is handed over whose value is not stored. */
+  /** There is an input Secret whose value is not stored. */
   pending?: boolean | undefined
-  /** It had a parameter in an account that it has left. */
+  /** Its parameter was in an account that it has left. */
   moved?: boolean | undefined
   listing: ListingFacts
-  /** What a bake has seen; the condition is derived here, so that nobody else writes conditions. */
-  verified: Omit<ConditionUpdate, 'type'>
-  /** Said beside Ready. */
+  /** From bakes, which write a fact; only this controller writes conditions. */
+  verified: Finding
+  /** Appended to the message of Ready. */
   warning?: string | undefined
 }
 
-/** Refusals that take the use of what is stored away. */
+/** Refusals that make a stored secret unusable. */
 const UNUSABLE: ReadonlySet<string> = new Set([
   'NotAnOrganization',
   'RegistryRefused',
@@ -57,7 +59,7 @@ const UNUSABLE: ReadonlySet<string> = new Set([
 /** Of them, those after which the secret is not stored. */
 const LOST: ReadonlySet<string> = new Set(['ParameterMissing', 'ParameterReplaced', 'AccountChanged'])
 
-type Answer = { status: ConditionUpdate['status']; reason: string; message: string }
+type Finding = Omit<ConditionUpdate, 'type'>
 
 export function credentialFindings(view: CredentialView): ConditionUpdate[] {
   const findings: ConditionUpdate[] = [
@@ -70,23 +72,23 @@ export function credentialFindings(view: CredentialView): ConditionUpdate[] {
   return [...findings, { type: 'Stored', ...stored(view) }, { type: 'Drifted', ...drifted(view) }]
 }
 
-function ready(view: CredentialView): Answer {
+function ready(view: CredentialView): Finding {
   const { step, type, warning } = view
   if (step.step === 'refuse' && (type === 'ecr' || UNUSABLE.has(step.reason))) return no(step)
-  // A new value on its way takes nothing away from the one before.
+  // A new value does not affect the previous one.
   const answer = type === 'ecr' ? ACCEPTED : stored({ ...view, pending: false, moved: false })
   const isWarned = warning !== undefined && answer.status === 'True'
   return isWarned ? { ...answer, message: `${answer.message} ${warning}` } : answer
 }
 
-const ACCEPTED: Answer = {
+const ACCEPTED: Finding = {
   status: 'True',
   reason: 'Accepted',
   message: 'Nothing is stored: the role of the box asks AWS for a token at every pull.',
 }
 
-/** Of the secret at hand: whoever hands over a new one waits for it with this condition. */
-function stored({ step, stored: parameter, pending, moved }: CredentialView): Answer {
+/** About the current value: clients that provide a new one wait for this condition. */
+function stored({ step, stored: parameter, pending, moved }: CredentialView): Finding {
   if (step.step === 'refuse' && (!parameter || pending || LOST.has(step.reason))) return no(step)
   if (parameter && !pending) {
     const { name, version, account, region } = parameter
@@ -94,29 +96,29 @@ function stored({ step, stored: parameter, pending, moved }: CredentialView): An
     return { status: 'True', reason: 'Stored', message }
   }
   if (step.step !== 'wait') return { status: 'False', ...STORING }
-  // Whoever deletes it later has to know that nothing of it is there.
+  // For the owner who deletes it later: nothing of it is stored.
   return no(moved && !parameter ? { ...step, reason: 'AccountChanged' } : step)
 }
 
 const STORING = { reason: 'Storing', message: 'The secret is being stored.' }
 
-function no({ reason, message }: { reason: string; message: string }): Answer {
+function no({ reason, message }: { reason: string; message: string }): Finding {
   return { status: 'False', reason, message }
 }
 
-function reconciling(step: CredentialAction): Answer {
+function reconciling(step: CredentialAction): Finding {
   if (step.step === 'wait') return { status: 'True', reason: step.reason, message: step.message }
   if (step.step === 'nothing' || step.step === 'refuse')
     return { status: 'False', reason: 'UpToDate', message: 'The status speaks of the current spec.' }
   return { status: 'True', ...STORING }
 }
 
-function stalled(step: CredentialAction): Answer {
+function stalled(step: CredentialAction): Finding {
   if (step.step === 'refuse') return { status: 'True', reason: step.reason, message: step.message }
   return { status: 'False', reason: 'NothingToMend', message: 'Nothing waits for somebody to act.' }
 }
 
-function drifted({ listing, stored: parameter }: CredentialView): Answer {
+function drifted({ listing, stored: parameter }: CredentialView): Finding {
   if (!parameter || listing.state !== 'recorded')
     return { status: 'Unknown', reason: 'NotChecked', message: 'The account was not listed yet.' }
   const { drift, staleSince } = listing
@@ -145,19 +147,17 @@ function drifted({ listing, stored: parameter }: CredentialView): Answer {
   }
 }
 
-function stale(since: number): Answer {
+function stale(since: number): Finding {
   const at = new Date(since).toISOString()
   const message = `The account was listed at ${at} for the last time: what somebody changed since is not known. Events of the SecretsSettings say why.`
   return { status: 'Unknown', reason: 'ListingStale', message }
 }
 
-function yes(reason: CredentialDrift, message: string): Answer {
+function yes(reason: CredentialDrift, message: string): Finding {
   return { status: 'True', reason, message }
 }
 
-/** What a bake has seen of a credential at the point of use: a fact in its status, from which the condition `Verified` follows. */
-
-/** Codes that speak of the credential. The others are of the network, or of the registry. */
+/** Codes about the credential; the others are about the network or the registry. */
 const VERDICTS: ReadonlySet<string> = new Set<BakeFailureCode>([
   'wrong_credentials',
   'no_pull_right',
@@ -165,9 +165,8 @@ const VERDICTS: ReadonlySet<string> = new Set<BakeFailureCode>([
 ])
 
 /**
- * What the services of a bake have seen, by the id of their credentials; the newest of each.
- *
- * @param now a node whose clock is ahead would else have the last word for as long as it is
+ * The newest verification of each credential in a bake, by credential id. @param now caps times, so that a node whose clock is ahead
+ * does not win until then
  */
 export function verificationsOf(
   bake: { template: string; services: readonly BakedService[] },
@@ -203,22 +202,18 @@ function verificationOf(
   }
 }
 
-/** One that a repository has refused is not called good by another of the same moment. */
+/** At the same moment, a refusal by one repository outweighs the acceptance by another. */
 function saysMore(seen: CredentialVerification, held: CredentialVerification | undefined): boolean {
   if (held === undefined) return true
   const later = Date.parse(seen.at) - Date.parse(held.at)
   return later === 0 ? held.ok : later > 0
 }
 
-/** Without tag and digest. */
 function repositoryOf(image: string): string {
   return image.replace(/@.*$/, '').replace(/:[^/]*$/, '')
 }
 
-/**
- * Whether it says anything new. What was seen of a newer secret or spec counts before the time, which is that of a node: its clock may be
- * behind that of the node before.
- */
+/** Whether a verification is newer. Generation and version count before the time, which is that of a node whose clock may be behind. */
 export function isNewer(found: CredentialVerification, held: CredentialVerification | undefined): boolean {
   if (held === undefined) return true
   const versions = (found.parameterVersion ?? 0) - (held.parameterVersion ?? 0)
@@ -227,19 +222,16 @@ export function isNewer(found: CredentialVerification, held: CredentialVerificat
   return ahead === 0 ? Date.parse(found.at) > Date.parse(held.at) : ahead > 0
 }
 
-type AnswerOfCredentialVerified = Omit<ConditionUpdate, 'type'>
-
-const NOT_CHECKED: AnswerOfCredentialVerified = {
+const NOT_CHECKED: Finding = {
   status: 'Unknown',
   reason: 'NotChecked',
   message: 'Nobody has asked the registry yet: a bake does.',
 }
 
-/** Status, reason and words of the condition. */
 export function verifiedFinding({
   metadata,
   status,
-}: Pick<RegistryCredential, 'metadata' | 'status'>): AnswerOfCredentialVerified {
+}: Pick<RegistryCredential, 'metadata' | 'status'>): Finding {
   const seen = status?.verified
   if (!seen) return NOT_CHECKED
   const { at, ok, code, repository, template, parameterVersion } = seen
