@@ -13,13 +13,12 @@ import { isFinal, isSetAside, setAsideStatus } from './status.ts'
 
 /** One attempt of a delivery: read the payload, check the endpoint again, sign, send, record the outcome. */
 
-/** The payload, and the object that it was read from, if there is one. */
 type Prepared = { body: Uint8Array; object?: WebhookDelivery }
 
 /** Before another try, if the payload cannot be read or the shard is not owned. */
 const RETRY_MS = 1000
 
-/** Resolves when the delivery no longer holds its queue; never rejects. */
+/** Never rejects. */
 export async function attempt(ctx: EngineContext, delivery: Delivery): Promise<void> {
   const { queue } = delivery
   let timedOut = false
@@ -46,7 +45,6 @@ export async function attempt(ctx: EngineContext, delivery: Delivery): Promise<v
   }
 }
 
-/** Undefined if there is nothing to send, or not now. */
 async function prepare(ctx: EngineContext, delivery: Delivery): Promise<Prepared | undefined> {
   const { storage } = delivery
   if (storage.kind === 'log') {
@@ -81,10 +79,7 @@ async function prepareFromObject(ctx: EngineContext, delivery: Delivery): Promis
   return undefined
 }
 
-/**
- * Lets those behind a delivery that cannot be read go on. It has not ended: it stays pending with its object as it is, and
- * the next start tries it again.
- */
+/** Lets those behind a delivery that cannot be read go on. It stays pending, and the next start tries it again. */
 export function leaveUnread(ctx: EngineContext, delivery: Delivery, error: UnreadableError): void {
   const id = messageId(delivery.name)
   ctx.log.error('A delivery cannot be read and waits for the next start', { delivery: id, error })
@@ -111,10 +106,7 @@ function readyView(ctx: EngineContext, delivery: Delivery): EndpointView | undef
   return undefined
 }
 
-/**
- * Whether it may be sent as it was signed. Connecting takes up to 20 seconds, after which nothing may be sent to an endpoint
- * that was disabled, deleted or moved, nor with a secret that was rotated (interface §3.1, §4.2 rule 3).
- */
+/** Connecting takes up to 20 s: what was signed must not reach an endpoint changed since (interface §3.1, §4.2 rule 3). */
 function isStillReady(ctx: EngineContext, { queue }: Delivery, signed: EndpointView): boolean {
   const view = ctx.directory.find(queue.endpoint)
   if (!view?.enabled || queue.paused || !ctx.shards.owns(queue.shard)) return false
@@ -151,7 +143,6 @@ async function send(
   return { delivery, outcome, startedAt, endedAt: ctx.clock.now() }
 }
 
-/** Schedules a delivery that was not attempted again, in `ms`. */
 function putBack(ctx: EngineContext, delivery: Delivery, ms: number): void {
   if (delivery.stage !== 'sending') return
   delivery.stage = 'waiting'

@@ -11,11 +11,9 @@ import type { Delivery, EndpointQueue } from './queue.ts'
  * disabled endpoint has held for longer than the retention time.
  */
 
-/** Objects deleted at a time. */
 const OBJECTS_AT_A_TIME = 16
 /** Entries of the log share a write; one of so many is sent at once. */
 const ENTRIES_AT_A_TIME = 64
-/** Held deliveries that one call of `cancelHeld` cancels. */
 const MAX_PER_CALL = 50
 
 export async function cancelQueue(ctx: EngineContext, queue: EndpointQueue): Promise<void> {
@@ -44,10 +42,7 @@ export async function cancelDelivery(ctx: EngineContext, delivery: Delivery): Pr
   ctx.engine.drop(delivery)
 }
 
-/**
- * Starts canceling some of the deliveries held too long in the background.
- * @param queues those that this replica drives @param now milliseconds since 1970 @returns how many
- */
+/** Starts canceling some of the deliveries held too long. @param queues those of this replica @returns how many */
 export function cancelHeld(
   ctx: EngineContext,
   queues: Iterable<EndpointQueue>,
@@ -62,7 +57,6 @@ export function cancelHeld(
       if (started >= MAX_PER_CALL) return started
       if (!isHeld(delivery) || !heldTooLong({ disabledAt, acceptedAt: delivery.acceptedAt }, limits, now))
         continue
-      // Keeps it from being started otherwise.
       delivery.stage = 'sending'
       startOwnedWork(ctx, queue, () => cancelIfHeld(ctx, delivery))
       started += 1
@@ -76,7 +70,6 @@ function isHeld({ stage, storage }: Delivery): boolean {
   return storage.kind === 'object' && (stage === 'queued' || stage === 'waiting')
 }
 
-/** Undefined unless the endpoint is disabled. */
 function disabledSince(ctx: EngineContext, queue: EndpointQueue): number | undefined {
   const view = ctx.directory.find(queue.endpoint)
   if (view?.decision.state !== 'disabled') return undefined

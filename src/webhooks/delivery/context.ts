@@ -36,12 +36,9 @@ export type EngineDependencies = {
   outcomes: OutcomeRecorder
   segments: OpenSegments
   shards: ShardOwnership
-  /** Davit's namespace, which holds the segments. */
   namespace: string
   userAgent: string
-  /** Factor on the documented waits. */
   waitScale: number
-  /** Aborted when running attempts must stop. */
   giveUp: AbortSignal
 }
 
@@ -51,14 +48,9 @@ export interface EngineActions {
   wait(delivery: Delivery): void
   /** Ends a delivery whose end is durable. @param hasObject whether a WebhookDelivery shows it */
   finish(delivery: Delivery, state: DeliveryState, hasObject: boolean): void
-  /** Notes that the delivery, which has not ended, has its object. */
   markPromoted(delivery: Delivery): void
-  /** Lets go of a delivery whose object was deleted. */
   drop(delivery: Delivery): void
-  /**
-   * Tracks work that goes on after the queue was released. Handoff of the shard and the end of the process wait for it.
-   * @param how `settles` if the queue must not start more while too much of it is running
-   */
+  /** Tracks work that a handoff has to wait for. @param how `settles` if too much of it must stop the queue */
   runInBackground(work: Promise<unknown>, queue: EndpointQueue, how?: 'settles'): void
   /** Gives the entries of the segment that were only counted a delivery in their queue. */
   addCounted(opened: OpenSegment): void
@@ -69,16 +61,11 @@ export type EngineContext = EngineDependencies & { engine: EngineActions }
 const FIRST_PAUSE_MS = 100
 const MAX_PAUSE_MS = 5000
 
-/** The pause after the one of `ms`; the first without. */
 export function nextPauseMs(ms?: number): number {
   return ms === undefined ? FIRST_PAUSE_MS : Math.min(MAX_PAUSE_MS, ms * 2)
 }
 
-/**
- * Repeats `work`, with growing pauses, until it succeeds: for what must be durable before anything else happens to a
- * delivery. `work` must be repeatable.
- * @throws its last error once the process ends or another replica may own the shard
- */
+/** Repeats `work`, with growing pauses. @throws its last error once the process ends or the shard is lost */
 export async function retryUntilDurable<T>(
   ctx: Pick<EngineContext, 'clock' | 'random' | 'log' | 'giveUp' | 'shards'>,
   what: string,
@@ -96,12 +83,11 @@ export async function retryUntilDurable<T>(
   }
 }
 
-/** Whether the running code was started for a shard that another replica may have owned since: it may not write. */
+/** Another replica may have owned the shard since the running code was started: it may not write. */
 export function hasLostShard({ shards }: Pick<EngineContext, 'shards'>): boolean {
   return shards.epochs?.mayWrite === false
 }
 
-/** Starts background work that may write only while this replica keeps the shard of the queue. */
 export function startOwnedWork(
   { shards, engine }: Pick<EngineContext, 'shards' | 'engine'>,
   queue: EndpointQueue,
@@ -110,7 +96,6 @@ export function startOwnedWork(
   withOwnership(shards, queue.shard, () => engine.runInBackground(work(), queue))
 }
 
-/** Records a warning on the endpoint, if it is known. */
 export function warnOnEndpoint(
   { directory, events }: EngineContext,
   endpoint: EndpointRef,
@@ -121,24 +106,20 @@ export function warnOnEndpoint(
   if (view) events.record(endpointReference(view.endpoint.metadata), { type: 'Warning', reason, message })
 }
 
-/** Work on deliveries that goes on after their queues were released. */
 export class BackgroundWork {
   readonly #ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>
   readonly #onEnd: (queue: EndpointQueue) => void
   #size = 0
 
-  /** @param onEnd called with the queue when one of its works has ended */
   constructor(ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>, onEnd: (queue: EndpointQueue) => void) {
     this.#ctx = ctx
     this.#onEnd = onEnd
   }
 
-  /** Works in progress. */
   get size(): number {
     return this.#size
   }
 
-  /** @param settles whether the queue must not start more while too much of it is running */
   add(work: Promise<unknown>, queue: EndpointQueue, settles = false): void {
     this.#size += 1
     queue.busy += 1

@@ -7,13 +7,9 @@ import type { Delivery, EndpointQueue, EndpointRef, Failing } from './queue.ts'
  * are computed from the queues when they are read.
  */
 
-/** Of one organization, or of all. */
 type Counts = {
-  /** Deliveries that proceed by themselves. */
   pending: number
-  /** Deliveries of disabled endpoints. */
   held: number
-  /** Payload bytes of the held ones. */
   heldBytes: number
 }
 
@@ -23,7 +19,7 @@ export class PendingCounters {
   readonly #events = new Map<string, number>()
   /** Called when a WebhookEvent gets its first delivery here. */
   onEventSeen: ((name: string) => void) | undefined
-  /** Called when the last known delivery of a WebhookEvent has ended. @param version of its segment */
+  /** Called when the last known one has ended. @param version of its segment */
   onEventDone: ((name: string, version: number) => void) | undefined
 
   get total(): number {
@@ -60,13 +56,11 @@ export class PendingCounters {
     if (isFromWebhookEvent(event)) this.#addOfEvent(event.id)
   }
 
-  /** @param version of its segment */
   removeEntry({ endpoint }: EndpointQueue, event: SegmentEvent, version: number): void {
     this.#count({ endpoint, held: false }, -1, 0)
     if (isFromWebhookEvent(event)) this.#removeOfEvent(event.id, version)
   }
 
-  /** Its endpoint was disabled or enabled. */
   setHeld(queue: EndpointQueue, held: boolean): void {
     if (queue.held === held) return
     this.#count(queue, -queue.size, -queue.bytes)
@@ -137,7 +131,6 @@ export function lateSeconds(queues: Iterable<EndpointQueue>, now: number): Laten
   return { davit: (now - since.davit) / 1000, endpoint: (now - since.endpoint) / 1000 }
 }
 
-/** Only Davit itself can delay a first attempt, so that one is due from its acceptance on. */
 function dueSince({ stage, attempts, acceptedAt, dueAt }: Delivery): number | undefined {
   if (attempts === 0) return stage === 'queued' || stage === 'waiting' ? acceptedAt : undefined
   return stage === 'queued' ? Math.max(acceptedAt, dueAt) : undefined
@@ -150,7 +143,6 @@ export type FailingEndpoint = Pick<EndpointRef, 'namespace' | 'name'> & {
   attempts: number
 }
 
-/** Endpoints that are not disabled and whose last attempt failed; longest first. @param now milliseconds since 1970 */
 export function failingEndpoints(queues: Iterable<EndpointQueue>, now: number): FailingEndpoint[] {
   const found: FailingEndpoint[] = []
   for (const queue of queues) {
@@ -166,7 +158,6 @@ export function failingEndpoints(queues: Iterable<EndpointQueue>, now: number): 
 
 type FailedBefore = Omit<Failing, 'class'> & { class: 'unknown' }
 
-/** Failures that another process has left, until the first attempt here. */
 function failedBefore(queue: EndpointQueue): FailedBefore | undefined {
   let found: FailedBefore | undefined
   for (const { attempts, acceptedAt } of queue.members()) {

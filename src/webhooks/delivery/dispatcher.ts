@@ -3,16 +3,12 @@ import { Fifo } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
 import { type Delivery, EndpointQueue, type EndpointRef } from './queue.ts'
 
-/**
- * The queues of all endpoints that have deliveries, and the dispatcher that gives them fair turns.
- */
+/** The queues of all endpoints that have deliveries, and the dispatcher that gives them fair turns. */
 
-/** All queues, and which of them this replica drives. */
 export class EndpointQueues {
   readonly #byUid = new Map<string, EndpointQueue>()
   /** Those whose endpoint is gone, while their deliveries are being canceled. */
   readonly #closed = new Set<EndpointQueue>()
-  /** Shards whose queues this replica drives. */
   readonly #ours = new Set<number>()
 
   get(endpointUid: string): EndpointQueue | undefined {
@@ -23,7 +19,6 @@ export class EndpointQueues {
     return this.#byUid.values()
   }
 
-  /** Those that this replica drives. */
   *ours(): IterableIterator<EndpointQueue> {
     for (const queue of this.#byUid.values()) if (queue.driver === 'us') yield queue
   }
@@ -61,12 +56,10 @@ export class EndpointQueues {
     return this.#ours.has(shard)
   }
 
-  /** Of all shards, 0 to 1. */
   get shareOfShards(): number {
     return this.#ours.size / SHARD_COUNT
   }
 
-  /** Makes this replica drive the queues of these shards. @returns the existing ones */
   acquire(shards: ReadonlySet<number>): EndpointQueue[] {
     for (const shard of shards) this.#ours.add(shard)
     const queues = this.inShards(shards)
@@ -114,7 +107,6 @@ export class Dispatcher {
     return this.#runnable.size
   }
 
-  /** Lists a queue that may have something to start. */
   wake(queue: EndpointQueue): void {
     if (!queue.listed) {
       queue.listed = true

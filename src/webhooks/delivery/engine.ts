@@ -33,15 +33,11 @@ import {
 import { ObjectBackedDeliveries, RemoteOutcomes } from './remote-outcomes.ts'
 
 /**
- * The delivery engine: takes in deliveries from the log and from objects, keeps a queue for each endpoint, and lets the queues
- * send in fair turns. The endpoint is checked before every attempt. Queues of other replicas' shards are kept as well, so
- * that pending deliveries are counted and a handoff reads little; nothing is sent from them. README.md explains the protocol.
+ * The delivery engine: takes deliveries from the log and from objects, and sends them by endpoint in fair turns. Queues of other
+ * replicas' shards are kept too, for counts and quick takeovers; nothing is sent from them. README.md explains the protocol.
  */
 
-/**
- * The wait of other replicas if this one had died: an attempt ends within its deadline, and its outcome may still be on its way
- * then. A write that keeps failing gets no more time.
- */
+/** As long as other replicas wait for one that died: an attempt ends within its deadline, and then its outcome is written. */
 export const DRAIN_TIMEOUT_MS = ATTEMPT_DEADLINE_MS + 1000
 
 /** Outcomes on their way to the store above which nothing new is sent. */
@@ -50,7 +46,6 @@ const MAX_SETTLING = 4096
 export type EngineOptions = EngineDependencies & {
   maxInFlight: number
   statuses: EndpointStatusWriter
-  /** Called at the end of each delivery. */
   onEnded?: (delivery: Delivery, state: DeliveryState, hasObject: boolean) => void
   /** Called for a delivery whose object was deleted before its end. */
   onDropped?: (delivery: Delivery) => void
@@ -91,24 +86,20 @@ export class DeliveryEngine implements EngineActions {
     })
   }
 
-  /** Starts sending; until then deliveries are only taken in. */
   start(): void {
     this.#running = true
     this.#dispatcher.pump()
   }
 
-  /** Starts no further attempt. */
   stop(): void {
     this.#running = false
     this.#timers.stop()
   }
 
-  /** Resolves when running attempts have ended and their outcomes are stored. */
   async drained(): Promise<void> {
     await pollUntil(this.ctx.clock, () => this.#dispatcher.inFlight === 0 && this.#work.size === 0)
   }
 
-  /** Logged under these names. */
   stats() {
     return {
       inFlight: this.#dispatcher.inFlight,
@@ -119,10 +110,7 @@ export class DeliveryEngine implements EngineActions {
     }
   }
 
-  /**
-   * Counts an entry of another replica's shard. Nearly all close within a moment, and a delivery for each would cost this
-   * replica more than everything else that it does about them; the rest get one later, from `addCounted`.
-   */
+  /** Counts an entry of another replica. Nearly all close at once, so only the rest get a delivery, from `addCounted`. */
   countEntry(opened: OpenSegment, open: OpenEntry, queue: EndpointQueue | undefined): void {
     const hasObject = this.objectBacked.findEntry(opened.segment.version, open.entry) !== undefined
     // Held ones are counted by bytes, and only a queue can tell whether they are.
@@ -133,7 +121,6 @@ export class DeliveryEngine implements EngineActions {
     }
   }
 
-  /** Undoes `countEntry`: the entry has ended, or has a delivery that is counted instead. */
   uncountEntry({ segment }: OpenSegment, open: OpenEntry): void {
     if (!open.counted) return
     this.counters.removeEntry(open.counted, open.entry.event, segment.version)
@@ -144,10 +131,7 @@ export class DeliveryEngine implements EngineActions {
     for (const open of opened.open.values()) if (open.counted) this.addEntry(opened, open)
   }
 
-  /**
-   * Adds the delivery of an entry to its queue, or returns the existing one if its object was listed before its segment
-   * arrived.
-   */
+  /** Returns the existing delivery if its object was listed before its segment arrived. */
   addEntry(opened: OpenSegment, open: OpenEntry, stage?: Stage): Delivery {
     const queue = this.queueOf(open.entry)
     const found = this.objectBacked.findEntry(opened.segment.version, open.entry)
@@ -177,7 +161,6 @@ export class DeliveryEngine implements EngineActions {
     this.#proceed(delivery)
   }
 
-  /** Continues a delivery that is in its queue from its stage. */
   resume(delivery: Delivery): void {
     delivery.queue.restore(delivery)
     if (delivery.stage === 'queued') {
@@ -187,21 +170,15 @@ export class DeliveryEngine implements EngineActions {
     this.#proceed(delivery)
   }
 
-  /** Whether this replica may act for the endpoint now. */
   owns(endpointUid: string): boolean {
     return this.ctx.shards.owns(shardOf(endpointUid))
   }
 
-  /** Lets the queues of shards that this replica now owns start. */
   wake(shards: ReadonlySet<number>): void {
     for (const queue of this.queues.inShards(shards)) this.#dispatcher.wake(queue)
   }
 
-  /**
-   * Starts nothing more in the queues of these shards. Resolves when they are idle and detached, at the latest when others
-   * would have given up waiting if this replica had died.
-   * @returns whether all work in them has ended
-   */
+  /** Drains and detaches the queues of these shards, within DRAIN_TIMEOUT_MS. @returns whether all work in them has ended */
   async release(shards: ReadonlySet<number>): Promise<boolean> {
     const { clock } = this.ctx
     const deadline = clock.monotonic() + DRAIN_TIMEOUT_MS
@@ -226,12 +203,10 @@ export class DeliveryEngine implements EngineActions {
     }
   }
 
-  /** Promotes entries of the segment that have no outcome after a while. */
   promoteLater(opened: OpenSegment): void {
     this.#promotions.promoteLater(opened)
   }
 
-  /** The queue of an entry's endpoint. */
   queueOf({ event, endpoint }: LogDelivery): EndpointQueue {
     return this.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
   }
@@ -326,7 +301,6 @@ export class DeliveryEngine implements EngineActions {
     this.#work.add(this.ctx.outcomes.record({ kind: 'ended', position: { version, index } }), queue)
   }
 
-  /** Stops tracking a delivery, which is no longer pending. */
   leave(delivery: Delivery): void {
     if (delivery.left) return
     const { queue } = delivery

@@ -13,9 +13,8 @@ import { resumeLateEntry } from './resume.ts'
 import { closesEntry, endsDelivery } from './status.ts'
 
 /**
- * Follows the delivery log: segments, and the records about their entries, each in the order of the log. So every replica
- * knows every open delivery, and a takeover reads only objects. Entries of this replica's shards are queued here; this
- * replica writes records about those only.
+ * Follows the delivery log: segments, and records about their entries, each in the order of the log. So every replica knows
+ * every open delivery, and a takeover reads only objects. README.md explains what each record does.
  */
 
 /** Minutes at full load. A replica that has not listed all objects by then records no ends for a predecessor. */
@@ -24,7 +23,6 @@ const MAX_RECORDED_ENDS = 500_000
 export type LogFollowerOptions = {
   engine: DeliveryEngine
   keys: DedupeIndex
-  /** The writer name of this start of the replica. */
   writer: string
   /** More records than can be held refer to segments that have not arrived: only a restart can tell what is open. */
   onLost: () => void
@@ -36,7 +34,6 @@ export type LogFollowerOptions = {
 
 const NO_EARLY_RECORDS: readonly SequencedRecord[] = []
 
-/** An event that may have a key, at its offset in a segment. */
 type KeyedEvent = { event: Parameters<DedupeIndex['isDuplicate']>[0]; eventIndex: number }
 
 export class LogFollower {
@@ -57,7 +54,6 @@ export class LogFollower {
     this.#progress = new OutcomeReadProgress(options.engine.ctx.clock.now())
   }
 
-  /** Idempotent. */
   addSegment(segment: LogSegment): void {
     const { ctx } = this.#engine
     this.#noteUndelivered(segment)
@@ -76,7 +72,6 @@ export class LogFollower {
     this.#engine.promoteLater(opened)
   }
 
-  /** Applies a segment of outcomes, in the order of the log; this replica's own as well. */
   applyOutcomes(
     outcomes: Pick<LoggedOutcomes, 'version' | 'writer' | 'records'> & { createdAt?: number },
   ): void {
@@ -92,17 +87,15 @@ export class LogFollower {
     this.#waiting = this.#waiting.filter((one) => one.version > version)
   }
 
-  /** The first list of outcomes was applied; the watch delivers the rest. */
   outcomesListed(): void {
     this.#progress.listComplete()
   }
 
-  /** Every segment of outcomes up to this version was applied. */
   get version(): number {
     return this.#progress.version
   }
 
-  /** Resolves when every segment of outcomes up to that version was applied, or when aborted. */
+  /** Resolves when outcomes up to that version were applied, or when aborted. */
   async seen(version: number, signal: AbortSignal): Promise<void> {
     if (this.version >= version || signal.aborted) return
     await new Promise<void>((resolve) => {
@@ -111,7 +104,6 @@ export class LogFollower {
     })
   }
 
-  /** Whether no other replica has claimed these shards after this one. */
   holdsClaims(shards: ReadonlySet<number>): boolean {
     return this.claims.isHeldBy(shards, this.#options.writer)
   }
@@ -171,7 +163,6 @@ export class LogFollower {
     if (position.version >= version) return
     if (record.kind === 'ended' || endsDelivery(record)) this.#noteEnd(sequenced)
     const opened = segments.at(position.version)
-    // Its object may have been found.
     if (record.kind === 'ended') this.#applyEnd(sequenced)
     if (!opened && position.version > segments.lowWater) {
       // The watches have no mutual order: its segment may still arrive.
@@ -194,7 +185,6 @@ export class LogFollower {
     this.recordedEnds?.set(offsetKey(record.position), { version, writer })
   }
 
-  /** A delivery with an object has ended, by the record of its owner. */
   #applyEnd({ record: { position }, version, writer }: SequencedRecord): void {
     this.endsDuringList?.add(offsetKey(position))
     if (writer === this.#options.writer) return
@@ -203,7 +193,6 @@ export class LogFollower {
     this.#engine.remoteOutcomes.applyEnd(position)
   }
 
-  /** Applies the record of another replica about an open entry. */
   #applyRemote(opened: OpenSegment, open: OpenEntry, record: OutcomeRecord): void {
     const isMove = record.kind === 'moved'
     const isEnd = endsDelivery(record) || (isMove && open.records.some(endsDelivery))

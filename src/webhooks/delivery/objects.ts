@@ -25,22 +25,16 @@ import { byteLength, INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import type { Delivery, InLog } from './queue.ts'
 import { isFinal, isSetAside } from './status.ts'
 
-/**
- * WebhookDelivery objects, which show deliveries to users and hold their state from the first failure on.
- */
+/** WebhookDelivery objects, which show deliveries to users and hold their state from the first failure on. */
 
 type Resources = ResourceReader & ResourceWriter
 
-/** `refused`: by quota or policy. */
 export type StoreResult =
   | { kind: 'stored'; version: string }
   | { kind: 'namespaceGone' }
   | { kind: 'refused'; message: string }
 
-/**
- * Calls in flight. All share the connections, and behind thousands of objects the log, which all deliveries wait for, would
- * not get one.
- */
+/** All calls share the connections: thousands of objects must not keep the log from getting one. */
 const CALLS_AT_A_TIME = 24
 
 export type DeliveryObjectsListener = {
@@ -78,7 +72,6 @@ export class DeliveryObjects {
     return data
   }
 
-  /** Undefined if it was deleted. @throws ApiError if a retry may help; UnreadableError */
   async find(delivery: Delivery): Promise<WebhookDelivery | undefined> {
     try {
       return await this.read(delivery)
@@ -88,11 +81,7 @@ export class DeliveryObjects {
     }
   }
 
-  /**
-   * Creates the object of an entry of the log, and writes its status if it is given. Repeatable: an existing object is
-   * accepted, and its status changes only if it is behind.
-   * @throws ApiError if a retry may help
-   */
+  /** Creates the object of an entry, with its status. Repeatable. @throws ApiError if a retry may help */
   async store(delivery: Delivery, storage: InLog, status?: WebhookDeliveryStatus): Promise<StoreResult> {
     try {
       const created = await this.#create(delivery, storage)
@@ -122,7 +111,6 @@ export class DeliveryObjects {
     return this.#patchStatus(delivery, version, status, { urgent: true })
   }
 
-  /** @throws ApiError `NotFound` if it is gone already */
   async remove(delivery: Delivery): Promise<void> {
     const remove = () => this.#resources.delete(webhookDeliveries, deliveryRef(delivery))
     await this.#slots.run(remove)
@@ -215,7 +203,6 @@ function isInline({ entry }: InLog): boolean {
   return byteLength(entry.event.payload) <= INLINE_PAYLOAD_BYTES
 }
 
-/** Namespace and name of its object, whether that exists or not. */
 export function deliveryRef({ name, queue }: Delivery): { namespace: string; name: string } {
   const { namespace, uid } = queue.endpoint
   return { namespace, name: deliveryObjectName(name, uid) }

@@ -6,7 +6,6 @@ import { OpenEntries, type OpenSegment } from './queue.ts'
  * is closed, so a restart reads nothing older. It covers all shards.
  */
 export class OpenSegments {
-  /** In the order of their versions. */
   #segments: OpenSegment[] = []
   readonly #byVersion = new Map<number, OpenSegment>()
   /** The last one looked up: most records refer to the same segment as the record before. */
@@ -26,7 +25,6 @@ export class OpenSegments {
     return this.#segments.length
   }
 
-  /** Bytes of payload held for entries of the log that have no object yet. */
   get bytes(): number {
     return this.#bytes
   }
@@ -46,7 +44,6 @@ export class OpenSegments {
     return opened
   }
 
-  /** Undefined if the segment is unknown or wholly closed. */
   at(version: number): OpenSegment | undefined {
     if (this.#recent?.segment.version !== version) this.#recent = this.#byVersion.get(version)
     return this.#recent

@@ -15,14 +15,10 @@ import {
   toAttemptResult,
 } from './status.ts'
 
-/**
- * Records the outcome of an attempt: in the log while the delivery is an entry there, in the status of its object
- * afterwards. Everything is repeatable until it is durable. README.md explains who may record what.
- */
+/** Records outcomes of attempts: in the log while the delivery is an entry there, then in the status of its object. README.md. */
 
 export type AttemptEnd = { delivery: Delivery; outcome: SendOutcome; startedAt: number; endedAt: number }
 
-/** What the status becomes, decided on the current status of the object. */
 type Decide = (before: WebhookDeliveryStatus) => WebhookDeliveryStatus
 
 /** Resolves when the outcome is durable. Until then the delivery may be neither repeated nor left. */
@@ -42,7 +38,6 @@ export async function recordOutcome(
   }
 }
 
-/** How the status follows from an attempt, with the endpoint as it is now. */
 function statusAfter(ctx: EngineContext, { delivery, endedAt }: AttemptEnd, result: AttemptResult) {
   const view = ctx.directory.find(delivery.queue.endpoint)
   const policy = { ordered: view?.endpoint.spec.ordered ?? false, scale: ctx.waitScale }
@@ -50,7 +45,6 @@ function statusAfter(ctx: EngineContext, { delivery, endedAt }: AttemptEnd, resu
   return { view, policy, decide: (before: WebhookDeliveryStatus) => afterAttempt(before, result, when) }
 }
 
-/** @throws ApiError if a retry may help */
 async function recordInObject(
   ctx: EngineContext,
   end: AttemptEnd,
@@ -71,7 +65,6 @@ async function recordInObject(
   }
 }
 
-/** Ends a delivery without another attempt. */
 export async function cancelObject(
   ctx: EngineContext,
   delivery: Delivery,
@@ -129,7 +122,6 @@ async function afterFailure(
   return found ?? object
 }
 
-/** Another writer changed the object, or a response was lost. */
 async function readAgain(ctx: EngineContext, delivery: Delivery): Promise<WebhookDelivery | undefined> {
   try {
     return await ctx.objects.read(delivery)
@@ -146,7 +138,6 @@ function afterWrite(ctx: EngineContext, delivery: Delivery, status: WebhookDeliv
   else waitForNext(ctx, delivery, status)
 }
 
-/** Schedules the next attempt. */
 export function waitForNext(
   ctx: EngineContext,
   delivery: Delivery,
@@ -157,7 +148,6 @@ export function waitForNext(
   ctx.engine.wait(delivery)
 }
 
-/** @throws ApiError if a retry may help */
 async function recordInLog(ctx: EngineContext, end: AttemptEnd, result: AttemptResult): Promise<void> {
   const { delivery } = end
   const { storage } = delivery

@@ -9,8 +9,8 @@ import { type Delivery, IN_OBJECT, type InLog, type OpenSegment } from './queue.
 import { isFinal } from './status.ts'
 
 /**
- * Promotion: gives an entry of the log its WebhookDelivery, after its first outcome or after two seconds without one, so that
- * its segment can close. A `moved` record closes the entry; until that is durable everything here may be repeated.
+ * Promotion: gives an entry of the log its WebhookDelivery, after its first outcome or two seconds without one. A `moved` record
+ * then closes the entry; until it is durable everything here may be repeated.
  */
 
 /** An entry whose object is refused is driven from the log for so long, then canceled. */
@@ -19,9 +19,8 @@ const REFUSED_FOR_MS = 10 * 60_000
 const MAY_COME_MS = 65_000
 
 /**
- * Creates the object and closes the entry. One at a time for an entry: a second call waits for the first.
- * @param onCreated called when the object exists and its entry is still open
- * @throws Error only if the process ends before that
+ * Creates the object and closes the entry. A second call for the same entry waits for the first.
+ * @param onCreated called when the object exists and its entry is still open @throws Error if the process ends before
  */
 export async function promoteToObject(
   ctx: EngineContext,
@@ -82,12 +81,10 @@ async function promote(
   else await continueRefused(ctx, delivery, storage, result.message)
 }
 
-/** The state of an entry whose attempts have ended it. */
 function endOf({ status }: InLog): DeliveryState | undefined {
   return isFinal(status?.state) ? status?.state : undefined
 }
 
-/** From here on the object is the truth. */
 function showInObject(ctx: EngineContext, delivery: Delivery, storage: InLog): void {
   if (delivery.storage !== storage) return
   const end = endOf(storage)
@@ -115,7 +112,6 @@ function complain(ctx: EngineContext, { name, queue }: Delivery, message: string
   ctx.log.warn('A delivery object was refused', { delivery: messageId(name), message })
 }
 
-/** Ends an entry of the log without an object. */
 export async function cancelEntry(
   ctx: EngineContext,
   delivery: Delivery,
@@ -133,23 +129,17 @@ export function endEntry(ctx: EngineContext, delivery: Delivery, storage: InLog,
   ctx.engine.finish(delivery, state, false)
 }
 
-/** Objects that are created at a time. */
 const MAX_CREATING = 16
 /** These, and those that exist and whose entry is still to be closed: a write of so many records is sent at once. */
 const MAX_OPEN = 64
-/** Between tries of an object that was refused. */
 const FIRST_RETRY_MS = 2000
 const MAX_RETRY_MS = 60_000
 
-/**
- * Promotes entries that have no outcome yet, a few at a time, so that a backlog of thousands takes neither the API server nor
- * the capacity for outcomes from endpoints that make progress.
- */
+/** Promotes entries a few at a time, so that a large backlog does not hold up endpoints that make progress. */
 export class PromotionQueue {
   readonly #ctx: EngineContext
   readonly #queue = new Fifo<Delivery>()
   readonly #queued = new Set<Delivery>()
-  /** Refused entries, while they stay in the log. */
   readonly #retries = new WeakMap<InLog, { dueAt: number; waitMs: number }>()
   readonly #withoutOwnership = withoutOwnership()
   #creating = 0
@@ -159,7 +149,6 @@ export class PromotionQueue {
     this.#ctx = ctx
   }
 
-  /** Called repeatedly while the entry stays in the log. */
   add(delivery: Delivery, storage: InLog): void {
     const retry = this.#retries.get(storage)
     if (this.#queued.has(delivery) || (retry && retry.dueAt > this.#ctx.clock.monotonic())) return
@@ -230,7 +219,6 @@ const MAX_IN_LOG_MS = 30_000
 export class PromotionScheduler {
   readonly #ctx: EngineContext
   readonly #queue: PromotionQueue
-  /** Segments that a timer will check. */
   readonly #scheduled = new Set<OpenSegment>()
   /** A check covers segments of many shards, whichever of them started it. */
   readonly #withoutOwnership = withoutOwnership()

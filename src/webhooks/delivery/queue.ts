@@ -11,8 +11,8 @@ import type { LogDelivery, LogSegment } from '../log/store.ts'
 import { longestWaitMs } from './retry-schedule.ts'
 
 /**
- * The state of the engine in memory: deliveries that have not ended, the queue of each endpoint, and the open entries of the
- * log. There may be hundreds of thousands of deliveries, so each is slim: its payload stays in the segment or the object.
+ * The state of the engine in memory: pending deliveries, the queue of each endpoint, open entries of the log. There may be
+ * hundreds of thousands of deliveries, so each is slim: the payload stays in its segment or object.
  */
 
 /**
@@ -24,7 +24,6 @@ import { longestWaitMs } from './retry-schedule.ts'
  */
 export type Stage = 'queued' | 'waiting' | 'sending' | 'passed' | 'ended'
 
-/** An entry of the log that has no object yet. */
 export type InLog = {
   kind: 'log'
   segment: OpenSegment
@@ -37,22 +36,16 @@ export type InLog = {
   refusedSince?: number
   /** Since when Davit has no right to create it, monotonic. */
   lacksRightSince?: number
-  /**
-   * A call of the previous owner, or one of this process that got no answer, may still create its object. Its end then has
-   * to be shown by an object, so that no late call can take the name.
-   */
+  /** A call without an answer, here or of the previous owner, may still create it. Its end then needs an object as well. */
   objectMayExist?: boolean
   /** When such a call was last known to be unanswered, monotonic. */
   unansweredAt?: number
 }
 
-/** A WebhookDelivery exists; its status is the truth. */
 export type InObject = { kind: 'object' }
-/** Shared by all, to save memory. */
 export const IN_OBJECT: InObject = { kind: 'object' }
 
 export type Delivery = {
-  /** The 26 characters of the id. */
   readonly name: string
   readonly queue: EndpointQueue
   readonly version: number
@@ -61,7 +54,6 @@ export type Delivery = {
   readonly acceptedAt: number
   /** Whether its event is, or may be, a WebhookEvent, which is done when all its deliveries have ended. */
   readonly ofWebhookEvent: boolean
-  /** The part of the payload that its object holds. */
   readonly bytes: number
   attempts: number
   /** When the next attempt is due, milliseconds since 1970; 0 for at once. */
@@ -74,7 +66,6 @@ export type Delivery = {
   endVersion?: string
 }
 
-/** A delivery for an entry of the log. By default it is queued if this process drives its queue. */
 export function deliveryFromEntry(
   queue: EndpointQueue,
   opened: OpenSegment,
@@ -112,11 +103,7 @@ function compareDeliveries(a: Delivery, b: Delivery): number {
 }
 
 export type EndpointRef = { readonly namespace: string; readonly name: string; readonly uid: string }
-/**
- * us       this replica sends
- * leaving  attempts in progress finish, none start
- * others   another replica sends, or none
- */
+/** `us`: sends here. `leaving`: attempts in progress finish, none start. `others`: sent by another replica, or none. */
 export type QueueDriver = 'us' | 'leaving' | 'others'
 
 /** Failed attempts since the last 2xx: how many, since when (milliseconds since 1970), and the class of the last. */
@@ -128,11 +115,8 @@ const MAX_SETTLING = 256
 const MAX_SLACK = 32
 
 /**
- * The pending deliveries of one endpoint, and which of them may start now.
- *
- * Unordered: queued deliveries in the order in which they became due, up to `concurrency` at a time. Ordered: only the head
- * of the log's order; the next starts when the head has ended (interface §6.5). An endpoint may switch between the two at
- * any time; attempts in progress finish first.
+ * The pending deliveries of one endpoint. Unordered: they start in the order in which they became due, up to `concurrency` at a
+ * time. Ordered: only the head of the log's order starts (interface §6.5). An endpoint may switch between the two.
  */
 export class EndpointQueue {
   readonly endpoint: EndpointRef
@@ -144,18 +128,15 @@ export class EndpointQueue {
   closed = false
   /** Attempts whose outcome is not wholly stored. */
   settling = 0
-  /** Background works on its deliveries, including those that settle. */
   busy = 0
   /** Its endpoint is disabled, so its deliveries are held. Changed only by PendingCounters, which counts both ways. */
   held = false
-  /** Whether the dispatcher lists it, so that it does so once. */
   listed = false
-  /** Monotonic time of the last attempt that was answered with 2xx. */
+  /** Monotonic. */
   lastSuccess = Number.NEGATIVE_INFINITY
   /** Undefined if its last attempt succeeded; `unseen` if this process has made none. */
   failing: Failing | 'unseen' | undefined = 'unseen'
   readonly #members = new Set<Delivery>()
-  /** Members that do not hold up the others. */
   readonly #passed = new Set<Delivery>()
   readonly #queue = new Fifo<Delivery>()
   /** Members in the log's order; kept only while the endpoint is ordered. */
@@ -176,12 +157,10 @@ export class EndpointQueue {
     return this.#members.size
   }
 
-  /** Payload bytes of its deliveries. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Length of its lists, including ended deliveries. */
   get listedCount(): number {
     return this.#queue.size + (this.#sequence?.length ?? 0)
   }
@@ -194,7 +173,6 @@ export class EndpointQueue {
     return this.#sequence !== undefined
   }
 
-  /** Whether due deliveries wait for attempts in progress or, if it is ordered, for its head. */
   get isHeldUp(): boolean {
     if (!this.#sequence) return this.#inFlight >= this.#window
     return this.#inFlight > 0 || this.#sequence[this.#head]?.stage !== 'queued'
@@ -240,7 +218,6 @@ export class EndpointQueue {
     }
   }
 
-  /** Adds a delivery; in any order. */
   add(delivery: Delivery): void {
     this.#members.add(delivery)
     this.#bytes += delivery.bytes
@@ -248,14 +225,12 @@ export class EndpointQueue {
     else if (delivery.stage === 'queued') this.#queue.push(delivery)
   }
 
-  /** Queues a waiting delivery, whose next attempt is due. */
   markDue(delivery: Delivery): void {
     if (delivery.stage !== 'waiting') return
     delivery.stage = 'queued'
     if (!this.#sequence) this.#queue.push(delivery)
   }
 
-  /** Takes the delivery that may start now, if there is one; it is in flight until `release`. */
   startNext(): Delivery | undefined {
     if (this.paused || this.settling >= MAX_SETTLING) return undefined
     const delivery = this.#sequence ? this.#takeHead(this.#sequence) : this.#takeNext()
@@ -286,14 +261,12 @@ export class EndpointQueue {
     this.failing = { attempts: before.attempts + 1, since: before.since, class: result }
   }
 
-  /** Lets those behind it go on, though it is pending. */
   pass(delivery: Delivery): void {
     delivery.stage = 'passed'
     this.#passed.add(delivery)
     if (this.#sequence) this.#trim(this.#sequence)
   }
 
-  /** Undoes `pass`. */
   restore(delivery: Delivery): void {
     if (!this.#passed.delete(delivery) || !this.#sequence) return
     const at = this.#sequence.indexOf(delivery)
@@ -302,7 +275,6 @@ export class EndpointQueue {
     this.#insert(this.#sequence, delivery)
   }
 
-  /** Removes a delivery that has ended or has left this process. */
   remove(delivery: Delivery): void {
     delivery.stage = 'ended'
     if (this.#members.delete(delivery)) this.#bytes -= delivery.bytes
@@ -334,7 +306,6 @@ export class EndpointQueue {
     }
   }
 
-  /** Nearly always appends, since the log is read in order. */
   #insert(sequence: Delivery[], delivery: Delivery): void {
     let at = sequence.length
     while (at > this.#head) {
@@ -350,36 +321,26 @@ function isPast(stage: Stage | undefined): boolean {
   return stage === 'ended' || stage === 'passed'
 }
 
-/** An entry that no record has closed. */
 export type OpenEntry = {
   readonly entry: LogDelivery
-  /** Its delivery, if its queue has one. */
   delivery: Delivery | undefined
   /** The queue that counts it while it has no delivery. */
   counted: EndpointQueue | undefined
-  /** Its records, in the order of the log. */
   records: readonly OutcomeRecord[]
-  /** Why it must not be sent. */
   refused: CancelReason | undefined
 }
 
 export type OpenSegment = {
-  /** Without its entries, each of which is held only as long as needed. */
   readonly segment: Omit<LogSegment, 'deliveries' | 'undelivered'>
-  /** Entries that are not closed. */
   readonly open: OpenEntries
   readonly bytes: number
 }
 
-/** An open entry, with the segment that it is in. */
 export type UnresolvedEntry = { opened: OpenSegment; open: OpenEntry }
 
 const NO_RECORDS: readonly OutcomeRecord[] = []
 
-/**
- * The open entries of a segment, by index. Every replica closes the entries of all, one by one, for which an array is many
- * times as fast as a Map.
- */
+/** By index. Every replica closes the entries of all one by one, for which an array is many times as fast as a Map. */
 export class OpenEntries {
   readonly #byIndex: (OpenEntry | undefined)[] = []
   #size: number
@@ -409,7 +370,6 @@ export class OpenEntries {
     return this.#byIndex[index] !== undefined
   }
 
-  /** @returns whether it was open */
   delete(index: number): boolean {
     if (!this.has(index)) return false
     this.#byIndex[index] = undefined
@@ -417,7 +377,6 @@ export class OpenEntries {
     return true
   }
 
-  /** In the order of the indexes, without those that are closed meanwhile. */
   *values(): IterableIterator<OpenEntry> {
     for (const open of this.#byIndex) if (open) yield open
   }

@@ -22,25 +22,19 @@ import { type Delivery, dueTime, type EndpointQueue, IN_OBJECT, type UnresolvedE
 import { isSameDelivery, offsetKey } from './remote-outcomes.ts'
 import { endsDelivery, isFinal } from './status.ts'
 
-/**
- * Recovery from objects, as a takeover lists them: reconciles each WebhookDelivery with what the log says. A delivery that has
- * not ended continues in its queue; one that has ended is no longer pending.
- */
+/** Recovery from objects, as a takeover lists them: reconciles each WebhookDelivery with what the log says. See README.md. */
 
-/** Looked up by name at a time. */
 const AT_A_TIME = 16
 /** An end that is older was recorded by the replica that wrote it; of the others at most so many are recorded for it. */
 const UNRECORDED_MS = 5 * 60_000
 const MAX_RECORDED = 5000
 
-/** Organizations by the UIDs of their endpoints. */
 function organizationsByEndpoint(directory: Pick<EndpointDirectory, 'all'>): ReadonlyMap<string, string> {
   return new Map(
     [...directory.all()].map(({ endpoint: { metadata } }) => [metadata.uid, metadata.namespace ?? '']),
   )
 }
 
-/** Undefined if it states no valid offset. */
 function deliveryFromObject(engine: DeliveryEngine, outline: DeliveryOutline): Delivery | undefined {
   const { spec, status, metadata } = outline
   const name = nameOfMessage(spec.deliveryId)
@@ -64,10 +58,7 @@ function deliveryFromObject(engine: DeliveryEngine, outline: DeliveryOutline): D
   }
 }
 
-/**
- * Ends a delivery that was restored from a backup, or that was counted as exhausted by a process that ended before it wrote
- * the status. The latter comes before another delivery of the endpoint is counted, which would hide that this one was.
- */
+/** Ends a delivery that came from a backup, or was counted as exhausted by a process that ended before it wrote the status. */
 function endDecided({ ctx }: DeliveryEngine, delivery: Delivery, wasRestored: boolean): void {
   const { queue } = delivery
   const id = messageId(delivery.name)
@@ -88,11 +79,9 @@ function endDecided({ ctx }: DeliveryEngine, delivery: Delivery, wasRestored: bo
 export type RecoveryOptions = {
   engine: DeliveryEngine
   follower: LogFollower
-  /** The shards that are taken over. */
   shards: ReadonlySet<number>
   /** Their open entries; those that have an object are removed. */
   unresolved: Map<string, UnresolvedEntry>
-  /** Their queues. */
   queues: readonly EndpointQueue[]
 }
 
@@ -103,7 +92,6 @@ export class RecoveryFromObjects {
   readonly #unresolved: Map<string, UnresolvedEntry>
   /** Deliveries of those shards that must have an object which was not found yet, by `<namespace>/<name>`. */
   readonly #missing = new Map<string, Delivery>()
-  /** UIDs, since a list may start again. */
   readonly #seen = new Set<string>()
   readonly #organizations: ReadonlyMap<string, string>
   #recorded = 0
@@ -124,17 +112,14 @@ export class RecoveryFromObjects {
       }
   }
 
-  /** Deliveries of the shards taken over that have not ended. */
   get unfinished(): number {
     return this.#unfinished
   }
 
-  /** The version of the newest segment that one of them is in. */
   get newest(): number {
     return this.#newest
   }
 
-  /** @returns undefined if it cannot be read or was seen before */
   addObject(raw: RawObject): DeliveryOutline | undefined {
     const { namespace, name } = raw.metadata
     const key = `${namespace}/${name}`
@@ -155,10 +140,7 @@ export class RecoveryFromObjects {
     return outline
   }
 
-  /**
-   * Looks up by name what has to have an object that the list did not contain (its label may have been removed).
-   * @throws Error when given up
-   */
+  /** Looks up objects that the list did not contain: their label may have been removed. @throws Error when given up */
   async lookUpMissing(signal: AbortSignal): Promise<void> {
     await inGroups([...this.#missing], AT_A_TIME, ([key, delivery]) => this.#lookUp(key, delivery, signal))
   }
@@ -179,10 +161,7 @@ export class RecoveryFromObjects {
     if (found) this.#addOurs(outline, found, delivery)
   }
 
-  /**
-   * Whether it was made by hand: its name does not follow from its delivery, or it refers to an endpoint of another
-   * organization, whose queue it must not get into.
-   */
+  /** Made by hand: it has another name than its delivery, or refers to an endpoint of another organization. */
   #isForeign({ metadata: { namespace, name }, spec }: DeliveryOutline): boolean {
     const event = nameOfMessage(spec.deliveryId)
     if (event === undefined) return false
@@ -213,7 +192,6 @@ export class RecoveryFromObjects {
     // An object that states a segment newer than itself was made before the store was set back.
     const isPossible = found.version < Number(metadata.resourceVersion)
     if (!isEnded && isPossible) this.#newest = Math.max(this.#newest, found.version)
-    // The log has more attempts, and continues it.
     if (!isEnded && attemptsIn(unresolved) > (status?.attemptCount ?? 0)) return
     if (unresolved) this.#close(key, unresolved)
     const known = unresolved?.open.delivery ?? this.#known(found) ?? missing
@@ -244,10 +222,7 @@ export class RecoveryFromObjects {
     return known && isSameDelivery(known, found) ? known : undefined
   }
 
-  /**
-   * Records an end that its writer may have died before recording. Skipped if the log has the record, as far as this replica
-   * remembers, and after an orderly handoff, which implies it.
-   */
+  /** For an end whose writer may have died before recording it. An orderly handoff implies the record. */
   #recordEndOnce(completedAt: string | undefined, found: Delivery): void {
     const isOld = !(this.#engine.ctx.clock.now() - Date.parse(completedAt ?? '') < UNRECORDED_MS)
     const { recordedEnds, claims } = this.#follower
@@ -262,7 +237,6 @@ export class RecoveryFromObjects {
     this.#engine.recordEnd(found)
   }
 
-  /** The open entry of an object whose segment arrived while objects were listed. */
   #openEntry({ version, index, name, queue }: Delivery): UnresolvedEntry | undefined {
     const opened = this.#engine.ctx.segments.at(version)
     const open = opened?.open.get(index)
@@ -281,7 +255,6 @@ export class RecoveryFromObjects {
     endDecided(this.#engine, delivery, wasRestored)
   }
 
-  /** Records that the object of an entry exists. */
   #close(key: string, { opened, open: { entry } }: UnresolvedEntry): void {
     this.#unresolved.delete(key)
     const queue = this.#engine.queueOf(entry)
@@ -301,7 +274,6 @@ export class RecoveryFromObjects {
   }
 }
 
-/** Undefined if it is gone. */
 async function findOrUnread(
   ctx: EngineContext,
   delivery: Delivery,

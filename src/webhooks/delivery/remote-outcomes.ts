@@ -3,10 +3,7 @@ import type { OutcomeRecord } from '../../apis/outcome-segment.ts'
 import type { LogDelivery } from '../log/store.ts'
 import { type Delivery, type EndpointQueue, IN_OBJECT } from './queue.ts'
 
-/**
- * What this replica knows of deliveries from elsewhere, by their offset in the log: those that have an object, outcomes that
- * other replicas recorded, and records that came before their segment.
- */
+/** Deliveries by their offset in the log: those with an object, outcomes of other replicas, and records that came early. */
 
 /** More than a segment can hold, and few enough for versions of eleven digits. */
 const INDEXES = 65_536
@@ -16,7 +13,6 @@ export function offsetKey({ version, index }: Position): number {
   return version * INDEXES + index
 }
 
-/** Whether both are the same event at the same endpoint. */
 export function isSameDelivery(one: Delivery, other: Delivery): boolean {
   return one.name === other.name && one.queue.endpoint.uid === other.queue.endpoint.uid
 }
@@ -43,7 +39,6 @@ export class ObjectBackedDeliveries {
     return this.at(delivery) === delivery
   }
 
-  /** In the order in which they were added. */
   values(): MapIterator<Delivery> {
     return this.#byOffset.values()
   }
@@ -64,17 +59,15 @@ export class ObjectBackedDeliveries {
   }
 }
 
-/** By the log, an object exists, or the delivery is no longer pending. */
 type RemoteOutcome = 'promoted' | 'ended'
 
 /**
- * Applies outcomes recorded by other replicas. While this replica still drives the delivery (it could not renew its Lease, and
- * another replica took over), they are deferred until nothing of its queue is in progress.
+ * Applies outcomes recorded by other replicas. If this replica still drives the queue (its Lease lapsed), they are deferred until
+ * the queue is idle.
  */
 export class RemoteOutcomes {
   readonly #objectBacked: ObjectBackedDeliveries
   readonly #onEnd: (delivery: Delivery) => void
-  /** By offset. */
   readonly #deferred = new Map<number, { delivery: Delivery; outcome: RemoteOutcome }>()
 
   /** @param onEnd called with a delivery that is no longer pending */
@@ -83,7 +76,6 @@ export class RemoteOutcomes {
     this.#onEnd = onEnd
   }
 
-  /** Ends the delivery at this offset, if there is one that is no open entry. */
   applyEnd(position: Position): void {
     const delivery = this.#objectBacked.at(position) ?? this.deferredAt(position)
     if (delivery) this.apply(delivery, 'ended')
@@ -94,13 +86,11 @@ export class RemoteOutcomes {
     return this.#deferred.get(offsetKey(position))?.delivery
   }
 
-  /** Drops the deferred outcome of a delivery that is no longer pending. */
   forget(delivery: Delivery): void {
     const key = offsetKey(delivery)
     if (this.#deferred.get(key)?.delivery === delivery) this.#deferred.delete(key)
   }
 
-  /** This replica has itself recorded that the delivery has an object. */
   markPromoted(delivery: Delivery): void {
     this.#objectBacked.add(delivery)
     if (this.#deferred.get(offsetKey(delivery))?.outcome === 'promoted') this.forget(delivery)
@@ -117,7 +107,6 @@ export class RemoteOutcomes {
     }
   }
 
-  /** Applies what was deferred for a queue that is idle now. */
   applyDeferred(queue: EndpointQueue): void {
     for (const [key, { delivery, outcome }] of [...this.#deferred]) {
       if (delivery.queue !== queue) continue
@@ -127,7 +116,6 @@ export class RemoteOutcomes {
   }
 }
 
-/** A record, with the version and the writer of its segment. */
 export type SequencedRecord = { record: OutcomeRecord; version: number; writer: string }
 
 /** From so many segments on, those that never come (closed before, or unreadable) are dropped. */
@@ -162,7 +150,6 @@ export class OutOfOrderRecords {
     return Map.groupBy(records, ({ record }) => record.position.index)
   }
 
-  /** Drops what is behind the low-water mark. */
   forget(lowWater: number): void {
     if (this.#byVersion.size < TIDY_FROM) return
     for (const version of this.#byVersion.keys()) if (version <= lowWater) this.#drop(version)

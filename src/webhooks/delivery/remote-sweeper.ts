@@ -24,7 +24,6 @@ export class RemoteDeliverySweeper {
     this.#roundAt = engine.ctx.clock.monotonic() + ROUND_MS
   }
 
-  /** Runs until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await sleep(this.#engine.ctx.clock, EVERY_MS, signal)
@@ -32,7 +31,6 @@ export class RemoteDeliverySweeper {
     }
   }
 
-  /** A few that others drive, oldest first. */
   #next(): Delivery[] {
     const now = this.#engine.ctx.clock.monotonic()
     if (!this.#rest && now < this.#roundAt) return []

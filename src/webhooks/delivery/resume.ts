@@ -8,18 +8,17 @@ import { promoteToObject } from './promotion.ts'
 import type { Delivery, UnresolvedEntry } from './queue.ts'
 import { setAsideStatus, statusFromRecords } from './status.ts'
 
-/** Resumes entries of the log that have no recorded end, when their shard is taken over. */
+/**
+ * Resumes entries of the log that have no recorded end, when their shard is taken over: each is attempted again, gets the object
+ * that it is owed, or is set aside.
+ */
 
 /** An entry that so many starts did not end is set aside. Starts after an orderly handoff do not count. */
 const MAX_STARTS = 2
 
 type Claims = Pick<ShardClaims, 'wasReleasedCleanly'>
 
-/**
- * Called when all objects were read: an entry without one is attempted (again), gets the object that it is owed, or is
- * set aside if it was open at several crashes. Resolves when it is durable that this replica goes on with them.
- * @returns how many
- */
+/** Called when all objects were read. Resolves when it is durable that this replica goes on with them. @returns how many */
 export async function resumeEntries(
   engine: DeliveryEngine,
   unresolved: readonly UnresolvedEntry[],

@@ -1,6 +1,5 @@
 /** When a failed delivery is attempted again (interface §8). Pure: time and chance are arguments. */
 
-/** Attempts of one delivery in total. */
 export const MAX_ATTEMPTS = 8
 
 const SECOND = 1000
@@ -17,7 +16,6 @@ const LAST_WAIT_MS = 5 * HOUR
  */
 export const SET_ASIDE_MS = 5 * MINUTE
 
-/** Between the starts of two attempts of an ordered endpoint. */
 const ORDERED_CADENCE_MS = 3 * MINUTE
 
 /** Upper bound on the wait after `made` attempts. Caps due times that were stored by a clock running ahead. */

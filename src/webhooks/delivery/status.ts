@@ -17,12 +17,10 @@ import { MAX_ATTEMPTS, nextAttemptAt, type SchedulePolicy, SET_ASIDE_MS } from '
  *   pending, retrying --its endpoint is deleted, or it was held too long, ...--> canceled
  */
 
-/** The result of one HTTP attempt; a part of the sender's outcome. */
 export type Outcome =
   | { kind: 'response'; code: number; latencyMs: number; response: string }
   | { kind: 'failure'; error: string; latencyMs: number; code?: number }
 
-/** Characters kept of an error or a response. */
 const MAX_TEXT = 256
 
 export type AttemptResult = { succeeded: boolean; attempt: DeliveryAttempt }
@@ -73,8 +71,7 @@ export function afterAttempt(
 }
 
 /**
- * The status of a delivery that was open at several crashes, and may be their cause: it is attempted rarely, and apart from
- * the others.
+ * The status of a delivery that was open at several crashes and may be their cause: it is retried later, apart from the others.
  * @param scale factor on the wait @param now milliseconds since 1970
  */
 export function setAsideStatus(now: number, scale: number): WebhookDeliveryStatus {
@@ -103,10 +100,7 @@ export function canceledStatus(
   }
 }
 
-/**
- * The status of a delivery that was counted as exhausted before a crash prevented the write of its end. The last attempt is
- * known to have failed, but not how.
- */
+/** The status of a delivery that was counted as exhausted before a crash: its last attempt failed, it is not known how. */
 export function exhaustedStatus(before: WebhookDeliveryStatus, now: number): WebhookDeliveryStatus {
   return {
     state: 'exhausted',
@@ -127,7 +121,6 @@ export function endsDelivery(record: OutcomeRecord): boolean {
   return record.kind === 'sent' || record.kind === 'canceled'
 }
 
-/** The status that follows from the records of its attempts. */
 export function statusFromRecords(records: readonly OutcomeRecord[]): WebhookDeliveryStatus {
   let status: WebhookDeliveryStatus = {}
   for (const record of records) {

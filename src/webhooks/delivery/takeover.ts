@@ -16,10 +16,8 @@ import { RecoveryFromObjects } from './recovery.ts'
 import { resumeEntries } from './resume.ts'
 
 /**
- * Takes over shards, after a crash of this replica or another or when replicas come and go: nothing is started before
- * everything that the previous owner may have written is known. A claim in the log voids its later records; once that claim is
- * read back, all records before it were read as well. Then endpoints, their keys and objects are read consistently, and what
- * has not ended continues. README.md has the whole protocol.
+ * Takes over shards, and releases them: nothing is started before everything that the previous owner may have written is known.
+ * README.md has the protocol.
  */
 
 export type ShardTakeoverOptions = {
@@ -27,13 +25,11 @@ export type ShardTakeoverOptions = {
   follower: LogFollower
   directory: EndpointDirectory
   resources: ResourceReader
-  /** The watch has delivered every segment of the log up to this version. */
   syncedVersion: () => number
   /** Called for every delivery found, of all shards the first time; `isOurs` if its shard is taken over. */
   onFound?: (outline: DeliveryOutline, isOurs: boolean) => void
 }
 
-/** The adapter asks for fewer if they are large. Pages half as large make the list a third slower. */
 const PAGE = 2500
 const ENDPOINTS_PAGE = 500
 /** Signing keys are read along with the endpoints, which are larger; a longer read means that Secrets cannot be read. */
@@ -45,7 +41,6 @@ export class ShardTakeover {
   readonly #options: ShardTakeoverOptions
   /** Objects of all shards were listed: later changes are in the log. */
   #isComplete = false
-  /** Claimed and not released. */
   readonly #claimed = new Set<number>()
   /** Claimed, and everything that the previous owner left is known. */
   readonly #adopted = new Set<number>()
@@ -56,8 +51,7 @@ export class ShardTakeover {
   }
 
   /**
-   * Takes over shards, one call after the other, since each reconciles objects with the state of the log.
-   * @returns deliveries with an object and no end, and entries that continue from the log
+   * One call after the other. @returns deliveries with an object and no end, and entries that continue from the log
    * @throws ApiError, Error if a retry may help, or when given up: it can be started again
    */
   async start(
@@ -145,10 +139,7 @@ export class ShardTakeover {
     directory.applyList(uids, Number(version))
   }
 
-  /**
-   * Reads signing keys, so that one that the previous owner expired signs nothing here, even if the watch is behind. If Secrets
-   * cannot be read, the watch has to do.
-   */
+  /** The watch may be behind, and a key that the previous owner expired must not sign here. Without Secrets it has to do. */
   async #readKeysInTime(signal: AbortSignal): Promise<void> {
     const { clock, log, giveUp } = this.#options.engine.ctx
     const timeout = new AbortController()
@@ -246,7 +237,6 @@ function uncertainShards(queues: readonly EndpointQueue[]): ReadonlySet<number> 
   return new Set(queues.filter((queue) => [...queue.members()].some(isUncertain)).map(({ shard }) => shard))
 }
 
-/** Undefined if they are damaged, which the watch reports. */
 function keysIn(raw: RawObject): StoredKeys | undefined {
   try {
     return readKeys(raw)
