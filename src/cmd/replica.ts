@@ -1,9 +1,9 @@
 /** This replica among the others: its Lease, its shards, and what it may do. ha/README.md explains the protocol. */
 import { MAX_REPLICAS } from '../apis/leases.ts'
 import { SHARD_COUNT } from '../ha/assignment.ts'
-import { ShardCoordinator } from '../ha/coordinator.ts'
+import { ShardCoordinator, type ShardWork } from '../ha/coordinator.ts'
 import { OwnershipEpochs, type ShardOwnership } from '../ha/ownership.ts'
-import { deriveShardTimes, KubernetesReplicaRecords, type ShardWork } from '../ha/replica-records.ts'
+import { controllerLeases, deriveShardTimes } from '../ha/replica-records.ts'
 import type { Clock } from '../lib/clock.ts'
 import { DRAIN_TIMEOUT_MS } from '../webhooks/delivery/engine.ts'
 import type { Config } from './config.ts'
@@ -79,10 +79,9 @@ export class Replica implements ShardOwnership {
       shards: SHARD_COUNT,
       maxMembers: MAX_REPLICAS,
       times,
-      records: new KubernetesReplicaRecords({
+      records: controllerLeases({
         resources: dependencies.api,
         namespace: config.namespace,
-        role: 'controller',
         clock,
         deadlineMs: times.renewEveryMs,
         onStoreRestored,

@@ -1,6 +1,6 @@
 /** What starts and stops with a shard: its deliveries, endpoints and events, and, with shard 0, the leader's tasks. */
 import { shardOf } from '../ha/assignment.ts'
-import type { ShardWork } from '../ha/replica-records.ts'
+import type { ShardWork } from '../ha/coordinator.ts'
 import { ShardTakeover } from '../webhooks/delivery/takeover.ts'
 import type { WebhookControllers } from './controller.ts'
 import type { ControllerDependencies } from './dependencies.ts'

@@ -1,16 +1,47 @@
 /**
- * Keeps this replica's part of the shards. Replicas tell each other in records what they give to whom; a shard is begun
- * when this replica's claim to it was published, and a list that was asked for afterwards shows nobody else with one. So of
- * two who want it at a time at least one sees the other's claim, whatever is delayed on the way, and views that differ
- * are settled before anybody begins. Whoever could not renew its record stops; the others wait until it has.
+ * Acquires and releases this replica's shards. A shard is started once this replica's claim to it is published and a list that was
+ * requested after that shows no other claim. So if two replicas want it at once, at least one of them sees the other's claim, however
+ * calls are delayed. A replica that cannot renew its record stops; the others wait until it has. README.md explains the protocol.
  */
-
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
 import { InterruptibleSleep, sleep } from '../lib/sleep.ts'
 import { assignShards } from './assignment.ts'
 import { LeaseValidity, type NameState, SelfLease } from './lease.ts'
-import type { ShardOwnership } from './ownership.ts'
+import type { OwnershipEpochs, ShardOwnership } from './ownership.ts'
 import { logMembership, Peers, StaleLeaseCollector } from './peers.ts'
-import type { ReplicaRecord, ShardCoordinatorOptions } from './replica-records.ts'
+import type { ReplicaRecord, ReplicaRecords, ShardTimes } from './replica-records.ts'
+
+export type ShardWork = {
+  /** Prepares work on the shards, which are owned when it resolves. When it rejects, it is called again later. */
+  start(shards: readonly number[], signal: AbortSignal): Promise<void>
+  /** The shards are owned from now on, or again after the lease could not be renewed for a while. */
+  owned(shards: readonly number[]): void
+  /** The shard is no longer owned. Resolves when no work of it is in progress. */
+  stop(shard: number): Promise<void>
+}
+
+export type ShardCoordinatorOptions = {
+  name: string
+  /**
+   * True if the previous process with the name is dead when a new one gets it. Otherwise a record under the own name is waited for like
+   * that of any other replica.
+   */
+  isNameExclusive: boolean
+  /** Names this start of the replica; no other has it. */
+  session: string
+  shards: number
+  /** Replicas that get shards; the rest stand by. */
+  maxMembers: number
+  times: ShardTimes
+  records: ReplicaRecords
+  epochs: OwnershipEpochs
+  work: ShardWork
+  clock: Clock
+  log: Logger
+  /** Called when another process has this replica's name: this one may do nothing more. */
+  onReplaced: () => void
+}
 
 type Start = { abort: AbortController; ended: Promise<void> }
 
@@ -20,15 +51,15 @@ export class ShardCoordinator implements ShardOwnership {
   readonly #lease: LeaseValidity
   readonly #pause: InterruptibleSleep
   readonly #settled = Promise.withResolvers<void>()
-  /** Resolves when it has joined, and works on everything that is its own by then. */
+  /** Resolves when it has joined and works on all of its shards. */
   readonly settled = this.#settled.promise
-  /** Those that this replica works on while its lease is valid. */
+  /** The shards that it works on while its lease is valid. */
   readonly #active = new Set<number>()
-  /** Those that it gets ready for. */
+  /** Those that are being prepared. */
   readonly #starting = new Map<number, Start>()
-  /** Those that it was working on when its lease ended. */
+  /** Those that it worked on when its lease expired. */
   readonly #suspended = new Set<number>()
-  /** Those that it has given up, and of which something may be under way. */
+  /** Those that it gave up and that may have work in progress. */
   readonly #draining = new Set<number>()
   #view: readonly string[] = []
   #owners: readonly string[] = []
@@ -53,7 +84,7 @@ export class ShardCoordinator implements ShardOwnership {
     return this.#active.has(shard) && this.#lease.isValid
   }
 
-  /** It owns the shard or gets ready to: what is to be done for it is this replica's. */
+  /** It owns the shard or prepares to. */
   holds(shard: number): boolean {
     return this.#active.has(shard) || this.#suspended.has(shard) || this.#starting.has(shard)
   }
@@ -67,17 +98,17 @@ export class ShardCoordinator implements ShardOwnership {
     return this.#lease.ageMs
   }
 
-  /** The others wait for what this replica does: its lease is valid, by both clocks. */
+  /** The lease is valid by both clocks, so the others wait for this replica. */
   get mayAct(): boolean {
     return this.#lease.isValid
   }
 
-  /** Another process has its name, or had it and may have something under way: this one waits. */
+  /** Another process has its name, or had it and may have work in progress: this one waits. */
   get isNameTaken(): boolean {
     return this.#name === 'taken'
   }
 
-  /** Joins, and keeps its part until it has left or another one has its name. @param signal gives up at once */
+  /** Joins and keeps its share until it has left or another process has its name. @param signal ends it at once */
   async run(signal: AbortSignal): Promise<void> {
     const { times, log } = this.#options
     while (!signal.aborted && this.#name !== 'replaced') {
@@ -97,13 +128,13 @@ export class ShardCoordinator implements ShardOwnership {
     this.#release(this.#held())
   }
 
-  /** Gives those of them up that it has, and takes them again if nobody else has them. */
+  /** Releases those of the shards that it has, and re-acquires them if no other replica claims them. */
   restart(shards: readonly number[]): void {
     this.#release(shards.filter((shard) => this.holds(shard)))
     this.#pause.wake()
   }
 
-  /** Hands its shards over; `run` ends when nothing of them is under way. */
+  /** Hands its shards over; `run` resolves when no work is in progress. */
   leave(): void {
     this.#isLeaving = true
     this.#pause.wake()
@@ -120,11 +151,13 @@ export class ShardCoordinator implements ShardOwnership {
     this.#acquire()
     await this.#staleLeases.collect(this.#peers.staleRecords())
     const isPending =
-      !this.#hasJoined || this.#draining.size > 0 || this.#mine().some((shard) => !this.#active.has(shard))
+      !this.#hasJoined ||
+      this.#draining.size > 0 ||
+      this.#assigned().some((shard) => !this.#active.has(shard))
     return isPending ? 'pending' : 'settled'
   }
 
-  /** From then on the others may have thought that it is gone. */
+  /** When the lease has expired, the others may consider this replica dead. */
   #noticeLapse(): void {
     if (this.#lease.isValid) return
     for (const shard of this.#active) this.#suspended.add(shard)
@@ -138,13 +171,13 @@ export class ShardCoordinator implements ShardOwnership {
     const found = await records.list()
     this.#peers.update(found, asked, clock.monotonic())
     if (!this.#selfLease.isInDoubt) return
-    this.#nameIs(this.#selfLease.observe(found, asked))
-    // What the one before under this name claimed is this one's already.
+    this.#setNameState(this.#selfLease.observe(found, asked))
+    // The claims of the previous process with this name are this one's already.
     if (this.#name === 'ours')
       this.#hasJoined ||= found.some((one) => one.name === name && one.view.length > 0)
   }
 
-  #nameIs(state: NameState): void {
+  #setNameState(state: NameState): void {
     const { name, onReplaced, log } = this.#options
     if (state !== this.#name && state !== 'ours')
       log.error('another process has the name of this replica', { name, waits: state === 'taken' })
@@ -159,7 +192,7 @@ export class ShardCoordinator implements ShardOwnership {
     const asked = this.#lease.moment()
     await this.#selfLease.write(record)
     this.#noticeLapse()
-    // So long after the renewal before, somebody may have had them and given them back.
+    // After so long another replica may have owned the suspended shards and released them again.
     if (this.#lease.ageMs >= times.leaseMs + times.drainMs) {
       this.#options.epochs.endAll()
       this.#release([...this.#suspended])
@@ -173,19 +206,19 @@ export class ShardCoordinator implements ShardOwnership {
     return { name, session, view: this.#view, draining, leaseMs: times.leaseMs }
   }
 
-  /** @returns whether there is another view to publish */
+  /** @returns whether a new view is to be published */
   #updateView(): boolean {
     const { name } = this.#options
-    // What is dead is counted out by whoever has known it for longest: a newcomer would begin to count for its part of it.
+    // A newcomer would time dead replicas from the start again; the others have timed them for longer.
     this.#hasJoined ||= !this.#peers.hasUnverifiedClaim
     const view = this.#hasJoined && !this.#isLeaving ? this.#members() : []
     if (view.join() === this.#view.join()) return false
-    this.#viewIs(view)
+    this.#setView(view)
     this.#release(this.#held().filter((shard) => this.#owners[shard] !== name))
     return true
   }
 
-  #viewIs(after: readonly string[]): void {
+  #setView(after: readonly string[]): void {
     const [before, ownersBefore] = [this.#view, this.#owners]
     this.#view = after
     this.#owners = assignShards(after, this.#options.shards)
@@ -193,7 +226,7 @@ export class ShardCoordinator implements ShardOwnership {
     logMembership(this.#options, { before, after, ownersBefore, owners: this.#owners, isSilent })
   }
 
-  /** Whoever is one too many stands by, and has no part in it until somebody goes. */
+  /** Replicas beyond `maxMembers` stand by until a member leaves. */
   #members(): string[] {
     const { name, maxMembers } = this.#options
     const others = this.#peers.members()
@@ -203,7 +236,7 @@ export class ShardCoordinator implements ShardOwnership {
   }
 
   #acquire(): void {
-    const free = this.#mine().filter(
+    const free = this.#assigned().filter(
       (shard) =>
         !this.#active.has(shard) &&
         !this.#starting.has(shard) &&
@@ -223,7 +256,7 @@ export class ShardCoordinator implements ShardOwnership {
     const abort = new AbortController()
     const start = { abort, ended: Promise.resolve() }
     for (const shard of shards) this.#starting.set(shard, start)
-    const end = (isReady: boolean) => {
+    const finish = (isReady: boolean) => {
       const left = shards.filter((shard) => this.#starting.get(shard) === start)
       for (const shard of left) {
         this.#starting.delete(shard)
@@ -233,14 +266,14 @@ export class ShardCoordinator implements ShardOwnership {
       this.#pause.wake()
     }
     start.ended = work.start(shards, abort.signal).then(
-      () => end(true),
+      () => finish(true),
       (error) => {
         if (!abort.signal.aborted)
           log.warn('shards could not be taken over', { error, shards: shards.length })
-        // Whatever it has begun is ended before anybody begins it again, this replica or another one; also of those
-        // beside which others were given up.
+        // Everything that it started must end before the shards are started again, by this replica or another one. That includes
+        // shards that failed only because others of the same start were released.
         this.#release(shards.filter((shard) => this.#starting.get(shard) === start))
-        end(false)
+        finish(false)
       },
     )
   }
@@ -270,7 +303,7 @@ export class ShardCoordinator implements ShardOwnership {
     this.#pause.wake()
   }
 
-  /** What is not known to be over is not given to anybody: until it is, or this replica's lease has ended. */
+  /** Retries until the work has ended: until then, or until this replica's lease has expired, no other replica gets the shard. */
   async #stop(shard: number): Promise<void> {
     const { work, log, clock, times } = this.#options
     for (;;) {
@@ -288,7 +321,7 @@ export class ShardCoordinator implements ShardOwnership {
     return [...this.#active, ...this.#suspended, ...this.#starting.keys()]
   }
 
-  #mine(): number[] {
+  #assigned(): number[] {
     const { name } = this.#options
     return this.#owners.flatMap((owner, shard) => (owner === name ? [shard] : []))
   }

@@ -1,3 +1,7 @@
+/**
+ * This replica's own Lease: whether its name belongs to this process, and how long it may act on what it has published. README.md
+ * explains the protocol.
+ */
 import { type Clock, type DualTimestamp, dualTimestamp, elapsedSince } from '../lib/clock.ts'
 import {
   claimsNothing,
@@ -8,15 +12,14 @@ import {
   UNKNOWN_SESSION,
 } from './replica-records.ts'
 
-/** How long this replica may act on what it has published: until the others may think that it is gone. */
-
+/** Until when this replica may act: until the others may consider it dead. */
 export class LeaseValidity {
   readonly #clock: Clock
   readonly #holdsMs: number
-  /** When the last renewal that was acknowledged was asked for. */
+  /** When the last acknowledged renewal was requested. */
   #renewed: DualTimestamp | undefined
 
-  /** @param holdsMs shorter than what the others wait for */
+  /** @param holdsMs shorter than what the others wait */
   constructor(clock: Clock, holdsMs: number) {
     this.#clock = clock
     this.#holdsMs = holdsMs
@@ -26,7 +29,7 @@ export class LeaseValidity {
     return dualTimestamp(this.#clock)
   }
 
-  /** @param asked when the renewal that was acknowledged was begun */
+  /** @param asked when the acknowledged renewal was requested */
   renewed(asked: DualTimestamp): void {
     this.#renewed = asked
   }
@@ -35,13 +38,11 @@ export class LeaseValidity {
     return this.ageMs < this.#holdsMs
   }
 
-  /** Milliseconds since the last renewal was asked for, by the clock that tells more. */
+  /** Milliseconds since the last renewal was requested, by whichever clock says more: the monotonic or the wall clock. */
   get ageMs(): number {
     return this.#renewed ? elapsedSince(this.#clock, this.#renewed) : Number.POSITIVE_INFINITY
   }
 }
-
-/** The record of this replica: what of it is stored, and whether its name is this process's. */
 
 export type SelfLeaseOptions = {
   name: string
@@ -52,35 +53,34 @@ export type SelfLeaseOptions = {
   clock: Clock
 }
 
-/** `taken`: somebody else has the name, or may have something under way. `replaced`: he came later. */
+/** `taken`: another process has the name, or may have work in progress. `replaced`: another process took the name from this one. */
 export type NameState = 'ours' | 'taken' | 'replaced'
 
 export class SelfLease {
   readonly #options: SelfLeaseOptions
-  /** What the others can read. */
   #published: ReplicaRecord | undefined
-  /** The version of the record, whoever wrote it. */
+  /** The version of the stored record, even if another process wrote it. */
   #stored: string | undefined
-  /** It may be another one. */
   #isInDoubt = true
   #wasPublished = false
-  /** The version of another process's record, when it was first seen, and how long from then on it counts. */
+  /** The record of another process with the same name, when it was first seen, and how long it counts from then on. */
   #namesake: { version: string; seenAt: number; waitMs: number } | undefined
 
   constructor(options: SelfLeaseOptions) {
     this.#options = options
   }
 
-  /** What is stored must be looked up before it is written. */
+  /** The stored version may be another one: it must be read before the next write. */
   get isInDoubt(): boolean {
     return this.#isInDoubt
   }
 
+  /** The record that the others can read. */
   get published(): ReplicaRecord | undefined {
     return this.#published
   }
 
-  /** The others can read just that. */
+  /** Whether the others can read exactly this. */
   matches({ session, view, draining }: ReplicaRecord): boolean {
     const published = this.#published
     return (
@@ -90,15 +90,15 @@ export class SelfLease {
     )
   }
 
-  /** What became of it, by a list. @param asked when the list was asked for, monotonic */
+  /** Learns from a list whose the name is. @param asked when the list was requested, monotonic */
   observe(records: readonly StoredRecord[], asked: number): NameState {
     const { name, session } = this.#options
     const found = records.find((record) => record.name === name)
     if (found && this.#isOthers(found)) {
       if (this.#wasPublished) return 'replaced'
-      this.#meets(found)
+      this.#noteNamesake(found)
     }
-    // Somebody may have removed the record, but not what it stands for.
+    // A person may have removed the record, while its process still runs.
     if (this.#namesake && asked - this.#namesake.seenAt < this.#namesake.waitMs) return 'taken'
     this.#isInDoubt = false
     this.#stored = found?.version
@@ -110,7 +110,7 @@ export class SelfLease {
     return 'ours'
   }
 
-  /** Writes it over the one that is known. @throws ApiError: then it is in doubt */
+  /** Replaces the known version. @throws ApiError; then the record is in doubt */
   async write(record: ReplicaRecord): Promise<void> {
     this.#isInDoubt = true
     this.#stored = await this.#options.records.write(record, this.#stored)
@@ -119,13 +119,13 @@ export class SelfLease {
     this.#published = record
   }
 
-  /** One that somebody has spoilt is this replica's, once it has written there. */
+  /** A record that cannot be read belongs to this replica if it has written one. */
   #isOthers({ session }: StoredRecord): boolean {
     if (session === UNKNOWN_SESSION) return !this.#wasPublished && !this.#options.isNameExclusive
     return session !== this.#options.session
   }
 
-  #meets(found: StoredRecord): void {
+  #noteNamesake(found: StoredRecord): void {
     const { isNameExclusive, times, clock } = this.#options
     const { version, leaseMs } = found
     if (isNameExclusive || claimsNothing(found)) this.#namesake = undefined

@@ -1,17 +1,20 @@
+/**
+ * Fencing: work that was started for a shard writes nothing once another replica may have owned the shard. README.md explains why
+ * Leases alone do not suffice.
+ */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { ApiError, type ResourceReader, type ResourceWriter, type WatchSource } from '../kube/client.ts'
 import { noRequeue, type ReconcileResult, type Reconciler } from '../kube/reconcile-loop.ts'
 import type { Clock } from '../lib/clock.ts'
 import { sleep } from '../lib/sleep.ts'
 
-/**
- * For which start of a shard's work something is done. A process that stood still for long wakes up in the middle of what it
- * had begun, and renews its lease; others have had the shard meanwhile. What was begun for it before may write no more then,
- * whatever it is and however far down the decision to write was made.
- */
-
+/** One uninterrupted ownership of a shard. */
 export type OwnershipEpoch = { isRevoked: boolean }
 
+/**
+ * The ownership epochs of all shards. A process that was suspended resumes in the middle of its work and renews its Lease, although
+ * another replica has owned the shard since. Async work carries the epoch in which it started and may not write once that is revoked.
+ */
 export class OwnershipEpochs {
   readonly #byShard = new Map<number, OwnershipEpoch>()
   readonly #runningEpoch = new AsyncLocalStorage<OwnershipEpoch>()
@@ -21,7 +24,7 @@ export class OwnershipEpochs {
     for (const shard of shards) this.#byShard.set(shard, { isRevoked: false })
   }
 
-  /** Nothing of it is under way, or somebody else may have the shard. */
+  /** No work is in progress, or another replica may own the shard. */
   end(shards: readonly number[]): void {
     for (const shard of shards) {
       const epoch = this.#byShard.get(shard)
@@ -30,51 +33,47 @@ export class OwnershipEpochs {
     }
   }
 
-  /** Of each shard that has one. */
   endAll(): void {
     this.end([...this.#byShard.keys()])
   }
 
-  /** That of the shard as it is held now; over where it is not. */
+  /** Revoked already if the shard is not owned. */
   current(shard: number): OwnershipEpoch {
     return this.#byShard.get(shard) ?? { isRevoked: true }
   }
 
-  /** Whatever `act` begins may write as long as the shard is held as it is now. */
+  /** Work that `act` starts may write as long as the shard stays owned without a break. */
   runWithin<T>(shard: number, act: () => T): T {
     return this.#runningEpoch.run(this.current(shard), act)
   }
 
-  /** Whether what runs now may write; what is done for no shard may. */
+  /** Whether the code that runs now may write. Code that runs for no shard may. */
   get mayWrite(): boolean {
     return this.#runningEpoch.getStore()?.isRevoked !== true
   }
 }
 
-/** Runs what it is given as if it was begun where this was called: what is done for several shards is no one shard's. */
+/** @returns a function that runs `act` outside of the caller's epoch, for work on several shards: as if started right here */
 export function withoutOwnership(): <T>(act: () => T) => T {
   return AsyncLocalStorage.snapshot()
 }
 
-/** Which shards this replica may work on right now. It is asked each time, since shards are won and lost. */
+/** Which shards this replica may work on now. Ask each time, since shards come and go. */
 export interface ShardOwnership {
-  /** It may send. @param shard 0 to 255 */
+  /** @param shard 0 to 255 */
   owns(shard: number): boolean
-  /** Since when shards are held; absent: there is nobody else. */
+  /** Absent if there is only one replica. */
   readonly epochs?: Pick<OwnershipEpochs, 'runWithin' | 'mayWrite' | 'current'>
 }
 
-/** Whatever `act` begins may write as long as the shard is held as it is now. */
+/** Work that `act` starts may write as long as the shard stays owned without a break. */
 export function withOwnership<T>({ epochs }: ShardOwnership, shard: number, act: () => T): T {
   return epochs ? epochs.runWithin(shard, act) : act()
 }
 
 type Api = ResourceReader & ResourceWriter & WatchSource
 
-/**
- * The same API server, which is not written to while others may think that this replica is gone: a write then fails as
- * `Unavailable`, before it is sent.
- */
+/** The same API server, but a write fails as `Unavailable` before it is sent while other replicas may consider this one dead. */
 export function withFencing(api: Api, mayAct: () => boolean): Api {
   const guard = async <T>(write: () => Promise<T>): Promise<T> => {
     if (mayAct()) return await write()
@@ -96,17 +95,14 @@ export function withFencing(api: Api, mayAct: () => boolean): Api {
 export type ShardedReconcilerOptions = {
   reconciler: Reconciler
   ownership: ShardOwnership
-  /** Undefined when the object is not known: then there is nothing to do. */
+  /** Undefined when the object is unknown: then there is nothing to do. */
   shardOf: (key: string) => number | undefined
   clock: Clock
-  /** A pass that does not end is not waited for any longer: its shard is another's then, and it writes nothing more. */
+  /** `idle` waits no longer than this for a pass. After that the shard goes to another replica, and fencing stops the pass from writing. */
   longestMs: number
 }
 
-/**
- * A reconciler that passes over objects of this replica's shards alone. Whoever gains a shard adds the keys of what
- * belongs to it.
- */
+/** Reconciles objects of this replica's shards only. When a shard is gained, its keys must be added to the loop. */
 export class ShardedReconciler implements Reconciler {
   readonly #options: ShardedReconcilerOptions
   readonly #passes = new Map<Promise<ReconcileResult>, number>()
@@ -128,7 +124,7 @@ export class ShardedReconciler implements Reconciler {
     }
   }
 
-  /** Resolves when no pass over anything of the shard is under way that was when it was called, or has been for too long. */
+  /** Resolves when the passes of the shard that run now have ended, or have taken too long. */
   async idle(shard: number): Promise<void> {
     const { clock, longestMs } = this.#options
     const passes = [...this.#passes].flatMap(([pass, of]) => (of === shard ? [pass] : []))

@@ -1,54 +1,47 @@
+/** What a replica knows of the others, by what it saw of their records and when. README.md explains the protocol. */
 import { isApiError } from '../kube/client.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import { assignShards } from './assignment.ts'
-import {
-  claimsNothing,
-  type ReplicaRecords,
-  type ShardCoordinatorOptions,
-  type StoredRecord,
-} from './replica-records.ts'
+import { claimsNothing, type ReplicaRecords, type ShardTimes, type StoredRecord } from './replica-records.ts'
 
-/** What a replica knows of the others, by what it has seen of their records and when. Times are its own monotonic milliseconds. */
-
+/** Times are monotonic milliseconds of this process. */
 type Peer = {
   record: StoredRecord
-  /** When this version was first seen: it was written before. */
+  /** When this version was first seen; it was written before that. */
   seenAt: number
-  /** It has written since this replica looks: it lives, or was alive a moment ago. */
+  /** It has renewed since this replica started to look. */
   isHeard: boolean
-  /** By the view that it has published. */
+  /** The owner of each shard by its view. */
   owners: readonly string[]
-  /** Somebody has removed the record, but not what it stands for. */
+  /** A person removed the record, while the replica may still run. */
   isGone: boolean
 }
 
 export type PeersOptions = {
-  /** The replica's own name. */
   name: string
   shards: number
-  /** For how long something may still be under way at a replica whose lease has ended. */
+  /** How long a replica whose lease has expired may still have work in progress. */
   drainMs: number
 }
 
 export class Peers {
   readonly #options: PeersOptions
   #byName = new Map<string, Peer>()
-  /** When the list that was taken last was asked for: nothing that was written later is known. */
+  /** When the last list was requested: later writes are unknown. */
   #asOf = Number.NEGATIVE_INFINITY
 
   constructor(options: PeersOptions) {
     this.#options = options
   }
 
-  /** Every record of a consistent list. @param at when it was asked for. @param now when it was there */
+  /** @param records of a consistent list. @param at when it was requested. @param now when it arrived */
   update(records: readonly StoredRecord[], at: number, now: number): void {
     const before = this.#byName
     this.#asOf = at
     this.#byName = new Map()
-    for (const neighbour of before.values()) {
-      if (!claimsNothing(neighbour.record) && !this.#isDead(neighbour))
-        this.#keep({ ...neighbour, isGone: true })
+    for (const peer of before.values()) {
+      if (!claimsNothing(peer.record) && !this.#isDead(peer)) this.#keep({ ...peer, isGone: true })
     }
     for (const record of records) {
       if (record.name === this.#options.name) continue
@@ -62,22 +55,22 @@ export class Peers {
     }
   }
 
-  /** Those that shards can be given to. */
+  /** The replicas that shards can be given to. */
   members(): string[] {
     return [...this.#byName.values()]
       .filter((one) => one.record.view.length > 0 && !one.isGone && !this.#hasExpired(one))
       .map(({ record }) => record.name)
   }
 
-  /** It has not said that it leaves, and does not renew its record, or has none any more. */
+  /** It does not renew its record, or lost it, and has not announced that it leaves. */
   isSilent(name: string): boolean {
     const one = this.#byName.get(name)
     return one !== undefined && one.record.view.length > 0 && (one.isGone || this.#hasExpired(one))
   }
 
   /**
-   * Somebody who claims something was not heard of yet, while others were: if it is dead, those have counted for longer. Where nobody
-   * was heard of, it is known after a lease that there is nobody to wait for.
+   * True while a claimant has not renewed since this replica looks, but others have: if it is dead, the others have timed its lease for
+   * longer. If none has renewed within a lease, there is none to wait for.
    */
   get hasUnverifiedClaim(): boolean {
     const claimants = [...this.#byName.values()].filter(
@@ -91,27 +84,27 @@ export class Peers {
   }
 
   /**
-   * Whether somebody else works on the shard, may take it, or may have something of it under way. Whose record was removed may have
-   * claimed anything since it was last seen: nothing is free until it is there again, or its replica is gone.
+   * Whether another replica works on the shard, may take it, or may have work of it in progress. A replica whose record was removed may
+   * have claimed anything since: no shard is free until its record is back or it counts as dead.
    */
   isClaimed(shard: number): boolean {
-    for (const neighbour of this.#byName.values()) {
-      const { record, owners, isGone } = neighbour
+    for (const peer of this.#byName.values()) {
+      const { record, owners, isGone } = peer
       if (!isGone && owners[shard] !== record.name && !record.draining.includes(shard)) continue
-      if (!this.#isDead(neighbour)) return true
+      if (!this.#isDead(peer)) return true
     }
     return false
   }
 
-  /** Records of replicas of which nothing can be under way any more. */
+  /** Records of replicas that can have no work in progress any more. */
   staleRecords(): StoredRecord[] {
     return [...this.#byName.values()]
       .filter((one) => !one.isGone && (claimsNothing(one.record) ? this.#hasExpired(one) : this.#isDead(one)))
       .map(({ record }) => record)
   }
 
-  #keep(neighbour: Peer): void {
-    this.#byName.set(neighbour.record.name, neighbour)
+  #keep(peer: Peer): void {
+    this.#byName.set(peer.record.name, peer)
   }
 
   #hasExpired({ record, seenAt }: Peer): boolean {
@@ -123,34 +116,33 @@ export class Peers {
   }
 }
 
-/** Removes records of replicas that are gone for good. Each replica does; one that may not goes on without. */
-
 export type StaleLeaseCollectorOptions = {
   records: Pick<ReplicaRecords, 'remove'>
   clock: Clock
   log: Logger
-  /** What could not be removed is tried again after so long. */
+  /** How long to wait before a failed removal is retried. */
   againMs: number
 }
 
-/** A round is not to take long, however many are gone. */
+/** Keeps a round short, however many replicas are gone. */
 const AT_A_TIME = 8
 
+/** Removes the records of dead replicas. Every replica does so; failures are only logged. */
 export class StaleLeaseCollector {
   readonly #options: StaleLeaseCollectorOptions
-  /** By name: when it was tried last. */
+  /** When the removal was last tried, by name. */
   #tried = new Map<string, number>()
 
   constructor(options: StaleLeaseCollectorOptions) {
     this.#options = options
   }
 
-  /** Never rejects. @param left all that are to go */
-  async collect(left: readonly StoredRecord[]): Promise<void> {
+  /** Never rejects. @param stale all records to remove */
+  async collect(stale: readonly StoredRecord[]): Promise<void> {
     const now = this.#options.clock.monotonic()
     const isDue = (name: string) => now - (this.#tried.get(name) ?? -Infinity) >= this.#options.againMs
-    this.#tried = new Map([...this.#tried].filter(([name]) => left.some((record) => record.name === name)))
-    for (const record of left.filter(({ name }) => isDue(name)).slice(0, AT_A_TIME)) {
+    this.#tried = new Map([...this.#tried].filter(([name]) => stale.some((record) => record.name === name)))
+    for (const record of stale.filter(({ name }) => isDue(name)).slice(0, AT_A_TIME)) {
       this.#tried.set(record.name, now)
       await this.#remove(record)
     }
@@ -166,24 +158,21 @@ export class StaleLeaseCollector {
   }
 }
 
-/** Tells people which replicas come, leave and fall silent, and what becomes of their shards. */
-
 export type MembershipChange = {
   before: readonly string[]
   after: readonly string[]
-  /** By `before`, and by `after`. */
+  /** The owner of each shard, with the members before and after. */
   ownersBefore: readonly string[]
   owners: readonly string[]
-  /** Its Lease has ended, and it has not said that it left. */
+  /** Its Lease has expired without a release. */
   isSilent(name: string): boolean
 }
 
-/** @param teller the replica that tells, which says of itself elsewhere that it comes or ends */
+/** Logs which other replicas came, left or fell silent. The own start and end are logged elsewhere. */
 export function logMembership(
-  teller: Pick<ShardCoordinatorOptions, 'name' | 'times' | 'log'>,
+  { name: own, times, log }: { name: string; times: Pick<ShardTimes, 'drainMs'>; log: Logger },
   { before, after, ownersBefore, owners, isSilent }: MembershipChange,
 ): void {
-  const { name: own, times, log } = teller
   if (!before.includes(own) || !after.includes(own)) return
   const gone = before.filter((name) => !after.includes(name))
   for (const replica of gone) {

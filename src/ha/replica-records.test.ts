@@ -3,7 +3,7 @@ import { FakeClock } from '../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { leases } from '../apis/leases.ts'
 import type { ResourceReader } from '../kube/client.ts'
-import { KubernetesReplicaRecords, type ReplicaRecord } from './replica-records.ts'
+import { controllerLeases, type ReplicaRecord } from './replica-records.ts'
 
 const SYSTEM = 'davit-system'
 
@@ -15,7 +15,7 @@ function bed(list?: (store: MemoryStore) => ResourceReader['list']) {
   const clock = new FakeClock()
   const store = new MemoryStore(() => clock.now())
   let setBack = 0
-  const records = new KubernetesReplicaRecords({
+  const records = controllerLeases({
     resources: {
       get: (...args) => store.get(...args),
       list: list?.(store) ?? ((...args) => store.list(...args)),
@@ -24,7 +24,6 @@ function bed(list?: (store: MemoryStore) => ResourceReader['list']) {
       delete: (type, ref, precondition) => store.delete(type, ref, precondition),
     },
     namespace: SYSTEM,
-    role: 'controller',
     clock,
     deadlineMs: 2000,
     onStoreRestored: () => {

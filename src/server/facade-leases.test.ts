@@ -2,12 +2,12 @@ import { expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { MAX_REPLICAS } from '../apis/leases.ts'
-import { PeerLeases } from './peers.ts'
+import { apiLeases } from './peers.ts'
 
 it('what many facades left that are gone keeps nobody from reading who is there, and from taking it away', async () => {
   const clock = new FakeClock()
   const store = new MemoryStore(() => clock.now())
-  const records = new PeerLeases(store, 'davit-system', clock)
+  const records = apiLeases({ resources: store, namespace: 'davit-system', clock })
   const left = MAX_REPLICAS + 5
   for (let n = 0; n < left; n += 1)
     await records.write({ name: `gone-${n}`, session: `s${n}`, seen: 7, leaseMs: 9000 }, undefined)

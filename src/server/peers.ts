@@ -1,135 +1,62 @@
-import {
-  API_ROLE,
-  apiReplicaLease,
-  ENDPOINTS_SEEN_ANNOTATION,
-  leases,
-  MAX_LEASES,
-  REPLICA_LABEL,
-} from '../apis/leases.ts'
+/**
+ * The replicas of the REST server as they see each other. Each keeps a Lease, which says that it lives and which changes of
+ * endpoints it has seen. A replica that changes an endpoint waits for the others: the rare writer waits, so that no publisher has
+ * to. A replica publishes only while the others wait for it, and only on what it has read since they began to. src/ha/README.md explains
+ * the Leases.
+ */
+import { API_ROLE, apiReplicaLease, ENDPOINTS_SEEN_ANNOTATION, MAX_LEASES } from '../apis/leases.ts'
 import { LeaseValidity } from '../ha/lease.ts'
 import {
-  ApiError,
-  isApiError,
-  type RawObject,
-  type ResourceReader,
-  type ResourceWriter,
-} from '../kube/client.ts'
+  type LeaseRecord,
+  type LeaseRecords,
+  leaseName,
+  ReplicaLeases,
+  type ReplicaLeasesOptions,
+  type Stored,
+} from '../ha/replica-leases.ts'
+import { isApiError, type RawObject } from '../kube/client.ts'
 import type { Watch } from '../kube/watch-health.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import { InterruptibleSleep, sleep } from '../lib/sleep.ts'
 
-/**
- * The replicas of the REST server as they see each other. Each keeps a Lease, which says that it lives and which changes of
- * endpoints it has seen. A replica that changes an endpoint waits for the others: the rare writer waits, so that no publisher has
- * to. A replica publishes only while the others wait for it, and only on what it has read since they began to.
- */
-
-export type PeerRecord = {
-  /** The replica's name; one process has it at a time. */
-  name: string
-  /** Names this start of the process. */
-  session: string
+export type PeerRecord = LeaseRecord & {
   /** The replica knows every change of an endpoint up to this version. */
   seen: number
-  /** The record expires if it is not renewed for so many milliseconds. */
-  leaseMs: number
 }
 
-export type StoredPeerRecord = PeerRecord & {
-  /** Changes with every write. */
-  version: string
-}
+export type StoredPeerRecord = Stored<PeerRecord>
+export type PeerRecords = LeaseRecords<PeerRecord>
 
-export interface PeerRecords {
-  /** All records, by a consistent read. @throws ApiError */
-  list(): Promise<StoredPeerRecord[]>
-  /**
-   * Writes and renews the record. @param over the version that it replaces; undefined: there is none
-   * @returns the new version @throws ApiError `Conflict`, `AlreadyExists`, `NotFound`: there is another version. `Unavailable` and
-   * the like: it may have been written
-   */
-  write(record: PeerRecord, over: string | undefined): Promise<string>
-  /** @throws ApiError `Conflict`, `NotFound` */
-  remove(name: string, version: string): Promise<void>
-}
-
-const NAME_PREFIX = `davit-${API_ROLE}-`
 const UNKNOWN_LEASE_MS = 60_000
 
 /** The records as Leases in Davit's own namespace. */
-export class PeerLeases implements PeerRecords {
-  readonly #resources: ResourceReader & ResourceWriter
-  readonly #namespace: string
-  readonly #clock: Clock
-
-  /** @param namespace Davit's own */
-  constructor(resources: ResourceReader & ResourceWriter, namespace: string, clock: Clock) {
-    this.#resources = resources
-    this.#namespace = namespace
-    this.#clock = clock
-  }
-
-  async list(): Promise<StoredPeerRecord[]> {
-    const labelSelector = `${REPLICA_LABEL}=${API_ROLE}`
-    const query = { namespace: this.#namespace, labelSelector, limit: MAX_LEASES }
-    const page = await this.#resources.list(leases, query)
-    if (page.continue)
-      throw new ApiError('BadRequest', `There are more than ${MAX_LEASES} Leases of facades.`)
-    return page.items.map(read)
-  }
-
-  async write(record: PeerRecord, over: string | undefined): Promise<string> {
-    const ref = { namespace: this.#namespace, name: NAME_PREFIX + record.name }
-    const lease = this.#leaseOf(record)
-    const { metadata } = lease
-    const written =
-      over === undefined
-        ? await this.#resources.create(leases, { ...lease, metadata: { ...metadata, ...ref } })
-        : await this.#resources.patch(leases, ref, {
-            ...lease,
-            metadata: { ...metadata, resourceVersion: over },
-          })
-    return String(written.metadata.resourceVersion)
-  }
-
-  async remove(name: string, version: string): Promise<void> {
-    const ref = { namespace: this.#namespace, name: NAME_PREFIX + name }
-    await this.#resources.delete(leases, ref, { resourceVersion: version })
-  }
-
-  #leaseOf({ session, seen, leaseMs }: PeerRecord) {
-    return {
-      apiVersion: 'coordination.k8s.io/v1',
-      kind: 'Lease',
-      metadata: {
-        labels: { [REPLICA_LABEL]: API_ROLE },
-        annotations: { [ENDPOINTS_SEEN_ANNOTATION]: String(seen) },
-      },
-      spec: {
-        holderIdentity: session,
-        leaseDurationSeconds: Math.ceil(leaseMs / 1000),
-        // The API server requires microseconds.
-        renewTime: new Date(this.#clock.now()).toISOString().replace('Z', '000Z'),
-      },
-    }
-  }
+export function apiLeases(options: ReplicaLeasesOptions): ReplicaLeases<PeerRecord> {
+  return new ReplicaLeases<PeerRecord>(
+    {
+      role: API_ROLE,
+      annotations: ({ seen }) => ({ [ENDPOINTS_SEEN_ANNOTATION]: String(seen) }),
+      read,
+      page: { limit: MAX_LEASES, max: 1 },
+      plural: 'facades',
+    },
+    options,
+  )
 }
 
 /** An invalid record has seen nothing; its own replica overwrites it. */
-function read(raw: RawObject): StoredPeerRecord {
-  const version = String(raw.metadata.resourceVersion)
-  const name = raw.metadata.name.startsWith(NAME_PREFIX)
-    ? raw.metadata.name.slice(NAME_PREFIX.length)
+function read(raw: RawObject): PeerRecord {
+  const prefix = leaseName(API_ROLE, '')
+  const name = raw.metadata.name.startsWith(prefix)
+    ? raw.metadata.name.slice(prefix.length)
     : raw.metadata.name
   const { data } = apiReplicaLease.safeParse(raw)
-  if (!data) return { name, session: '', seen: 0, leaseMs: UNKNOWN_LEASE_MS, version }
+  if (!data) return { name, session: '', seen: 0, leaseMs: UNKNOWN_LEASE_MS }
   return {
     name,
     session: data.spec.holderIdentity,
     seen: data.metadata.annotations[ENDPOINTS_SEEN_ANNOTATION],
     leaseMs: data.spec.leaseDurationSeconds * 1000,
-    version,
   }
 }
 

@@ -22,7 +22,7 @@ import { EndpointService } from './endpoints.ts'
 import { PublishingService, Subscriptions } from './events.ts'
 import { Problem, withLogProblems } from './http/problems.ts'
 import { Idempotency, IdempotencyCache } from './idempotency.ts'
-import { PeerLeases, PeerServers, ReplicaHeartbeat } from './peers.ts'
+import { apiLeases, PeerServers, ReplicaHeartbeat } from './peers.ts'
 import { PublishCounts } from './publish-counts.ts'
 import { EndpointProgress, ReplicaBarrier } from './replica-barrier.ts'
 import { SecretsSettingsService } from './secrets-settings.ts'
@@ -173,7 +173,13 @@ export function createServerServices(options: ServerServicesOptions) {
 
 function createReplicas(options: ServerServicesOptions, watches: ServerWatches) {
   const { api, namespace, writer, leaseMs, leaseClock: clock = options.clock, random, log } = options
-  const shared = { name: writer, leaseMs, records: new PeerLeases(api, namespace, clock), clock, log }
+  const shared = {
+    name: writer,
+    leaseMs,
+    records: apiLeases({ resources: api, namespace, clock }),
+    clock,
+    log,
+  }
   const stopping = new AbortController()
   const peers = new PeerServers(shared)
   const heartbeat = new ReplicaHeartbeat({

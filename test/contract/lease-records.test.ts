@@ -2,14 +2,15 @@
 
 import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest'
 import { leases, MAX_REPLICAS, REPLICA_LABEL } from '../../src/apis/leases.ts'
-import { KubernetesReplicaRecords, type ReplicaRecord } from '../../src/ha/replica-records.ts'
+import { controllerLeases, type ReplicaRecord, type ReplicaRecords } from '../../src/ha/replica-records.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { apiLeases } from '../../src/server/peers.ts'
 import { testNamespace } from '../support/control-plane.ts'
 
 let api: KubernetesClient
 let namespace: string
-let records: KubernetesReplicaRecords
+let records: ReplicaRecords
 
 beforeAll(async () => {
   api = await connectKubernetes({
@@ -21,10 +22,9 @@ beforeAll(async () => {
 afterAll(() => api.close())
 beforeEach(async () => {
   namespace = await testNamespace('lease-records')
-  records = new KubernetesReplicaRecords({
+  records = controllerLeases({
     resources: api,
     namespace,
-    role: 'controller',
     clock: createClock(),
     deadlineMs: 5000,
   })
@@ -76,14 +76,8 @@ it('a Lease that somebody has spoilt may stand for every shard, and its replica 
 })
 
 it('Leases of other roles and of others are none of them', async () => {
-  const other = new KubernetesReplicaRecords({
-    resources: api,
-    namespace,
-    role: 'facade',
-    clock: createClock(),
-    deadlineMs: 5000,
-  })
-  await other.write(record('one'), undefined)
+  const other = apiLeases({ resources: api, namespace, clock: createClock(), deadlineMs: 5000 })
+  await other.write({ name: 'one', session: 'one.1', leaseMs: 9000, seen: 1 }, undefined)
   const spec = { holderIdentity: 'x', leaseDurationSeconds: 5 }
   await api.create(leases, {
     apiVersion: 'coordination.k8s.io/v1',

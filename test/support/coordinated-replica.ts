@@ -1,7 +1,7 @@
 import { MAX_REPLICAS } from '../../src/apis/leases.ts'
 import { SHARD_COUNT } from '../../src/ha/assignment.ts'
-import { ShardCoordinator } from '../../src/ha/coordinator.ts'
-import { deriveShardTimes, KubernetesReplicaRecords, type ShardWork } from '../../src/ha/replica-records.ts'
+import { ShardCoordinator, type ShardWork } from '../../src/ha/coordinator.ts'
+import { controllerLeases, deriveShardTimes } from '../../src/ha/replica-records.ts'
 import { DRAIN_TIMEOUT_MS } from '../../src/webhooks/delivery/engine.ts'
 import { SYSTEM } from './engine-parts.ts'
 import { ReplicaProcess, type ReplicaWorld } from './replica-process.ts'
@@ -55,10 +55,9 @@ export class CoordinatedReplica {
       shards: SHARD_COUNT,
       maxMembers: MAX_REPLICAS,
       times: TIMES,
-      records: new KubernetesReplicaRecords({
+      records: controllerLeases({
         resources: api,
         namespace: SYSTEM,
-        role: 'controller',
         clock,
         deadlineMs: TIMES.renewEveryMs,
         onStoreRestored: () => complaints.push('failed: the store is said to be older than it was'),

@@ -1,12 +1,11 @@
 /** Keepers of shards on records in memory, with one clock that a test moves; calls are answered at once, or as it says. */
 
-import { ShardCoordinator } from '../../src/ha/coordinator.ts'
+import { ShardCoordinator, type ShardWork } from '../../src/ha/coordinator.ts'
 import { OwnershipEpochs } from '../../src/ha/ownership.ts'
 import {
   deriveShardTimes,
   type ReplicaRecord,
   type ReplicaRecords,
-  type ShardWork,
   type StoredRecord,
 } from '../../src/ha/replica-records.ts'
 import { ApiError } from '../../src/kube/client.ts'
@@ -93,7 +92,7 @@ export class KeeperBed {
       maxMembers: options.maxMembers ?? 64,
       times: KEEPER_TIMES,
       records: this.records,
-      epochs: epochs,
+      epochs,
       work: {
         start: async () => undefined,
         owned: () => undefined,

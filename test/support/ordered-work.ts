@@ -3,8 +3,8 @@
  * behind a claim. A receiver sees what is sent, and finds fault with its order.
  */
 
+import type { ShardWork } from '../../src/ha/coordinator.ts'
 import type { ShardOwnership } from '../../src/ha/ownership.ts'
-import type { ShardWork } from '../../src/ha/replica-records.ts'
 import type { Chance } from './shard-world.ts'
 import type { SimulatedClock, SimulatedTime } from './simulated-time.ts'
 

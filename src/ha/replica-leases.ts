@@ -1,0 +1,164 @@
+/** The Leases of the replicas of one role, as records with a version. Both roles use it: controllers and REST servers. */
+import { leases, REPLICA_LABEL } from '../apis/leases.ts'
+import { ApiError, type RawObject, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
+import type { Clock } from '../lib/clock.ts'
+import { within } from '../lib/sleep.ts'
+
+/** What the record of every replica says. */
+export type LeaseRecord = {
+  /** The replica's name. One process has it at a time; the next one with the name takes the record over. */
+  name: string
+  /** Names this start of the replica. */
+  session: string
+  /** How long the record counts without being renewed, in milliseconds. */
+  leaseMs: number
+}
+
+/** @template R the record of a role */
+export type Stored<R> = R & {
+  /** Changes with every write. */
+  version: string
+}
+
+export interface LeaseRecords<R extends LeaseRecord> {
+  /** Reads every record consistently, as of a moment after the call. @throws ApiError */
+  list(): Promise<Stored<R>[]>
+  /**
+   * Writes the record and renews it. @param over the version that it replaces; undefined creates the record
+   * @returns the new version. @throws ApiError `Conflict`, `AlreadyExists` or `NotFound` when the stored version is another one;
+   * after `Unavailable` and the like it may have been written
+   */
+  write(record: R, over: string | undefined): Promise<string>
+  /** @throws ApiError `Conflict`, `NotFound` */
+  remove(name: string, version: string): Promise<void>
+}
+
+/** How the record of a role is kept in a Lease. */
+export type LeaseFormat<R extends LeaseRecord> = {
+  role: string
+  annotations(record: R): Record<string, string>
+  /** Must not throw: a person may have edited the Lease, and its replica will write it again. */
+  read(raw: RawObject): R
+  page: { limit: number; max: number }
+  /** For the error when there are more. */
+  plural: string
+}
+
+export type ReplicaLeasesOptions = {
+  resources: ResourceReader & ResourceWriter
+  /** Davit's own namespace. */
+  namespace: string
+  clock: Clock
+  /** Gives up waiting for a response after this: a dead connection must not cost the Lease. Default: never. */
+  deadlineMs?: number
+  /** Called when the store is older than what was read of it: it was restored from a backup. */
+  onStoreRestored?: () => void
+}
+
+export class ReplicaLeases<R extends LeaseRecord> implements LeaseRecords<R> {
+  readonly #format: LeaseFormat<R>
+  readonly #options: ReplicaLeasesOptions
+  /** The highest version that the store has responded with. */
+  #highest = 0
+  /** The version of each Lease that was written or read last, by its name. */
+  #versions = new Map<string, number>()
+
+  constructor(format: LeaseFormat<R>, options: ReplicaLeasesOptions) {
+    this.#format = format
+    this.#options = options
+  }
+
+  async list(): Promise<Stored<R>[]> {
+    const { resources, namespace } = this.#options
+    const { role, read, page, plural } = this.#format
+    const query = { namespace, labelSelector: `${REPLICA_LABEL}=${role}`, limit: page.limit }
+    const found: RawObject[] = []
+    let from: string | undefined
+    const before = this.#highest
+    for (let n = 0; n < page.max; n += 1) {
+      const {
+        items,
+        continue: next,
+        resourceVersion,
+      } = await this.#inTime(resources.list(leases, query, from))
+      this.#noteListVersion(resourceVersion, before)
+      found.push(...items)
+      if (next === undefined) {
+        this.#noteVersions(found)
+        return found.map((raw) => ({ ...read(raw), version: String(raw.metadata.resourceVersion) }))
+      }
+      from = next
+    }
+    throw new ApiError('BadRequest', `There are more than ${page.limit * page.max} Leases of ${plural}.`)
+  }
+
+  async write(record: R, over: string | undefined): Promise<string> {
+    const { resources, namespace } = this.#options
+    const ref = { namespace, name: leaseName(this.#format.role, record.name) }
+    const { metadata, ...rest } = this.#leaseOf(record)
+    const written = await this.#inTime(
+      over === undefined
+        ? resources.create(leases, { ...rest, metadata: { ...metadata, ...ref } })
+        : resources.patch(leases, ref, { ...rest, metadata: { ...metadata, resourceVersion: over } }),
+    )
+    const version = String(written.metadata.resourceVersion)
+    this.#highest = Math.max(this.#highest, Number(version) || 0)
+    this.#versions.set(ref.name, Number(version))
+    return version
+  }
+
+  async remove(name: string, version: string): Promise<void> {
+    const { resources, namespace } = this.#options
+    const ref = { namespace, name: leaseName(this.#format.role, name) }
+    await this.#inTime(resources.delete(leases, ref, { resourceVersion: version }))
+  }
+
+  /** @param before the highest version when the list was requested: no list of the same store can be older */
+  #noteListVersion(resourceVersion: string, before: number): void {
+    const version = Number(resourceVersion)
+    if (Number.isNaN(version)) return
+    if (version < before) this.#options.onStoreRestored?.()
+    this.#highest = version < before ? version : Math.max(this.#highest, version)
+  }
+
+  /** A restored store may be ahead of what was read before the restore, but only there does the version of a Lease go back. */
+  #noteVersions(found: readonly RawObject[]): void {
+    const before = this.#versions
+    this.#versions = new Map(found.map(({ metadata }) => [metadata.name, Number(metadata.resourceVersion)]))
+    const wentBack = [...this.#versions].some(([name, version]) => version < (before.get(name) ?? 0))
+    if (wentBack) this.#options.onStoreRestored?.()
+  }
+
+  /** @throws ApiError `Unavailable` when the call takes too long; it may still take effect */
+  async #inTime<T>(call: Promise<T>): Promise<T> {
+    const { clock, deadlineMs } = this.#options
+    if (deadlineMs === undefined) return await call
+    return await within(
+      clock,
+      deadlineMs,
+      call,
+      () => new ApiError('Unavailable', `a call about a Lease took longer than ${deadlineMs} ms`),
+    )
+  }
+
+  #leaseOf(record: R) {
+    return {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: {
+        labels: { [REPLICA_LABEL]: this.#format.role },
+        annotations: this.#format.annotations(record),
+      },
+      spec: {
+        holderIdentity: record.session,
+        leaseDurationSeconds: Math.ceil(record.leaseMs / 1000),
+        // The API server wants microseconds.
+        renewTime: new Date(this.#options.clock.now()).toISOString().replace('Z', '000Z'),
+      },
+    }
+  }
+}
+
+export function leaseName(role: string, replica: string): string {
+  return `davit-${role}-${replica}`
+}
