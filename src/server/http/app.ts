@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { AccessReviewer, TokenReviewer } from '../../kube/reviews.ts'
 import type { Clock, Random } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
-import { type Authorizer, type Client, createAuthenticator, createAuthorizer } from './auth.ts'
+import { type Authorizer, createAuthenticator, createAuthorizer } from './auth.ts'
 import { type JsonText, readBody, readJson, validateBody, validateQuery } from './body.ts'
 import {
   attachContext,
@@ -21,7 +21,9 @@ import { InFlightLimiter, KeyedRateLimiter, REQUEST_LIMITS, type RequestLimits }
 import { openPages } from './openapi.ts'
 import { Problem, type ProblemCode, problemOf } from './problems.ts'
 import { createRequestIds, readIdempotencyKey, readIfMatch, readQuery, readRawUrl } from './request.ts'
-import type { Route, RouteReply, RouteRequest } from './route.ts'
+import type { Route, RouteRequest } from './route.ts'
+
+/** The REST server as an Express app: what every request passes, in order, and the one error handler. */
 
 type RouteParts = {
   clock: Clock
@@ -37,93 +39,84 @@ const NO_QUERY = z.strictObject({})
 const NO_BODY: JsonText = { value: {}, member: () => undefined }
 
 /**
- * Takes a request through its route: right, rate, path, query, headers, body, and only then the handler. Nothing
- * of what was sent is looked at before the caller was let in.
+ * Takes a request through its route: permission, rate limit, path, query, headers, body, and only then the handler. Nothing that
+ * was sent is looked at before the caller is authorized.
  */
 function runRoute(route: Route, parts: RouteParts): RequestHandler {
   return async (request, response) => {
-    const exchange = contextOf(response)
-    const client = exchange.client
+    const context = contextOf(response)
+    const { client } = context
     if (!client) throw new Error('a route was reached without authentication')
-    exchange.route = route.id
-    await letIn(route, { exchange, client, organization: String(request.params.orgId) }, parts)
+    context.route = route.id
+    const organization = String(request.params.orgId)
+    await parts.authorize(client, organization, route.permission)
+    context.organization = organization
+    // After authorization: callers that cannot see the organization must not use up its limit.
+    countAgainstLimit(context, 'organization', parts.perOrganization, organization)
     refuseGone(request)
-    const read = await readRequest(route, request, exchange, parts)
-    const answer = await inTime(exchange, parts, () => route.handle(read))
-    reply(request, response, answerOf(route, answer))
+    const read = await readRequest(route, request, context, parts)
+    const { body, headers } = await inTime(context, parts, () => route.handle(read))
+    reply(request, response, {
+      status: route.success.status,
+      ...(body === undefined ? {} : { body: jsonLine(body) }),
+      ...(headers === undefined ? {} : { headers }),
+    })
   }
 }
 
-type Entry = { exchange: RequestContext; client: Client; organization: string }
-
-/** The organization's limit is no concern of those who cannot see it. */
-async function letIn(
-  route: Route,
-  { exchange, client, organization }: Entry,
-  parts: RouteParts,
-): Promise<void> {
-  await parts.authorize(client, organization, route.permission)
-  exchange.organization = organization
-  countAgainstLimit(exchange, 'organization', { limit: parts.perOrganization, of: organization })
-}
-
-/** @throws Problem rate_limited */
+/** @param name of the limit, for the headers @throws Problem rate_limited */
 function countAgainstLimit(
-  exchange: RequestContext,
+  context: RequestContext,
   name: string,
-  from: { limit: KeyedRateLimiter; of: string },
+  limiter: KeyedRateLimiter,
+  key: string,
 ): void {
-  const taken = from.limit.take(from.of)
-  exchange.limits[name] = { taken, perSecond: from.limit.perSecond }
+  const taken = limiter.take(key)
+  context.limits[name] = { taken, perSecond: limiter.perSecond }
   if (!taken.ok) throw new Problem('rate_limited', { retryAfter: taken.resetS })
 }
 
 async function readRequest(
   route: Route,
   request: Request,
-  exchange: RequestContext,
+  context: RequestContext,
   parts: RouteParts,
 ): Promise<AnyRequest> {
   const { orgId, ...ids } = request.params
-  const params = paramsOf(route, ids)
-  const query = validateQuery(route.query ?? NO_QUERY, readQuery(exchange.url.search))
+  const { data: params } = route.params?.safeParse(ids) ?? { data: {} }
+  // An invalid id cannot exist.
+  if (!params) throw new Problem('not_found')
+  const query = validateQuery(route.query ?? NO_QUERY, readQuery(context.url.search))
   const idempotencyKey = route.idempotent ? readIdempotencyKey(request.rawHeaders) : undefined
   const ifMatch = route.conditional ? readIfMatch(request.rawHeaders) : undefined
-  const json = await bodyOf(route, request, exchange, parts)
+  const json = await bodyOf(route, request, context, parts)
   const body = route.body ? validateBody(route.body, json.value) : undefined
   const rawMember = (name: string) => json.member(name)
   return { organization: String(orgId), params, query, body, rawMember, idempotencyKey, ifMatch }
 }
 
-/** An id that cannot be one is one that does not exist. */
-function paramsOf(route: Route, ids: Record<string, unknown>): Record<string, unknown> {
-  if (!route.params) return {}
-  const parsed = route.params.safeParse(ids)
-  if (!parsed.success) throw new Problem('not_found')
-  return parsed.data
-}
-
 async function bodyOf(
   route: Route,
   request: Request,
-  exchange: RequestContext,
+  context: RequestContext,
   { clock, load, limits }: RouteParts,
 ): Promise<JsonText> {
   if (!route.body) return NO_BODY
   const text = await readBody(request, {
     clock,
     load,
-    limits: { mostBytes: limits.bodyBytes, deadlineMs: limits.bodyMs },
-    onReserved: (release) => exchange.onRelease(release),
+    maxBytes: limits.bodyBytes,
+    deadlineMs: limits.bodyMs,
+    onReserved: (release) => context.onRelease(release),
   })
   if (text !== undefined) return readJson(text)
   if (route.bodyOptional) return NO_BODY
   throw new Problem('bad_json', { detail: 'There is no body.' })
 }
 
-/** What takes longer is given up, and goes on: it may be half done. */
+/** Answers in time; late work continues in the background, since it may be half done. */
 async function inTime<T>(
-  exchange: RequestContext,
+  context: RequestContext,
   { clock, limits }: RouteParts,
   run: () => Promise<T>,
 ): Promise<T> {
@@ -133,24 +126,16 @@ async function inTime<T>(
   })
   try {
     const work = run()
-    exchange.work = work
+    context.work = work
     return await Promise.race([work, late])
   } finally {
     stopTimer()
   }
 }
 
-function answerOf(route: Route, { body, headers }: RouteReply<unknown>) {
-  return {
-    status: route.success.status,
-    ...(body === undefined ? {} : { body: jsonLine(body) }),
-    ...(headers === undefined ? {} : { headers }),
-  }
-}
-
 export type AppOptions = {
   routes: readonly Route[]
-  /** Of Davit, for the document. */
+  /** Of Davit, for the OpenAPI document. */
   version: string
   tokens: TokenReviewer
   access: AccessReviewer
@@ -160,14 +145,14 @@ export type AppOptions = {
   random: Random
   log: Logger
   metrics?: RequestMetrics
-  /** Of the installation: under which keys are hashed for limits and logs. */
+  /** Hashes keys for limits and logs. */
   hashKey: Uint8Array
   limits?: Partial<RequestLimits>
 }
 
 type Parts = RouteParts & Pick<AppOptions, 'random' | 'log' | 'metrics'> & { perKey: KeyedRateLimiter }
 
-/** The routes as an Express app: everything that a request goes through is in the order of this function. */
+/** A request passes everything in the order of this function. */
 export function createApp(options: AppOptions): Express {
   const { clock, hashKey, tokens, random, log } = options
   const limits = { ...REQUEST_LIMITS, ...options.limits }
@@ -189,10 +174,10 @@ export function createApp(options: AppOptions): Express {
   app.use(beginning(parts))
   app.use(openPages(options.routes, options.version))
   app.use(async (request, response, next) => {
-    const exchange = contextOf(response)
-    exchange.client = await authenticate(request.rawHeaders)
+    const context = contextOf(response)
+    context.client = await authenticate(request.rawHeaders)
     refuseGone(request)
-    countAgainstLimit(exchange, 'key', { limit: parts.perKey, of: exchange.client.caller.keyId })
+    countAgainstLimit(context, 'key', parts.perKey, context.client.caller.keyId)
     next()
   })
   addRoutes(app, options.routes, parts)
@@ -203,58 +188,59 @@ export function createApp(options: AppOptions): Express {
   return app
 }
 
-/** Names the request, and looks whether there is room for it and its URL is one. */
+/** Names the request, counts it as in flight, and checks its URL. */
 function beginning(parts: Parts): RequestHandler {
   const nextId = createRequestIds(parts.random)
   return (request, response, next) => {
-    const exchange = new RequestContext({
+    const context = new RequestContext({
       requestId: nextId(),
       startedAt: parts.clock.monotonic(),
       ...requestEnd(parts, request, response),
     })
-    attachContext(response, exchange)
-    response.once('close', () => exchange.closed())
-    exchange.onRelease(parts.load.enter())
-    exchange.url = readRawUrl(request.originalUrl)
+    attachContext(response, context)
+    response.once('close', () => context.closed())
+    context.onRelease(parts.load.enter())
+    context.url = readRawUrl(request.originalUrl)
     next()
   }
 }
 
 function addRoutes(app: Express, routes: readonly Route[], parts: RouteParts): void {
   for (const [path, here] of Map.groupBy(routes, ({ path }) => path)) {
-    const place = app.route(`/organizations/:orgId${path.replaceAll(/\{(\w+)\}/g, ':$1')}`)
-    for (const route of here) place[route.method](runRoute(route, parts))
+    const atPath = app.route(`/organizations/:orgId${path.replaceAll(/\{(\w+)\}/g, ':$1')}`)
+    for (const route of here) atPath[route.method](runRoute(route, parts))
     const allow = here.flatMap(({ method }) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]))
-    place.all(() => {
+    atPath.all(() => {
       throw new Problem('method_not_allowed', { headers: { allow: allow.join(', ') } })
     })
   }
 }
 
-/** What is put off is counted; the log is told of each kind once in a while, or it would make a flood of a flood. */
-const TELL_EVERY_MS = 10_000
+/** How often each kind of 503 is logged, so that an overload does not flood the log; metrics count all of them. */
+const LOG_EVERY_MS = 10_000
 
 /** The one error handler. */
 function failing(log: Logger, clock: Clock): ErrorRequestHandler {
-  const toldAt = new Map<ProblemCode, number>()
+  const loggedAt = new Map<ProblemCode, number>()
   return (error: unknown, request, response, _next) => {
     const problem = problemOf(error)
     const { code, status } = problem
     const { requestId, route } = contextOf(response)
-    if (code === 'internal') log.error('a request failed', { requestId, route, error: wordsOf(error) })
+    if (code === 'internal') log.error('a request failed', { requestId, route, error: stackOf(error) })
     const now = clock.monotonic()
-    if (status === 503 && now - (toldAt.get(code) ?? Number.NEGATIVE_INFINITY) >= TELL_EVERY_MS) {
-      toldAt.set(code, now)
-      log.warn('requests are put off', { requestId, route, code, cause: causeOf(problem) })
+    if (status === 503 && now - (loggedAt.get(code) ?? Number.NEGATIVE_INFINITY) >= LOG_EVERY_MS) {
+      loggedAt.set(code, now)
+      log.warn('requests are put off', {
+        requestId,
+        route,
+        code,
+        cause: problem.cause === undefined ? undefined : stackOf(problem.cause),
+      })
     }
     reply(request, response, problemResponse(problem, requestId))
   }
 }
 
-function causeOf({ cause }: Problem): string | undefined {
-  return cause === undefined ? undefined : wordsOf(cause)
-}
-
-function wordsOf(error: unknown): string {
+function stackOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }

@@ -6,34 +6,35 @@ import { parseJson } from '../../lib/json.ts'
 import type { InFlightLimiter } from './limits.ts'
 import { Problem, type ProblemPlace } from './problems.ts'
 
-export type BodyLimits = {
-  mostBytes: number
-  /** For all of it, from the moment that it is asked for. */
-  deadlineMs: number
-}
+/**
+ * The body of a request: read under limits while it streams, parsed as strict JSON, and validated against a schema. Every error
+ * says where in the body it is.
+ */
 
 export type BodyReader = {
   clock: Pick<Clock, 'after'>
   load: InFlightLimiter
-  limits: BodyLimits
-  /** Called with what gives the room of the body back, when the request is over. */
+  maxBytes: number
+  /** For the whole body. */
+  deadlineMs: number
+  /** Takes the function that frees the memory of the body, for the end of the request. */
   onReserved(release: () => void): void
 }
 
 const WANTED =
   'Send Content-Type: application/json, in UTF-8 and without a Content-Encoding; with curl that is --json instead of -d.'
-/** `application/json`, with no parameter but the character set that JSON has. */
+/** `application/json`, with no parameter but UTF-8. */
 const JSON_TYPE = /^application\/json[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i
 
 /**
- * The body as text, undefined where there is none. Refused as soon as it is known to be wrong, while it streams.
+ * The body as text, undefined if there is none. Refuses a wrong body as early as possible, while it streams.
  * @throws Problem unsupported_media_type, body_too_large, request_timeout, bad_json (no UTF-8), overloaded
  */
 export async function readBody(request: IncomingMessage, reader: BodyReader): Promise<string | undefined> {
   const { headers } = request
   const length = Number(headers['content-length'] ?? 0)
   if (headers['transfer-encoding'] === undefined && length === 0) return undefined
-  if (length > reader.limits.mostBytes) throw new Problem('body_too_large')
+  if (length > reader.maxBytes) throw new Problem('body_too_large')
   if (length > 0) checkType(request)
   const chunks = await collect(request, reader, length)
   return chunks.length === 0 ? undefined : decode(chunks)
@@ -47,19 +48,19 @@ function checkType({ headers }: IncomingMessage): void {
   }
 }
 
-/** Room is taken for the length that was announced, or as it comes where none was. */
+/** Reserves memory for the announced length, or chunk by chunk without one. */
 function collect(request: IncomingMessage, reader: BodyReader, announced: number): Promise<Buffer[]> {
-  const { clock, limits, load, onReserved } = reader
+  const { clock, maxBytes, deadlineMs, load, onReserved } = reader
   if (announced > 0) onReserved(load.reserve(announced))
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let bytes = 0
-    const stopTimer = clock.after(limits.deadlineMs, () => end(new Problem('request_timeout')))
+    const stopTimer = clock.after(deadlineMs, () => end(new Problem('request_timeout')))
     const onData = (chunk: Buffer) => {
       bytes += chunk.length
-      if (bytes > limits.mostBytes) return end(new Problem('body_too_large'))
+      if (bytes > maxBytes) return end(new Problem('body_too_large'))
       try {
-        // In chunks there may be none after all, which needs no type.
+        // A chunked body may be empty, and then needs no type.
         if (announced === 0) checkType(request)
         if (announced === 0) onReserved(load.reserve(chunk.length))
         chunks.push(chunk)
@@ -72,7 +73,7 @@ function collect(request: IncomingMessage, reader: BodyReader, announced: number
     const end = (error?: unknown) => {
       stopTimer()
       request.off('data', onData).off('end', onEnd).off('close', onClose)
-      // Of a connection that breaks there is nothing more to say.
+      // Later errors of the connection do not matter.
       request.on('error', () => undefined)
       if (error === undefined) resolve(chunks)
       else reject(error)
@@ -89,22 +90,16 @@ function decode(chunks: readonly Buffer[]): string {
   }
 }
 
-/**
- * JSON as a request may have it. JSON.parse makes the value; a walk over the tokens finds what it lets pass (a
- * member twice, names that are dangerous to copy, depth) and where each member stands, so that it can be passed on
- * to the digit.
- */
-
 export type JsonText = {
   value: unknown
-  /** Text of a member of the outermost object, as it came. */
+  /** Text of a member of the outermost object, unchanged. */
   member(name: string): string | undefined
 }
 
-/** Deeper than anything that means something, and far from where a recursive reader ends. */
+/** Deeper than any real data, and far from the stack limit of a recursive reader. */
 export const MAX_JSON_DEPTH = 100
 
-/** Kinds of tokens; the library's own enumeration exists for its compiler only. */
+/** Kinds of tokens: the library's const enum does not exist at run time. */
 const OPEN_BRACE = 1
 const CLOSE_BRACE = 2
 const OPEN_BRACKET = 3
@@ -114,7 +109,11 @@ const COLON = 6
 const STRING = 10
 const END = 17
 
-/** @throws Problem bad_json */
+/**
+ * JSON.parse makes the value. A walk over the tokens finds what it lets pass (duplicate members, `__proto__`, depth) and the text
+ * of each member, so that numbers keep all their digits.
+ * @throws Problem bad_json
+ */
 export function readJson(text: string): JsonText {
   const outline = outlineOf(text)
   const value = parse(text)
@@ -122,13 +121,13 @@ export function readJson(text: string): JsonText {
   return {
     value,
     member(name) {
-      const place = outline.members.get(name)
-      return place && text.slice(place.from, place.to)
+      const member = outline.members.get(name)
+      return member && text.slice(member.from, member.to)
     },
   }
 }
 
-/** Of text that may be no JSON at all: then only the depth counts, and JSON.parse finds the rest. */
+/** For text that is no JSON, only the depth matters; JSON.parse finds the rest. */
 function outlineOf(text: string): Outline {
   const outline = new Outline(text)
   const scanner = createScanner(text, true)
@@ -142,12 +141,12 @@ function outlineOf(text: string): Outline {
 
 class Outline {
   readonly members = new Map<string, { from: number; to: number }>()
-  /** The first that is wrong, in words. */
+  /** The first error, in words. */
   fault: string | undefined
-  /** The last string: before a colon it is a name. */
+  /** The last string, which is a name if a colon follows. */
   string: { value: string; at: number } = { value: '', at: 0 }
   readonly #text: string
-  /** For each level that is open the names in it; none in an array. */
+  /** The names in each open level; undefined for an array. */
   readonly #levels: (Set<string> | undefined)[] = []
   #member: { name: string; from: number; to: number } | undefined
 
@@ -166,7 +165,7 @@ class Outline {
 
   #open(kind: number, at: number): void {
     if (this.#levels.length === MAX_JSON_DEPTH) {
-      throw badJson(`It nests deeper than ${MAX_JSON_DEPTH} levels${placeOf(this.#text, at)}.`)
+      throw badJson(`It nests deeper than ${MAX_JSON_DEPTH} levels${positionOf(this.#text, at)}.`)
     }
     this.#levels.push(kind === OPEN_BRACE ? new Set() : undefined)
   }
@@ -175,9 +174,9 @@ class Outline {
     const { value, at } = this.string
     const names = this.#levels.at(-1)
     if (outermost && value === '__proto__')
-      this.fault ??= `No member may be called __proto__${placeOf(this.#text, at)}.`
+      this.fault ??= `No member may be called __proto__${positionOf(this.#text, at)}.`
     if (names?.has(value)) {
-      this.fault ??= `The member ${JSON.stringify(value.slice(0, 100))} is there twice${placeOf(this.#text, at)}.`
+      this.fault ??= `The member ${JSON.stringify(value.slice(0, 100))} is there twice${positionOf(this.#text, at)}.`
     }
     names?.add(value)
     if (outermost) this.#member = { name: value, from: -1, to: after }
@@ -199,12 +198,12 @@ function parse(text: string): unknown {
   try {
     return parseJson(text)
   } catch {
-    throw badJson(`It does not parse${placeOfFault(text)}.`)
+    throw badJson(`It does not parse${positionOfError(text)}.`)
   }
 }
 
-/** JSON.parse tells it for some faults only, and in its message. */
-function placeOfFault(text: string): string {
+/** JSON.parse reports a position for some errors only, and only in its message. */
+function positionOfError(text: string): string {
   let at: number | undefined
   const onError = (_error: number, offset: number) => {
     at ??= offset
@@ -212,12 +211,12 @@ function placeOfFault(text: string): string {
   try {
     visit(text, { onError }, { disallowComments: true, allowTrailingComma: false })
   } catch {
-    // Its parser is recursive, and text that is no JSON may be as deep as it likes.
+    // This parser is recursive, and text that is no JSON may be very deep.
   }
-  return at === undefined ? '' : placeOf(text, at)
+  return at === undefined ? '' : positionOf(text, at)
 }
 
-function placeOf(text: string, at: number): string {
+function positionOf(text: string, at: number): string {
   const before = text.slice(0, at)
   const lines = before.split('\n')
   return ` at line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`
@@ -227,17 +226,17 @@ function badJson(detail: string): Problem {
   return new Problem('bad_json', { detail })
 }
 
-const MOST_PLACES = 20
-const LONGEST_MESSAGE = 300
-/** Names of fields are shorter; what is longer may be anything, a secret in the wrong place too, and is not repeated. */
-const LONGEST_NAME = 30
+const MAX_ERRORS = 20
+const MAX_MESSAGE = 300
+/** A longer name is no field name and might be a misplaced secret, so it is not repeated. */
+const MAX_NAME = 30
 
-/** A body against its schema. @throws Problem invalid, with a JSON pointer to each place */
+/** @throws Problem invalid, with a JSON pointer for each error */
 export function validateBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
   return validate(schema, body, (path) => path.map((part) => `/${escapePointer(String(part))}`).join(''))
 }
 
-/** Parameters against their schema. @throws Problem invalid, with the name of each that is wrong */
+/** @throws Problem invalid, with the name of each wrong parameter */
 export function validateQuery<T extends z.ZodType>(schema: T, query: unknown): z.output<T> {
   return validate(schema, query, (path) => String(path[0] ?? ''))
 }
@@ -249,25 +248,25 @@ function validate<T extends z.ZodType>(
   value: unknown,
   pointerTo: (path: Path) => string,
 ): z.output<T> {
-  const result = schema.safeParse(value, { error: wordsFor })
+  const result = schema.safeParse(value, { error: messageOf })
   if (result.success) return result.data
-  const places = result.error.issues.flatMap((issue) => placesOf(issue, pointerTo))
-  throw new Problem('invalid', { errors: places.slice(0, MOST_PLACES) })
+  const errors = result.error.issues.flatMap((issue) => errorsOf(issue, pointerTo))
+  throw new Problem('invalid', { errors: errors.slice(0, MAX_ERRORS) })
 }
 
-function placesOf(issue: z.core.$ZodIssue, pointerTo: (path: Path) => string): ProblemPlace[] {
+function errorsOf(issue: z.core.$ZodIssue, pointerTo: (path: Path) => string): ProblemPlace[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) =>
-      key.length > LONGEST_NAME
+      key.length > MAX_NAME
         ? { pointer: pointerTo(issue.path), message: 'has a field that is not known here' }
         : { pointer: pointerTo([...issue.path, key]), message: 'is not known here' },
     )
   }
-  return [{ pointer: pointerTo(issue.path), message: issue.message.slice(0, LONGEST_MESSAGE) }]
+  return [{ pointer: pointerTo(issue.path), message: issue.message.slice(0, MAX_MESSAGE) }]
 }
 
-/** In the words of the other messages, which say what the field must be; undefined leaves the library's own. */
-function wordsFor(issue: z.core.$ZodRawIssue): string | undefined {
+/** Says what the field must be; undefined keeps the library's message. */
+function messageOf(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
       return issue.input === undefined ? 'is required' : `must be ${withArticle(issue.expected)}`
@@ -289,7 +288,7 @@ function withArticle(type: string): string {
   return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`
 }
 
-/** What a bound counts; elsewhere it bounds the value itself. */
+/** What a bound counts; of other types it bounds the value itself. */
 const COUNTED: Readonly<Record<string, string>> = { array: 'item', string: 'character' }
 
 function bounded(origin: string, words: string, bound: number): string {

@@ -2,15 +2,25 @@ import { readFile } from 'node:fs/promises'
 import type { Logger } from '../../lib/log.ts'
 
 /**
- * A certificate in two files, such as a mounted Secret has. They are read again at a steady pace: a mounted Secret changes by a
- * link that is put elsewhere, of which a watch on the files would not tell.
+ * The certificate of a server, in two files as of a mounted Secret, which may be renewed while the server runs. Polls the files: a
+ * mounted Secret changes by replacing a symbolic link, which a watch on the files does not report.
  */
+
+/** In PEM form: the chain, and its key. */
+export type Certificate = { cert: string; key: string }
+
+export type CertificateSource = {
+  current(): Certificate
+  /** If the listener throws, the earlier certificate stays, and the next one is tried. */
+  listen(listener: (certificate: Certificate) => void): void
+  close(): void
+}
 
 export type CertificateFiles = { certFile: string; keyFile: string }
 
 const LOOK_MS = 30_000
 
-/** @throws Error when they cannot be read */
+/** @throws Error if they cannot be read */
 export async function watchCertificateFiles(
   files: CertificateFiles,
   { log, lookMs = LOOK_MS }: { log: Logger; lookMs?: number },
@@ -40,16 +50,4 @@ export async function watchCertificateFiles(
 async function read({ certFile, keyFile }: CertificateFiles): Promise<Certificate> {
   const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')])
   return { cert, key }
-}
-
-/** The certificate of a server, which may be renewed while it runs. */
-
-/** In PEM form: the chain, and its key. */
-export type Certificate = { cert: string; key: string }
-
-export type CertificateSource = {
-  current(): Certificate
-  /** Told of each renewal. A listener that throws refuses it: the one before stays, and the next is tried. */
-  listen(listener: (certificate: Certificate) => void): void
-  close(): void
 }

@@ -7,6 +7,8 @@ import { type RateLimitResult, rateLimitHeaders } from './limits.ts'
 import { Problem, problemBody } from './problems.ts'
 import type { RawUrl } from './request.ts'
 
+/** One request and its response: what is known of it while it is served, and how the response is sent and reported. */
+
 export type HttpResponse = {
   status: number
   contentType?: string
@@ -14,13 +16,12 @@ export type HttpResponse = {
   headers?: Readonly<Record<string, string>>
 }
 
-/** What a client that was refused may go on sending before its connection is closed. */
+/** How much a rejected client may still send before its connection is closed. */
 const DRAINED_BYTES = 1024 * 1024
 
 /**
- * Sends an answer. None may be kept by anybody: some of them hold a secret, all of them are one caller's.
- * The rest of a body that was not wanted is read and thrown away, since closing at once would take the answer
- * from a client that is still sending.
+ * Never cacheable: responses may hold secrets. Drains an unread request body first; closing the socket at once could lose the
+ * response.
  */
 export function send(request: IncomingMessage, response: ServerResponse, answer: HttpResponse): void {
   if (response.headersSent || response.destroyed) return
@@ -37,7 +38,7 @@ export function send(request: IncomingMessage, response: ServerResponse, answer:
   response.end(request.method === 'HEAD' ? undefined : body)
 }
 
-/** With a line break, so that what follows on a terminal has a line of its own. */
+/** With a line break, for terminals. */
 export function jsonLine(value: unknown): string {
   return `${JSON.stringify(value)}\n`
 }
@@ -64,28 +65,25 @@ type RequestContextOptions = {
   requestId: string
   /** Monotonic, in milliseconds. */
   startedAt: number
-  /** Called once: nobody waits for an answer any more, and none is being made. */
+  /** Called once, when the response was sent or the client left, and the handler has returned. */
   onAnswered(): void
-  /** Called once, after that: what was begun for the request has ended as well. */
+  /** Called once after that, when the work of a late handler has ended as well. */
   onOver(): void
 }
 
-/**
- * One request and what is known of it so far. It goes on when its client has gone: what it holds is given back, and
- * its end is told, only when nothing runs for it any more.
- */
+/** One request. It outlives its client: resources are released, and its end is reported, when nothing runs for it any more. */
 export class RequestContext {
   readonly requestId: string
   readonly startedAt: number
-  /** The operation's id, once it is known. */
+  /** Id of the operation, once known. */
   route = 'none'
-  /** Once the client was let in. */
+  /** Once the client is authorized. */
   organization: string | undefined
   url: RawUrl = { path: '', search: '' }
   client: Client | undefined
-  /** What is left of the limits that the request counted for. */
+  /** The rate limits that the request counted against. */
   readonly limits: Record<string, { taken: RateLimitResult; perSecond: number }> = {}
-  /** What was begun for it; goes on when time is up. */
+  /** The handler, which continues after the time limit. */
   work: Promise<unknown> | undefined
   readonly #options: RequestContextOptions
   readonly #releases: (() => void)[] = []
@@ -100,19 +98,19 @@ export class RequestContext {
     this.#options = options
   }
 
-  /** @param release gives back what the request holds, once it is over */
+  /** Calls `release` at the end of the request. */
   onRelease(release: () => void): void {
     if (this.#isOver) release()
     else this.#releases.push(release)
   }
 
-  /** The answer is out, or its client has gone. */
+  /** The response was sent, or the client left. */
   closed(): void {
     this.#isClosed = true
     this.#settle()
   }
 
-  /** Nothing more will be done to answer it. */
+  /** The handler has replied. */
   replied(): void {
     this.#isReplied = true
     this.#settle()
@@ -134,29 +132,29 @@ export class RequestContext {
   }
 }
 
-const KEY = 'exchange'
+const KEY = 'context'
 
-export function attachContext(response: Response, exchange: RequestContext): void {
-  response.locals[KEY] = exchange
+export function attachContext(response: Response, context: RequestContext): void {
+  response.locals[KEY] = context
 }
 
 export function contextOf(response: Pick<Response, 'locals'>): RequestContext {
   return response.locals[KEY] as RequestContext
 }
 
-/** Call it before anything is begun for a client. @throws Problem bad_request, which nobody will read */
+/** Call it before work for a client begins. @throws Problem bad_request, which the client will not read */
 export function refuseGone({ socket }: IncomingMessage): void {
   if (socket.destroyed) throw new Problem('bad_request', { detail: 'The client left.' })
 }
 
-/** Sends the one answer of an exchange. */
+/** Sends the one response to a request. */
 export function reply(
   request: IncomingMessage,
   response: ServerResponse & Pick<Response, 'locals'>,
   answer: HttpResponse,
 ): void {
-  const exchange = contextOf(response)
-  const { requestId, limits } = exchange
+  const context = contextOf(response)
+  const { requestId, limits } = context
   send(request, response, {
     ...answer,
     headers: {
@@ -165,10 +163,10 @@ export function reply(
       ...answer.headers,
     },
   })
-  exchange.replied()
+  context.replied()
 }
 
-/** What is counted of requests. Label values are from small closed sets. */
+/** Counts requests. Label values are from small closed sets. */
 export interface RequestMetrics {
   /** @param route id of the operation, `none` if no route matches @param seconds until the response was complete */
   answered(route: string, status: number, seconds: number): void
@@ -180,13 +178,10 @@ export type RequestEndOptions = {
   metrics?: RequestMetrics
 }
 
-/** What nginx, too, writes of a client that has gone before it was answered. */
+/** As nginx reports a client that left before the response. */
 const CLIENT_GONE = 499
 
-/**
- * How the end of a request is told. Changes go to the log, by whom, when they are done; events are too many for that
- * and are in the delivery log anyway.
- */
+/** Counts requests, and logs who asked for which change. Published events are too many for that, and in the delivery log anyway. */
 export function requestEnd(
   { clock, log, metrics }: RequestEndOptions,
   { method }: Request,
@@ -195,16 +190,16 @@ export function requestEnd(
   const seconds = ({ startedAt }: RequestContext) => (clock.monotonic() - startedAt) / 1000
   return {
     onAnswered: () => {
-      const exchange = contextOf(response)
-      metrics?.answered(exchange.route, statusOf(response), seconds(exchange))
+      const context = contextOf(response)
+      metrics?.answered(context.route, statusOf(response), seconds(context))
     },
     onOver: () => {
-      const exchange = contextOf(response)
-      const { route, requestId, organization, client } = exchange
+      const context = contextOf(response)
+      const { route, requestId, organization, client } = context
       if (!isChange(method, route) || organization === undefined) return
       const { name: caller, keyId } = client?.caller ?? {}
       const fields = { requestId, route, organization, caller, keyId, status: statusOf(response) }
-      log.info('a change was asked for', { ...fields, ms: Math.round(seconds(exchange) * 1000) })
+      log.info('a change was asked for', { ...fields, ms: Math.round(seconds(context) * 1000) })
     },
   }
 }

@@ -3,20 +3,20 @@ import type { Clock } from '../../lib/clock.ts'
 import { TokenBucket } from '../../lib/rate-limit.ts'
 import { Problem } from './problems.ts'
 
-/** What the REST server accepts at once: requests per second, requests in flight, and reviews of the API server. */
+/** What the REST server accepts at once: requests per second, requests in flight, and their bytes. */
 
 export type RequestLimits = {
-  /** Requests a second of one key, and of one organization by whatever keys. */
+  /** Requests per second of one key, and of one organization with all its keys. */
   perKey: number
   perOrganization: number
-  /** Requests that are being answered at once. */
+  /** Requests in flight. */
   requests: number
-  /** Bytes of their bodies together. */
+  /** Bytes of their bodies in total. */
   bytesInFlight: number
   bodyBytes: number
-  /** For the body to arrive. */
+  /** Time for the body to arrive. */
   bodyMs: number
-  /** For the answer, once the body is there. */
+  /** Time for the response after that. */
   answerMs: number
 }
 
@@ -83,9 +83,9 @@ export function rateLimitHeaders(limits: Record<string, { taken: RateLimitResult
 }
 
 export type InFlightLimits = {
-  /** Requests that are being answered at once. */
+  /** Requests in flight. */
   requests: number
-  /** Bytes of their bodies together. */
+  /** Bytes of their bodies in total. */
   bytes: number
 }
 

@@ -13,7 +13,7 @@ import { PROBLEMS, Problem, type ProblemCode } from './problems.ts'
 import { IDEMPOTENCY_KEY, IF_MATCH } from './request.ts'
 import type { Route } from './route.ts'
 
-/** The refusals of the routes as the OpenAPI document has them. */
+/** The OpenAPI 3.1 document, which comes from the declarations of the routes alone, and the page on which it can be tried. */
 
 const EVERY_ROUTE: readonly ProblemCode[] = [
   'bad_request',
@@ -59,25 +59,28 @@ const problem = z
   })
   .meta({ id: 'Problem', description: 'Why a request was refused (RFC 9457).' })
 
-/** One response for each status, which names the codes that it comes with. */
-function refusalsOf(route: Route, shared: Map<string, Refusal>): ZodOpenApiResponsesObject {
+/** One response for each status, which names its codes. */
+function problemsOf(route: Route, shared: Map<string, ProblemResponse>): ZodOpenApiResponsesObject {
   const codes = new Set([...EVERY_ROUTE, ...(route.body ? WITH_BODY : []), ...(route.problems ?? [])])
   const byStatus = Map.groupBy(codes, (code) => PROBLEMS[code].status)
-  const entries = [...byStatus].map(([status, of]) => [status, sharedRefusal(of, shared)])
+  const entries = [...byStatus].map(([status, of]) => [status, sharedResponse(of, shared)])
   return Object.fromEntries(entries) as ZodOpenApiResponsesObject
 }
 
 /** The same object for the same codes: it becomes one component of the document. */
-function sharedRefusal(codes: readonly ProblemCode[], shared: Map<string, Refusal>): Refusal {
+function sharedResponse(
+  codes: readonly ProblemCode[],
+  shared: Map<string, ProblemResponse>,
+): ProblemResponse {
   const id = codes.join('.')
-  const refusal = shared.get(id) ?? refusalOf(codes, id)
-  shared.set(id, refusal)
-  return refusal
+  const response = shared.get(id) ?? responseOf(codes, id)
+  shared.set(id, response)
+  return response
 }
 
-type Refusal = ZodOpenApiResponseObject & { id: string }
+type ProblemResponse = ZodOpenApiResponseObject & { id: string }
 
-function refusalOf(codes: readonly ProblemCode[], id: string): Refusal {
+function responseOf(codes: readonly ProblemCode[], id: string): ProblemResponse {
   const examples = codes.map((code) => {
     const { status, title } = PROBLEMS[code]
     const value = {
@@ -95,8 +98,6 @@ function refusalOf(codes: readonly ProblemCode[], id: string): Refusal {
     content: { 'application/problem+json': { schema: problem, examples: Object.fromEntries(examples) } },
   }
 }
-
-/** The OpenAPI 3.1 document of the routes. Everything in it comes from their declarations. */
 
 type Document = ReturnType<typeof createDocument>
 
@@ -129,7 +130,7 @@ const ifMatch = z.string().regex(IF_MATCH).optional().meta({
 
 /** @param version of Davit */
 export function openApiDocument(routes: readonly Route[], version: string): Document {
-  const shared = new Map<string, Refusal>()
+  const shared = new Map<string, ProblemResponse>()
   const paths: Record<string, Record<string, ZodOpenApiOperationObject>> = {}
   for (const route of routes) {
     const path = `/organizations/{orgId}${route.path}`
@@ -162,7 +163,7 @@ export function openApiDocument(routes: readonly Route[], version: string): Docu
   return createDocument(document, { override: ({ jsonSchema, io }) => plain(jsonSchema, io) })
 }
 
-function operationOf(route: Route, shared: Map<string, Refusal>): ZodOpenApiOperationObject {
+function operationOf(route: Route, shared: Map<string, ProblemResponse>): ZodOpenApiOperationObject {
   const headers = {
     ...(route.idempotent ? { 'Idempotency-Key': idempotencyKey } : {}),
     ...(route.conditional ? { 'If-Match': ifMatch } : {}),
@@ -186,7 +187,7 @@ function operationOf(route: Route, shared: Map<string, Refusal>): ZodOpenApiOper
           },
         }
       : {}),
-    responses: { ...successOf(route), ...refusalsOf(route, shared) },
+    responses: { ...successOf(route), ...problemsOf(route, shared) },
   }
 }
 
@@ -217,8 +218,8 @@ function successOf({ success, idempotent }: Route): ZodOpenApiResponsesObject {
 }
 
 /**
- * What zod writes and no reader needs: what only the API server of Kubernetes reads, bounds of JavaScript's
- * numbers, and a ban of further members in answers, which would make an addition a breaking change.
+ * Removes what zod adds and no reader needs: keywords for the API server of Kubernetes, the bounds of JavaScript's numbers, and
+ * the ban of further members in responses, which would make every addition a breaking change.
  */
 function plain(schema: Record<string, unknown>, io: 'input' | 'output'): void {
   for (const key of Object.keys(schema)) if (key.startsWith('x-')) delete schema[key]
@@ -228,12 +229,12 @@ function plain(schema: Record<string, unknown>, io: 'input' | 'output'): void {
   delete schema.propertyNames
   if (schema.type !== 'string') delete schema.pattern
   if (typeof schema.pattern === 'string') {
-    // What every reader of patterns knows.
+    // Character classes that every regex dialect knows.
     schema.pattern = schema.pattern.replaceAll('\\p{Cc}\\p{Z}', '\\s\\u0000-\\u001f\\u007f-\\u009f')
   }
 }
 
-/** Everything that the page loads comes from here, and it talks to nobody else. */
+/** The page loads everything from here, and sends nothing elsewhere. */
 const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -262,7 +263,7 @@ const PAGE = `<!doctype html>
 </html>
 `
 
-/** The key that is entered is forgotten with the page. */
+/** A key that is entered is not stored. */
 const START = `window.ui = SwaggerUIBundle({
   url: 'openapi.json',
   dom_id: '#page',
@@ -274,7 +275,7 @@ const START = `window.ui = SwaggerUIBundle({
 })
 `
 
-/** As packages of Node they are found wherever they were installed. */
+/** Resolved as packages, so that they are found wherever they are installed. */
 const ASSETS = [
   {
     name: 'swagger-ui.css',
@@ -299,12 +300,12 @@ const HEADERS = {
   'cache-control': 'no-cache',
 }
 
-/** Others than the pages, they change with a version of Davit only. */
+/** Unlike the pages, they change only with a version of Davit. */
 const ASSET_HEADERS = { 'referrer-policy': 'no-referrer', 'cache-control': 'public, max-age=3600' }
 
 /**
- * What needs no key: `/openapi.json`, and `/docs`, where it can be read and tried. All of it is held in memory, so that
- * nobody can hold a file open, and there is no condition or range that could fail.
+ * The pages that need no key: `/openapi.json` and `/docs`. They are held in memory, so that no client can keep a file open and no
+ * range or condition can fail.
  */
 export function openPages(routes: readonly Route[], version: string): Router {
   const router = Router({ caseSensitive: true, strict: true })

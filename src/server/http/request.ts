@@ -2,9 +2,11 @@ import type { Random } from '../../lib/clock.ts'
 import { encodeBase32 } from '../../lib/text.ts'
 import { Problem } from './problems.ts'
 
+/** What a request says in its URL and headers, read strictly. */
+
 /**
- * Values of a header, each as it came: Node keeps the first of some and joins others. @param rawHeaders name,
- * value, name, value @param name in lower case
+ * All values of a header; Node's own `headers` keeps only the first of some and joins others.
+ * @param rawHeaders name, value, name, value @param name in lower case
  */
 export function headerValues(rawHeaders: readonly string[], name: string): string[] {
   const values: string[] = []
@@ -17,7 +19,7 @@ export function headerValues(rawHeaders: readonly string[], name: string): strin
 /** Visible ASCII. */
 export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/
 
-/** The value of Idempotency-Key, where it was sent. @throws Problem bad_request */
+/** @throws Problem bad_request */
 export function readIdempotencyKey(rawHeaders: readonly string[]): string | undefined {
   const value = only(rawHeaders, 'Idempotency-Key')
   if (value === undefined || IDEMPOTENCY_KEY.test(value)) return value
@@ -29,7 +31,7 @@ export function readIdempotencyKey(rawHeaders: readonly string[]): string | unde
 /** An entity tag, `*`, or a list of tags (RFC 9110 §13.1.1). */
 export const IF_MATCH = /^(\*|((W\/)?"[\x21\x23-\x7e]*")([ \t]*,[ \t]*(W\/)?"[\x21\x23-\x7e]*")*)$/
 
-/** The value of If-Match, where it was sent. @throws Problem bad_request */
+/** @throws Problem bad_request */
 export function readIfMatch(rawHeaders: readonly string[]): string | undefined {
   const value = only(rawHeaders, 'If-Match')
   if (value === undefined || IF_MATCH.test(value)) return value
@@ -42,22 +44,21 @@ function only(rawHeaders: readonly string[], name: string): string | undefined {
   return value
 }
 
-/**
- * The URL as it came, before anything decodes it. Ids and names need no escapes, so that whatever would mean
- * something else after decoding (a slash, a dot segment, NUL) is refused here and nowhere else.
- */
-
 const LONGEST_URL = 2_048
-/** RFC 3986: what a path or a query may consist of. */
+/** Characters of a path or a query (RFC 3986). */
 const ALLOWED = /^[A-Za-z0-9\-._~!$&'()*+,;=:@/?%|[\]{}^`"\\<>]*$/
 const CONTROL = /[\p{Cc}\u2028\u2029]/u
 
 export type RawUrl = { path: string; search: string }
 
-/** @throws Problem bad_request, not_found, uri_too_long */
+/**
+ * The URL before anything decodes it. Ids and names need no escapes, so whatever would mean something else after decoding (a
+ * slash, a dot segment, NUL) is refused here.
+ * @throws Problem bad_request, not_found, uri_too_long
+ */
 export function readRawUrl(url: string): RawUrl {
   if (url.length > LONGEST_URL) throw new Problem('uri_too_long')
-  // The form of proxies: `GET http://host/path`, and `*` of OPTIONS.
+  // Not the forms `GET http://host/path` of proxies and `OPTIONS *`.
   if (!url.startsWith('/')) throw badUrl('The request target must be a path.')
   const mark = url.indexOf('?')
   const path = mark < 0 ? url : url.slice(0, mark)
@@ -82,7 +83,7 @@ function decode(part: string): string {
   }
 }
 
-/** No route has such a segment, whatever some proxy would make of it. */
+/** No route has such a segment, whatever a proxy would make of it. */
 function checkSegments(path: string): void {
   const odd = path
     .slice(1)
@@ -96,7 +97,7 @@ function badUrl(detail: string): Problem {
   return new Problem('bad_request', { detail })
 }
 
-/** Parameters of a query, each once. @param search without the question mark @throws Problem bad_request */
+/** The parameters of a query; none may be there twice. @param search without the question mark @throws Problem bad_request */
 export function readQuery(search: string): Record<string, string> {
   const found = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(search)) {
@@ -113,10 +114,10 @@ function quoted(text: string): string {
 
 const CHARACTERS = 20
 const ENTROPY_BYTES = 13
-/** Drawn together: one at a time costs as much as all the rest of naming a request. */
+/** Ids that share one call of the random source, which costs more than the rest. */
 const BATCH = 256
 
-/** Names requests, in their answers and in the log. Always our own: what a client sends could be anything. */
+/** Makes the ids of requests for responses and the log. Ids from clients are not used, since they could be anything. */
 export function createRequestIds(random: Pick<Random, 'bytes'>): () => string {
   let drawn = new Uint8Array()
   let used = 0

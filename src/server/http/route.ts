@@ -1,7 +1,12 @@
 import type { z } from 'zod'
 import type { ProblemCode } from './problems.ts'
 
-/** What a route needs: a right of Kubernetes in the organization's namespace, so that RBAC is the only authority. */
+/**
+ * A route, declared once: validation, authorization, the OpenAPI document and the tests that try every route all read the same
+ * declaration. None is without a permission.
+ */
+
+/** A permission of Kubernetes in the organization's namespace, so that RBAC is the only authority. */
 export type Permission = {
   verb: 'get' | 'create' | 'update'
   /** Of the group davit.dev. */
@@ -9,7 +14,7 @@ export type Permission = {
   subresource?: 'ping' | 'secret' | 'redeliver'
 }
 
-/** Reads of endpoints, their log and the event types included: all of it is the owners' (interface §4.2, §5.3). */
+/** Includes reads of endpoints, their deliveries and the event types: only owners may do any of it (interface §4.2, §5.3). */
 export const MANAGE_WEBHOOKS: Permission = { verb: 'update', resource: 'webhookendpoints' }
 export const PING: Permission = { verb: 'create', resource: 'webhookendpoints', subresource: 'ping' }
 export const ROLL: Permission = { verb: 'create', resource: 'webhookendpoints', subresource: 'secret' }
@@ -19,39 +24,34 @@ export const REDELIVER: Permission = {
   subresource: 'redeliver',
 }
 export const PUBLISH: Permission = { verb: 'create', resource: 'webhookevents' }
-/** `settings:write`, reads included (interface §4.1, §5.2). */
+/** `settings:write`, which includes reads (interface §4.1, §5.2). */
 export const MANAGE_CREDENTIALS: Permission = { verb: 'update', resource: 'registrycredentials' }
 export const MANAGE_SETTINGS: Permission = { verb: 'update', resource: 'secretssettings' }
 
-/** Who may do one of these can see that the organization exists; for everybody else there is nothing. */
+/** A caller with one of these permissions may see that the organization exists. */
 export const VISIBILITY: readonly Permission[] = [
   { verb: 'get', resource: 'webhookendpoints' },
   { verb: 'get', resource: 'registrycredentials' },
   PUBLISH,
 ]
 
-/** Header of an answer that repeats an earlier one. */
+/** The header of a repeated response. */
 export function replayed(yes: boolean): { headers?: Record<string, string> } {
   return yes ? { headers: { 'idempotency-replayed': 'true' } } : {}
 }
 
-/**
- * A route, declared once: validation, authorization, the OpenAPI document and the tests that try every route all
- * read the same declaration. There is none without a permission.
- */
-
-/** A request that was let in: its organization exists and the caller may do this there. */
+/** An authorized request: its organization exists, and the caller has the permission there. */
 export type RouteRequest<P, Q, B> = {
   /** The namespace. */
   organization: string
   params: P
   query: Q
   body: B
-  /** Text of a top-level member of the body, as it came. */
+  /** Text of a top-level member of the body, unchanged. */
   rawMember(name: string): string | undefined
-  /** The header's value, where the route takes one. */
+  /** Value of Idempotency-Key, if it was sent and the route takes it. */
   idempotencyKey: string | undefined
-  /** Value of If-Match, where it was sent. */
+  /** Value of If-Match, if it was sent and the route takes it. */
   ifMatch: string | undefined
 }
 
@@ -73,14 +73,14 @@ export type RouteDeclaration<P extends Shape, Q extends Shape, B extends z.ZodTy
   summary: string
   description?: string
   permission: Permission
-  /** Besides `orgId`. An id that does not fit is one that does not exist: 404. */
+  /** In addition to `orgId`. An invalid id is answered with 404. */
   params?: P
   query?: Q
   body?: B
-  /** Without a body the request is the same as with `{}`. */
+  /** No body means `{}`. */
   bodyOptional?: boolean
   success: { status: 200 | 201 | 202 | 204; description: string; body?: R; headers?: Record<string, string> }
-  /** Beyond those that every route has. */
+  /** In addition to those that every route has. */
   problems?: readonly ProblemCode[]
   /** Takes an Idempotency-Key; every POST does. */
   idempotent?: boolean
@@ -89,7 +89,7 @@ export type RouteDeclaration<P extends Shape, Q extends Shape, B extends z.ZodTy
   handle(request: RouteRequest<z.output<P>, z.output<Q>, z.output<B>>): Promise<RouteReply<z.input<R>>>
 }
 
-/** A route as the app takes it, whatever its types. */
+/** A route without its types. */
 export type Route = Omit<RouteDeclaration<Shape, Shape, z.ZodType, z.ZodType>, 'handle'> & {
   handle(
     request: RouteRequest<Record<string, unknown>, Record<string, unknown>, unknown>,

@@ -7,16 +7,18 @@ import { jsonLine, problemResponse, send } from './context.ts'
 import { Problem, problemBody } from './problems.ts'
 import { createRequestIds } from './request.ts'
 
+/** The HTTP server below the app: it bounds what a client can hold of it, and tells each client that it rejects why. */
+
 export type ServerLimits = {
-  /** Connections that are served; some more are told so, and beyond those the socket closes. */
+  /** Connections that are served; some more get a 503, and beyond those the socket closes. */
   connections: number
   headersMs: number
-  /** For the whole request; a body has a deadline of its own before this one. */
+  /** For the whole request; the body has an earlier deadline of its own. */
   requestMs: number
-  /** How often the two are looked at. */
+  /** How often these two are checked. */
   checkMs: number
   keepAliveMs: number
-  /** Of a connection on which a request is answered and nothing moves: its client does not read. */
+  /** For a response that the client does not read. */
   idleMs: number
   headerBytes: number
 }
@@ -31,22 +33,22 @@ export const SERVER_LIMITS: ServerLimits = {
   headerBytes: 16 * 1024,
 }
 
-/** Connections beyond the limit that get an answer before they end. */
-const TOLD = 200
-/** What a client that was refused may go on sending, in reads of the socket, and how long it may do nothing. */
+/** Connections beyond the limit that get a response before they end. */
+const REJECTED_CONNECTIONS = 200
+/** How much a rejected client may still send, in reads of the socket, and how long it may stay silent. */
 const LINGER_CHUNKS = 64
 const LINGER_MS = 1_000
 
 export type ServerOptions = {
   random: Random
   limits?: ServerLimits
-  /** Absent: it serves plain http. */
+  /** Absent: plain http. */
   certificate?: Certificate | undefined
 }
 
 export type RequestListener = (request: IncomingMessage, response: ServerResponse) => void
 
-/** An HTTP server that bounds what a client can hold of it, and tells each that it refuses why. @throws Error for a certificate that is none */
+/** @throws Error for an invalid certificate */
 export function createHttpServer(
   listener: RequestListener,
   { random, limits = SERVER_LIMITS, certificate }: ServerOptions,
@@ -62,7 +64,7 @@ export function createHttpServer(
     connectionsCheckingInterval: limits.checkMs,
     keepAliveTimeout: limits.keepAliveMs,
     maxHeaderSize: limits.headerBytes,
-    // Nothing depends on the name; without it Node would refuse in words that are no problem of ours.
+    // Nothing depends on the host, and Node's own rejection would be no problem document.
     requireHostHeader: false,
   }
   const answer: RequestListener = (request, response) => {
@@ -78,8 +80,8 @@ export function createHttpServer(
     send(request, response, problemResponse(problem, nextId()))
   })
   server.timeout = limits.idleMs
-  server.maxConnections = limits.connections + TOLD
-  // With TLS, that on which requests come: the one below it is bounded by `maxConnections` and the time for a handshake.
+  server.maxConnections = limits.connections + REJECTED_CONNECTIONS
+  // With TLS, counts established sessions: `maxConnections` and the handshake timeout bound the sockets below them.
   server.on(certificate ? 'secureConnection' : 'connection', (socket: Socket) => {
     connections += 1
     if (connections > limits.connections) crowded.add(socket)
@@ -91,9 +93,9 @@ export function createHttpServer(
   server.on('clientError', (error: Error & { code?: string }, socket: Socket) => {
     const seen = refused.get(socket) ?? 0
     refused.set(socket, seen + 1)
-    const underWay = requests.get(socket)
-    // Its own answer is on the way or was given; anything more would be taken for that of the next request.
-    const answered = underWay !== undefined && !underWay.complete
+    const current = requests.get(socket)
+    // Its own response was sent or is on the way; a second one would be taken for that of the next request.
+    const answered = current !== undefined && !current.complete
     if (seen === 0 && socket.writable && !answered) refuse(socket, problemOfParser(error.code), nextId())
     else if (seen === 0 || seen > LINGER_CHUNKS) socket.destroy()
   })
@@ -105,22 +107,18 @@ function turnAway(request: IncomingMessage, response: ServerResponse, id: string
   send(request, response, problemResponse(problem, id))
 }
 
-/** What Node's parser found, before there is a request. */
+/** What Node's parser found before there was a request. */
 function problemOfParser(code: string | undefined): Problem {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Problem('request_timeout')
   if (code === 'HPE_HEADER_OVERFLOW') return new Problem('headers_too_large')
   return new Problem('bad_request', { detail: 'It is not HTTP/1.1 as it has to be.' })
 }
 
-/** The client may still be sending: closing at once would take the answer from it. */
+/** Lingers, since the client may still be sending and would lose the response if the socket closed at once. */
 function refuse(socket: Socket, problem: Problem, id: string): void {
   socket.setTimeout(LINGER_MS, () => socket.destroy())
-  socket.end(textOf(problem, id))
-}
-
-function textOf(problem: Problem, id: string): string {
   const body = jsonLine(problemBody(problem, id))
-  return [
+  const lines = [
     `HTTP/1.1 ${problem.status} ${problem.code}`,
     'content-type: application/problem+json',
     `content-length: ${Buffer.byteLength(body)}`,
@@ -130,5 +128,6 @@ function textOf(problem: Problem, id: string): string {
     'connection: close',
     '',
     body,
-  ].join('\r\n')
+  ]
+  socket.end(lines.join('\r\n'))
 }
