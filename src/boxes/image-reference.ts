@@ -12,16 +12,13 @@ export type ImageReference = {
   digest?: string | undefined
 }
 
-export type ParsedImage =
-  | { reference: ImageReference; problem?: never }
-  | { reference?: never; problem: string }
+type ParsedImage = { reference: ImageReference; problem?: never } | { reference?: never; problem: string }
 
 const MAX_REPOSITORY = 255
 const PATH_PART = /^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$/
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/
 const DIGEST = /^sha256:[0-9a-f]{64}$/
 
-/** @returns the reference, or the problem as text that follows "image" */
 export function parseImageReference(text: string): ParsedImage {
   const shape = shapeProblem(text)
   if (shape !== undefined) return { problem: shape }
@@ -49,7 +46,6 @@ function shapeProblem(text: string): string | undefined {
   return undefined
 }
 
-/** Splits without the character at the index. */
 function cut(text: string, at: number): [before: string, after: string | undefined] {
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)]
 }

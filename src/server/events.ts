@@ -20,7 +20,7 @@ import {
 import { findOriginal, type Original, type OriginalSources, PING_TYPE } from '../webhooks/events/publish.ts'
 import type { QuotaExceeded } from '../webhooks/events/quota.ts'
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
-import type { DeliveryLocator, OwnAppends } from './delivery-index/queries.ts'
+import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import { type EndpointId, type EndpointSources, readEndpoint } from './endpoint-resource.ts'
 import { Problem, type ProblemPlace, refuseWhileStale } from './http/problems.ts'
 import { IDEMPOTENCY_KEY } from './http/request.ts'
@@ -112,11 +112,11 @@ export class Subscriptions {
 export type PublishingServiceOptions = EndpointSources &
   PublicationRules &
   OriginalSources &
-  Pick<DeliveryLocator, 'appears'> & {
+  Pick<OpenDeliveryIndex, 'appears'> & {
     subscriptions: Subscriptions
     eventLog: EventLog
     /** Learns at once what was appended. */
-    own: OwnAppends
+    own: Pick<OpenDeliveryIndex, 'appended'>
     quota: {
       /** How many more deliveries the organization may have, or why none. */
       of(namespace: string): number | QuotaExceeded

@@ -30,7 +30,6 @@ export function bakeName(of: {
   return `${start}-${encodeBase32(hash, HASH_CHARACTERS)}`
 }
 
-/** Settings of the cluster operator for all bakes. */
 export type BakeSettings = {
   image: string
   deadlineSeconds: number
@@ -42,9 +41,7 @@ export type BakeSettings = {
   scratch: string
   /** Token endpoints that may receive a login, in addition to the registries themselves. */
   realms: readonly string[]
-  /** Additional certificate authorities. */
   ca?: BakeCa | undefined
-  /** Environment variables with endpoints for the AWS SDK. */
   awsEndpoints: Readonly<Record<string, string | undefined>>
 }
 
@@ -77,7 +74,6 @@ const TOKEN_SECONDS = 3600
 const CA_FOLDER = '/etc/davit/ca'
 const CA_FILE = 'ca.crt'
 
-/** The Job's activeDeadlineSeconds. */
 export function activeSeconds({ deadlineSeconds }: Pick<BakeSettings, 'deadlineSeconds'>): number {
   return deadlineSeconds + GRACE_SECONDS
 }
@@ -104,11 +100,10 @@ export function buildBakeOrder(
   }
 }
 
-export type BakeJobOptions = {
+type BakeJobOptions = {
   template: BoxTemplate
   order: BakeOrder
   settings: BakeSettings
-  /** The role of the ServiceAccount. */
   roleArn?: string | undefined
 }
 
@@ -208,7 +203,6 @@ function environment({ order, settings, roleArn }: BakeJobOptions) {
   ]
 }
 
-/** Logins are written to memory only. */
 function volumesWithMounts({ template, settings, roleArn }: BakeJobOptions) {
   const { output } = template.spec
   const storage =

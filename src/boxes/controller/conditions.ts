@@ -13,12 +13,9 @@ type Finding = Omit<ConditionUpdate, 'type'>
 
 export type CurrentConditionInput = {
   bake: BakeStatus | undefined
-  /** Of the template. */
   generation: number
   credentialState: string
-  /** All credentials that the template references. */
   names: readonly string[]
-  /** Those of them that exist, by name. */
   credentials: ReadonlyMap<string, RegistryCredential>
 }
 
@@ -85,9 +82,7 @@ function changeSince(
 export type TemplateView = {
   /** As it is going to be stored. */
   bake: BakeStatus | undefined
-  /** What keeps a bake from starting now. */
   problem: BakeProblem | undefined
-  /** Whether another bake is due. */
   isDue: boolean
   /** What a bake that is due waits for, as message text. */
   waitsFor?: string | undefined

@@ -129,7 +129,6 @@ export function templateKey({ metadata: { namespace = '', name } }: BoxTemplate)
   return `${namespace}/${name}`
 }
 
-/** Whether a bake of the template has started and not ended. */
 export function isBaking({ status }: BoxTemplate): boolean {
   return status?.bake?.state === 'pending' || status?.bake?.state === 'running'
 }

@@ -58,7 +58,6 @@ export type TemplateContext = {
   settings: Omit<BakeSettings, 'image'> & {
     image: string | undefined
     limits: BakeLimits
-    /** Per organization. */
     maxTemplates: number
   }
   slots: BakeSlots
@@ -79,9 +78,7 @@ const CERTIFICATE = '-----BEGIN CERTIFICATE-----'
 export type GatheredBake = {
   template: BoxTemplate
   facts: BakeFacts
-  /** Empty if there is a problem. */
   services: PreparedService[]
-  /** The role of the ServiceAccount (IRSA). */
   roleArn: string | undefined
   /** Names of all credentials that the template references, and those of them that exist. */
   names: readonly string[]
@@ -264,7 +261,6 @@ async function readCredentials(
   )
 }
 
-/** Undefined if there is no name or no such object. @throws ApiError */
 async function readIf(
   resources: ResourceReader,
   type: ResourceType,

@@ -41,7 +41,6 @@ function ageOf({ creationTimestamp = '', name }: BoxTemplate['metadata']): strin
   return `${creationTimestamp} ${name}`
 }
 
-/** Bakes in progress at the same time. */
 export type BakeLimits = { organization: number; all: number }
 
 /**
@@ -52,7 +51,6 @@ export class BakeSlots {
   readonly #limits: BakeLimits
   readonly #wake: (key: string) => void
   readonly #taken = new Set<string>()
-  /** In order of arrival. */
   readonly #waiting = new Set<string>()
 
   constructor(limits: BakeLimits, wake: (key: string) => void) {
@@ -95,7 +93,6 @@ export class BakeSlots {
     for (const next of this.#next()) this.#wake(next)
   }
 
-  /** The waiters for whom there are free slots. */
   #next(): Set<string> {
     const next = new Set<string>()
     const used = new Map<string, number>()

@@ -27,11 +27,9 @@ export const bakeJob = z.object({
   status: z
     .object({
       conditions: z.array(reportedCondition).default([]),
-      /** Pods that exist or existed. */
       active: count,
       succeeded: count,
       failed: count,
-      /** When the Job was started or resumed. */
       startTime: z.string().nullish(),
     })
     .default({ conditions: [], active: 0, succeeded: 0, failed: 0 }),
@@ -64,7 +62,6 @@ export const bakePod = z.object({
 })
 export type BakePod = z.infer<typeof bakePod>
 
-/** A Kubernetes Event. */
 export const clusterEvent = z.object({
   metadata: objectMeta,
   lastTimestamp: z.string().nullish(),
@@ -151,7 +148,6 @@ const RETRYABLE: ReadonlySet<BakeFailureCode> = new Set([
   'rate_limited',
 ])
 
-/** Attempts of one bake in total. */
 export const MAX_ATTEMPTS = 3
 const WAITS_MS = [30_000, 120_000]
 /** Registries limit the rate per hour. */
@@ -200,14 +196,13 @@ export type BakeProgress =
   | { state: 'stuck'; outcome: BakeOutcome }
   | { state: 'ended'; outcome: BakeOutcome }
 
-export type BakeRun = {
+type BakeRun = {
   /** When the bake started by our own clock, milliseconds since 1970; absent if the Job belongs to another bake. */
   startedAt?: number | undefined
   job: BakeJob
   pod?: BakePod | undefined
   /** Messages of Events: why the Job has no pod, or why the pod does not start. Newest last. */
   complaints: readonly string[]
-  /** Names of the services that the bake was to pull. */
   services: readonly string[]
   /** The Job's activeDeadlineSeconds, which the Job controller enforces. */
   activeMs: number
@@ -263,7 +258,6 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
   return isWaiting(pod) ? waitingPod(run, pod, now) : { state: 'running' }
 }
 
-/** Whether the container has not started yet. */
 export function isWaiting(pod: BakePod): boolean {
   const { running, terminated } = stateOf(pod)
   return !running && !terminated && !isPodOver(pod)

@@ -25,7 +25,6 @@ export type JobFacts = {
   name: string
   /** Owned by this template, not by an earlier one of the same name. */
   isOwn: boolean
-  /** Being deleted. */
   isLeaving: boolean
   progress: BakeProgress
 }
@@ -36,7 +35,6 @@ export type BakeFacts = {
   /** The rebake annotation, compared with `bake.observedRebake`. */
   request: Request
   credentialState: string
-  /** What keeps a bake from starting now. */
   problem?: BakeProblem | undefined
   /** The cluster has no bake image: nothing is baked, and `jobs` is empty. */
   isOff?: boolean
@@ -95,7 +93,6 @@ export function finishAction(
   return { step: 'finish', outcome, ...(next === undefined ? {} : { nextAttemptAt: next }) }
 }
 
-/** The bake has not ended, but its Job does not exist. */
 function planMissing(facts: BakeFacts, bake: BakeStatus): BakeAction {
   if (bake.state === 'running' && !facts.isOff) return finishAction(facts, bake, CANCELED)
   const changed = changeSince(facts, bake)
@@ -148,7 +145,6 @@ function retryTime({ bake, now }: Pick<BakeFacts, 'bake' | 'now'>): number | und
   return at > now + LONGEST_WAIT_MS ? now : at
 }
 
-/** Why a bake is due, or undefined if none is. */
 export function dueReason(facts: BakeFacts): string | undefined {
   const { bake, problem, now } = facts
   if (!bake) return 'the first'
@@ -159,7 +155,6 @@ export function dueReason(facts: BakeFacts): string | undefined {
   return retry !== undefined && now >= retry ? 'tried again' : undefined
 }
 
-/** What changed since this bake started. */
 function changeSince(
   { generation, request, credentialState }: BakeFacts,
   bake: BakeStatus,
@@ -170,7 +165,6 @@ function changeSince(
   return repeats && bake.credentialState !== credentialState ? 'a credential has changed' : undefined
 }
 
-/** Whether the status reports this problem already. */
 function isRefused(facts: BakeFacts, problem: BakeProblem): boolean {
   const { bake } = facts
   if (bake?.state !== 'failed' || changeSince(facts, bake) !== undefined) return false

@@ -21,7 +21,6 @@ export type BakeView = {
   spec: BoxTemplateSpec
   /** The credentials that the services reference, by name, without those that are being deleted. */
   credentials: ReadonlyMap<string, RegistryCredential>
-  /** Objects that the spec references and that do not exist. */
   missing: { serviceAccount: boolean; output: boolean }
   /** The certificate authorities for all bakes, if any are configured. */
   ca?: FoundCa | undefined
@@ -41,11 +40,9 @@ export type PreparedService = {
   name: string
   image: string
   credential?: OrderedCredential | undefined
-  /** Why this credential was chosen. */
   why?: string | undefined
 }
 
-/** Returns all services, or the first problem. */
 export function prepareBake(
   view: BakeView,
 ): { services: PreparedService[]; problem?: never } | { services?: never; problem: BakeProblem } {
@@ -162,7 +159,6 @@ function hostMismatch(id: string, { spec }: RegistryCredential, { registry }: Im
   return wrong('host_mismatch', `${both}: two names of one registry, and a login is for one name.`)
 }
 
-/** Undefined if the credential is not ready. */
 function orderedCredential(
   id: string,
   credential: RegistryCredential,

@@ -79,7 +79,6 @@ export type BakeInterruption = 'canceled' | 'timed_out'
 
 type ServiceResult = BakeResult['services'][number]
 
-/** A service in progress. */
 type Item = {
   service: OrderedService
   reference: ImageReference
@@ -172,7 +171,6 @@ async function probe(context: BakeContext, items: readonly Item[], item: Item): 
   item.probed = await probeAndRecord(context, item)
 }
 
-/** Asks the registry for the image, and records what that tells about the login. */
 async function probeAndRecord(context: BakeContext, item: Item): Promise<ProbeResult> {
   const { service, login, reference } = item
   const { registry, repository, tag, digest } = reference
@@ -211,7 +209,6 @@ async function pullService(context: BakeContext, folder: BoxFolder, item: Item):
   item.result.digest = digest ?? (await pull(await probeAgain(context, item)))
 }
 
-/** @throws BakeFailureError if the registry still rejects it */
 async function probeAgain(context: BakeContext, item: Item): Promise<FoundManifest> {
   const { service, login } = item
   const result = await probeAndRecord(context, item)

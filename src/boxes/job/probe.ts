@@ -102,7 +102,6 @@ export class LoginCache {
   }
 }
 
-/** With AWS' own message, its code and the operation. */
 function readFailure(service: string, { parameter }: OrderedCredential, error: unknown): BakeFailureError {
   if (!isCloudError(error)) throw error
   const about = [error.operation, error.code].filter((part) => part !== '').join(' ')
@@ -118,7 +117,6 @@ const WAITS_MS = [500, 2000]
 const LONGEST_WAIT_MS = 30_000
 const TRANSIENT: ReadonlySet<string> = new Set(['refused', 'reset', 'timeout'])
 
-/** Asks the registry for the manifest. */
 export async function probeImage(
   context: BakeContext,
   image: Parameters<RegistryProbe['manifest']>[0],

@@ -14,7 +14,7 @@ const PROGRESS_STEP_BYTES = 1024 * 1024
 const ATTEMPTS = 3
 const RETRY_MS = 2000
 
-export type PullProgressOptions = {
+type PullProgressOptions = {
   service: string
   image: string
   folder: Pick<BoxFolder, 'size'>
@@ -50,7 +50,6 @@ export function reportPullProgress(
   }
 }
 
-/** Formats as `12.3 MB`. */
 export function formatBytes(bytes: number): string {
   const units = ['bytes', 'kB', 'MB', 'GB', 'TB']
   let value = bytes
@@ -142,7 +141,6 @@ function failureOf(
   return new BakeFailureError({ service: service.name, step, code, message })
 }
 
-/** The size of all blobs, if the manifest is of a single image. */
 function totalOf(probed: ProbeResult): number | undefined {
   if (probed.kind !== 'found') return undefined
   try {

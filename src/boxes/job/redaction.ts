@@ -7,12 +7,10 @@ const HIDDEN = '[secret]'
 const SHORT = 4
 
 const [ESC, BEL, CSI] = ['\u001b', '\u0007', '\u009b']
-/** The rest of a cursor or colour sequence. */
 const REST = '[0-?]*[ -/]*[@-~]'
 const TITLE = String.raw`\][^${BEL}${ESC}]*(?:${BEL}|${ESC}\\)?`
 const SEQUENCE = new RegExp(String.raw`${ESC}(?:\[${REST}|${TITLE}|[@-Z\\-_])|${CSI}${REST}`, 'g')
 
-/** Keeps line ends and tabs. */
 export function redactSecrets(text: string, secrets: readonly string[]): string {
   // Twice, since removing a sequence may remove the first letter of a secret.
   const plain = hideSecrets(text, secrets)
@@ -89,7 +87,6 @@ function base64At(bytes: Buffer, offset: number): string[] {
   return own.length < SHORT ? [] : [own, own.replaceAll('+', '-').replaceAll('/', '_')]
 }
 
-/** Knows every secret that this bake has read. */
 export class SecretRedactor {
   readonly #secrets: SecretText[] = []
 

@@ -11,7 +11,6 @@ import type { RegistryLogin } from '../registry/outcome.ts'
 export type CopyOrder = {
   /** Such as `ghcr.io/acme/api@sha256:...`, or with a tag if the digest is unknown. */
   image: string
-  /** The host that the login is for. */
   registry: string
   /** Absent: pulls anonymously. */
   login?: RegistryLogin
@@ -77,7 +76,6 @@ export class LineSplitter {
   }
 }
 
-/** File descriptor 3 of the tool. */
 const AUTH_FILE_PATH = '/proc/self/fd/3'
 
 /**
@@ -107,7 +105,6 @@ export const TOOL_HOME_PREFIX = 'tool-'
 /** A home folder for the tool, in place of the machine's settings and logins. */
 type ToolHome = {
   path: string
-  /** Folder with additional certificate authorities. */
   certificates: string | undefined
   environment: Record<string, string>
   remove(): Promise<void>
@@ -142,10 +139,8 @@ async function makeToolHome({ memory, extraCa }: SkopeoOptions): Promise<ToolHom
   }
 }
 
-export type SkopeoOptions = {
-  /** Absent: the one in PATH. */
+type SkopeoOptions = {
   program?: string
-  /** A folder in memory. */
   memory: string
   /** Additional certificate authorities in PEM form. */
   extraCa?: string | undefined
@@ -156,7 +151,6 @@ export type SkopeoOptions = {
 }
 
 type ToolProxy = {
-  /** Variables that tell the tool to use it. */
   environment: Readonly<Record<string, string>>
   close(): Promise<void>
 }
@@ -269,7 +263,6 @@ async function read(stream: Readable, onLine: (line: string) => void): Promise<v
   lines.end()
 }
 
-/** Keeps the last lines. */
 class BoundedOutput {
   readonly #lines: string[] = []
   #size = 0

@@ -24,7 +24,6 @@ import { BOX_CREDENTIALS_FILE, type BoxCredentials } from '../../apis/box-creden
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 
-/** Folder of all bakes, below the output. */
 const BAKES_FOLDER = '.davit'
 
 /** `image` as in the template, `digest` from the registry. */
@@ -32,17 +31,14 @@ type StoredService = { name: string; image: string; digest: string }
 
 /** The folder of one bake. It has no effect until it is published. */
 export interface BoxFolder {
-  /** Makes an empty folder for the copier. */
   folderOf(service: string): Promise<string>
   readonly blobs: string
   readonly temporary: string
-  /** Bytes of all blobs so far, including those in progress. */
   size(): Promise<number>
   /** Checks that every blob of a service exists and matches its digest. @throws StoreError */
   verify(service: string): Promise<void>
   /** Makes one layout of all services, and publishes it with one rename. @throws StoreError if the box is not published */
   publish(services: readonly StoredService[], credentials: BoxCredentials): Promise<void>
-  /** Removes the folder unless it was published. */
   discard(): Promise<void>
 }
 
@@ -67,7 +63,6 @@ export class StoreError extends Error {
 /** The disk is full, a quota is exceeded, or a file is too large for the file system. */
 const OUT_OF_SPACE: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
-/** Turns every error into a StoreError. */
 async function withStoreErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -140,14 +135,12 @@ function damaged({ digest }: Descriptor, how: string): StoreError {
   return new StoreError('damaged', `the blob ${digest} was not stored as it is: ${how}`)
 }
 
-/** Holds the name of the service. */
 const REF_NAME = 'org.opencontainers.image.ref.name'
 const IMAGE_ANNOTATION = 'davit.dev/image'
 const DIGEST_ANNOTATION = 'davit.dev/digest'
 const MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 
 type LayoutFolderOptions = {
-  /** The existing, empty folder of this bake. */
   path: string
   /** The link to publish; absent: never published. */
   link: string | undefined
@@ -162,7 +155,6 @@ class LayoutFolder implements BoxFolder {
   readonly temporary: string
   readonly #options: LayoutFolderOptions
   readonly #sync: (folder: string) => Promise<void>
-  /** By service: its manifest, and the digests of all its blobs. */
   readonly #verified = new Map<string, { manifest: Descriptor; blobs: readonly string[] }>()
   readonly #verifiedBlobs = new Set<string>()
   #published = false

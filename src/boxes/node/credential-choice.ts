@@ -4,9 +4,34 @@
  */
 import type { BoxCredential, BoxCredentials } from '../../apis/box-credentials.ts'
 import { organizationPath } from '../../credentials/aws/names.ts'
-import { type CloudFailure, failureText } from '../../credentials/cloud.ts'
+import {
+  type BoxLogins,
+  CloudError,
+  type CloudFailure,
+  failureText,
+  type PodRole,
+} from '../../credentials/cloud.ts'
 
 export type HelperResult = { exitCode: 0 | 1; stdout: string; stderr: string }
+
+/** Makes a helper fail with this message. */
+export class HelperRefusal extends Error {
+  override readonly name = 'HelperRefusal'
+}
+
+export function refuse(message: string): never {
+  throw new HelperRefusal(message)
+}
+
+/** @throws HelperRefusal */
+export async function fetchLogin(logins: BoxLogins, { credential }: OwnedCredential, pod?: PodRole) {
+  try {
+    return await logins.login(credential, pod)
+  } catch (error) {
+    if (!(error instanceof CloudError)) throw error
+    return refuse(loginFailureText(credential, error, pod?.roleArn))
+  }
+}
 
 /**
  * Why a login could not be fetched and what to change, in one line for the output of Docker, Podman or kubelet.
@@ -44,7 +69,6 @@ type Choice<T = OwnedCredential> =
   | { several: readonly string[]; of?: never }
   | { of?: never; several?: never }
 
-/** @param host canonical */
 export function chooseByHost(maps: readonly BoxCredentials[], host: string): Choice {
   return onlyOne(mergeMaps(maps).filter(({ credential }) => credential.registry === host))
 }
@@ -61,7 +85,6 @@ export function usernamesByHost(maps: readonly BoxCredentials[]): Map<string, st
   )
 }
 
-/** What the credential may be used for. */
 export type CredentialScope = 'registry' | 'repository'
 /** `why` is text that follows the name of the credential. */
 export type ImageCredential = OwnedCredential & { scope: CredentialScope; why: string }
@@ -109,7 +132,6 @@ export function foreignParameter(
   return `is stored at ${own}, and the map names ${credential.parameter.name} for it; DAVIT_PARAMETER_PREFIX says what such names begin with`
 }
 
-/** A credential merged from all files. */
 type Known = OwnedCredential & {
   /** Time of the latest file; milliseconds since 1970. */
   at: number
@@ -117,7 +139,6 @@ type Known = OwnedCredential & {
   usedAt: ReadonlyMap<string, number>
 }
 
-/** Merges the files, so that each credential is there once. */
 function mergeMaps(maps: readonly BoxCredentials[]): Known[] {
   const found = new Map<string, Known>()
   for (const map of [...maps].sort((a, b) => timeOf(a) - timeOf(b))) {
@@ -178,7 +199,6 @@ function lastUsed(found: readonly Known[], repository: string): Known[] {
   return [...found].sort((a, b) => usedAt(b) - usedAt(a)).slice(0, 1)
 }
 
-/** Such as `acme/rc_ghcr`. */
 export function qualifiedCredentialName({ organization, credential }: OwnedCredential): string {
   return `${organization}/${credential.id}`
 }

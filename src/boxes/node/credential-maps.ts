@@ -182,7 +182,6 @@ export interface BoxMaps {
 
 const MAX_LISTED_PROBLEMS = 5
 
-/** The first problems as a part of a sentence. */
 export function summarizeProblems(problems: readonly string[]): string {
   const more = problems.length - MAX_LISTED_PROBLEMS
   return [

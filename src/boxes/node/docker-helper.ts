@@ -4,19 +4,21 @@
  */
 import type { BoxCredentials } from '../../apis/box-credentials.ts'
 import { DOCKER_HUB, parseRegistryHost } from '../../apis/registry-host.ts'
-import { type BoxLogins, CloudError } from '../../credentials/cloud.ts'
+import type { BoxLogins } from '../../credentials/cloud.ts'
 import {
   chooseByHost,
+  fetchLogin,
   foreignParameter,
+  HelperRefusal,
   type HelperResult,
-  loginFailureText,
   type OwnedCredential,
+  refuse,
   usernamesByHost,
 } from './credential-choice.ts'
 import { type BoxMaps, summarizeProblems } from './credential-maps.ts'
 
 /** `host` is canonical. `path` is a URL with a path, for which there is never a credential: helpers only know hosts. */
-export type ServerUrl =
+type ServerUrl =
   | { host: string; path?: never; problem?: never }
   | { path: string; host?: never; problem?: never }
   | { problem: string; host?: never; path?: never }
@@ -24,7 +26,6 @@ export type ServerUrl =
 const MAX_SERVER_URL = 2048
 /** Docker's name for Docker Hub. Every other registry goes by its host. */
 const DOCKER_HUB_KEY = 'https://index.docker.io/v1/'
-/** Roots of both versions of the registry API. */
 const ROOTS: ReadonlySet<string> = new Set(['', '/', '/v1', '/v1/', '/v2', '/v2/'])
 
 /** @returns the problem as text that follows "the registry" */
@@ -39,27 +40,20 @@ export function parseServerUrl(text: string): ServerUrl {
   return ROOTS.has(path) ? { host } : { path: text }
 }
 
-/** The inverse of `parseServerUrl`. */
 export function toServerUrl(host: string): string {
   return host === DOCKER_HUB ? DOCKER_HUB_KEY : host
 }
 
-export type DockerHelperDependencies = {
+type DockerHelperDependencies = {
   maps: BoxMaps
   logins: BoxLogins
-  /** Reads stdin. */
   input(): Promise<string>
-  /** The first part of all parameter names. */
   parameterPrefix: string
 }
 
 /** Docker and Podman then continue without a credential. */
 const NOT_FOUND = 'credentials not found in native keychain'
 const NO_SERVER_URL = 'no credentials server URL'
-
-class HelperRefusal extends Error {
-  override readonly name = 'HelperRefusal'
-}
 
 const ACTIONS: Readonly<Record<string, (dependencies: DockerHelperDependencies) => Promise<string>>> = {
   get,
@@ -95,7 +89,7 @@ async function get({ maps, logins, input, parameterPrefix }: DockerHelperDepende
   const owned = choose(await readMaps(maps), host)
   const foreign = foreignParameter(owned, parameterPrefix)
   if (foreign !== undefined) return refuse(`${owned.credential.id} ${foreign}.`)
-  const { username, password } = await login(logins, owned)
+  const { username, password } = await fetchLogin(logins, owned)
   return JSON.stringify({ ServerURL: asked, Username: username, Secret: password.reveal() })
 }
 
@@ -127,20 +121,6 @@ function choose(maps: readonly BoxCredentials[], host: string): OwnedCredential 
   return of ?? refuse(NOT_FOUND)
 }
 
-async function login(logins: BoxLogins, { credential }: OwnedCredential) {
-  try {
-    return await logins.login(credential)
-  } catch (error) {
-    if (!(error instanceof CloudError)) throw error
-    return refuse(loginFailureText(credential, error))
-  }
-}
-
-function refuse(message: string): never {
-  throw new HelperRefusal(message)
-}
-
-/** Prints to stdout for the tool, and to stderr for people and logs. */
 export function dockerFailure(message: string): HelperResult {
   const stderr = message === NOT_FOUND ? '' : `docker-credential-davit: ${message}\n`
   return { exitCode: 1, stdout: `${message}\n`, stderr }

@@ -9,25 +9,20 @@ import { ROLE_ARN_ANNOTATION } from '../../apis/core-kinds.ts'
 import { DNS_LABEL } from '../../apis/meta.ts'
 import { parseRegistryHost } from '../../apis/registry-host.ts'
 import { parseRoleArn } from '../../credentials/aws/names.ts'
-import {
-  type BoxLogins,
-  CloudError,
-  cacheSeconds,
-  goDuration,
-  type PodRole,
-} from '../../credentials/cloud.ts'
+import { type BoxLogins, cacheSeconds, goDuration, type PodRole } from '../../credentials/cloud.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { SecretText } from '../../lib/redact.ts'
 import { type ImageReference, parseImageReference } from '../image-reference.ts'
 import {
   type CredentialScope,
   chooseByImage,
+  fetchLogin,
   foreignParameter,
+  HelperRefusal,
   type HelperResult,
   type ImageCredential,
-  loginFailureText,
-  type OwnedCredential,
   qualifiedCredentialName,
+  refuse,
 } from './credential-choice.ts'
 import { type BoxMaps, type FoundMaps, summarizeProblems } from './credential-maps.ts'
 
@@ -41,7 +36,6 @@ const credentialProviderRequest = z.object({
   image: z.string().min(1).max(1024),
   /** If kubelet is configured to send it and the pod has a ServiceAccount. */
   serviceAccountToken: z.string().exactOptional(),
-  /** Those that kubelet is configured to send. */
   serviceAccountAnnotations: z.record(z.string(), z.string()).exactOptional(),
 })
 type CredentialProviderRequest = z.infer<typeof credentialProviderRequest>
@@ -49,7 +43,6 @@ type CredentialProviderRequest = z.infer<typeof credentialProviderRequest>
 type CredentialProviderResponse = {
   apiVersion: typeof CREDENTIAL_PROVIDER_VERSION
   kind: 'CredentialProviderResponse'
-  /** What kubelet caches the response for. */
   cacheKeyType: 'Image' | 'Registry'
   /** A Go duration such as `300s`. */
   cacheDuration: string
@@ -78,20 +71,14 @@ function tokenSubject(token: string): string | undefined {
   }
 }
 
-export type CredentialProviderDependencies = {
+type CredentialProviderDependencies = {
   maps: BoxMaps
   logins: BoxLogins
   clock: Pick<Clock, 'now'>
-  /** Reads stdin. */
   input(): Promise<string>
   /** How long kubelet may cache a login that does not expire. */
   keepSeconds: number
-  /** The first part of all parameter names. */
   parameterPrefix: string
-}
-
-class ProviderRefusal extends Error {
-  override readonly name = 'ProviderRefusal'
 }
 
 export async function answerKubelet(dependencies: CredentialProviderDependencies): Promise<HelperResult> {
@@ -99,7 +86,7 @@ export async function answerKubelet(dependencies: CredentialProviderDependencies
     const { response, why } = await respond(parseRequest(await dependencies.input()), dependencies)
     return { exitCode: 0, stdout: `${JSON.stringify(response)}\n`, stderr: stderrLine(why) }
   } catch (error) {
-    if (!(error instanceof ProviderRefusal)) throw error
+    if (!(error instanceof HelperRefusal)) throw error
     return providerFailure(error.message)
   }
 }
@@ -212,22 +199,9 @@ function podRole(
   return { roleArn, token: new SecretText(serviceAccountToken), namespace }
 }
 
-async function fetchLogin(logins: BoxLogins, { credential }: OwnedCredential, pod: PodRole | undefined) {
-  try {
-    return await logins.login(credential, pod)
-  } catch (error) {
-    if (!(error instanceof CloudError)) throw error
-    return refuse(loginFailureText(credential, error, pod?.roleArn))
-  }
-}
-
 /** Uses the host as kubelet wrote it, since kubelet compares the text. */
 function authKey(image: string, reference: ImageReference, scope: CredentialScope): string {
   const [first = ''] = image.split('/', 1)
   const host = parseRegistryHost(first).host === reference.registry ? first : reference.registry
   return scope === 'registry' ? host : `${host}/${reference.repository}`
-}
-
-function refuse(message: string): never {
-  throw new ProviderRefusal(message)
 }

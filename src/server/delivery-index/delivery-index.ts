@@ -8,20 +8,17 @@ import { Problem } from '../http/problems.ts'
 import { countEnded, NONE, packedName } from './line-table.ts'
 import {
   type DeliveryDetail,
-  type DeliveryLocator,
   DeliveryWaiter,
   type LoggedEndpoint,
   type LogPage,
   type LogQuery,
   logPage,
-  type OwnAppends,
   readDetail,
 } from './queries.ts'
 import { IndexReading } from './reader.ts'
 
-export type DeliveryIndexOptions = {
+type DeliveryIndexOptions = {
   needs: InformerDependencies
-  /** Davit's own namespace. */
   namespace: string
   /** Maximum of deliveries in memory; beyond it the oldest ended ones are evicted. */
   maxEntries: number
@@ -31,12 +28,10 @@ export type DeliveryIndexOptions = {
 const RETRY_AFTER_SECONDS = 2
 
 export type IndexStats = {
-  /** Lines, their endpoints and segments, and the outcome records that wait for segments. */
   lines: number
   endpoints: number
   segments: number
   held: number
-  /** Bytes of the lines and of their order. */
   bytes: number
   /** Lines that were evicted or did not fit, since the start. */
   dropped: number
@@ -44,8 +39,7 @@ export type IndexStats = {
   reading: boolean
 }
 
-export class OpenDeliveryIndex implements OwnAppends, DeliveryLocator {
-  /** Resolves when everything was read once. */
+export class OpenDeliveryIndex {
   readonly ready: Promise<void>
   readonly #options: DeliveryIndexOptions
   readonly #ready = Promise.withResolvers<void>()
@@ -106,6 +100,10 @@ export class OpenDeliveryIndex implements OwnAppends, DeliveryLocator {
     return await this.#readNow(endpoint, deliveryId)
   }
 
+  /**
+   * Waits for an unknown delivery whose id says that another process accepted it just now. @returns whether it appeared
+   * @throws Problem `overloaded` if the watch of the log is interrupted, so that the delivery may exist nevertheless
+   */
   async appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
     if (await this.#waiter.appears(endpoint, deliveryId)) return true
     if (!this.#reading.isCutOff) return false
@@ -120,10 +118,12 @@ export class OpenDeliveryIndex implements OwnAppends, DeliveryLocator {
     return await readDetail(this.#lines(), needs.api, namespace, endpoint, deliveryId)
   }
 
+  /** Makes events readable right after this process appended them. @param events those of one append, in order */
   appended(appended: Appended, events: readonly AcceptedEvent[]): void {
     this.#reading.lines.appended(appended, events)
   }
 
+  /** The name of the DeliverySegment with the event; undefined if that is gone or the delivery is unknown. */
   segmentOf(endpoint: LoggedEndpoint, deliveryId: string): string | undefined {
     const { lines } = this.#reading.lines
     const line = this.#find(endpoint, deliveryId)

@@ -84,7 +84,6 @@ function isFirstOffset(lines: Lines, line: number, segment: IndexedSegment, inde
   return true
 }
 
-/** The fields of a WebhookDelivery that a line needs. */
 export type ObjectDelivery = LineStatus & {
   namespace: string
   endpointUid: string
@@ -99,7 +98,6 @@ const STATE_OF_END: Record<Exclude<LogEnd, 'none'>, DeliveryState> = {
   exhausted: 'exhausted',
 }
 
-/** @returns its line, or NONE if there is no space */
 function addObject(lines: Lines, delivery: ObjectDelivery, version: number): number {
   const { table, logs } = lines
   const log = logs.findOrAdd(delivery.namespace, delivery.endpointUid)
@@ -159,7 +157,6 @@ const MAX_HELD = 200_000
 class OutcomeApplier {
   readonly #lines: Lines
   readonly #onLost: () => void
-  /** All segments up to this version were seen. */
   #seen = 0
   #held: { newest: number; outcomes: OutcomeBatch }[] = []
   #heldRecords = 0
@@ -212,7 +209,6 @@ class OutcomeApplier {
     }
   }
 
-  /** To be called when the line's object was seen or the line was removed. */
   forget(line: number): void {
     this.#awaited.delete(line)
   }
@@ -337,7 +333,6 @@ export class DeliveryLines {
     return this.lines.table.size
   }
 
-  /** Outcome records that wait for their segments. */
   get held(): number {
     return this.#outcomes.held
   }
@@ -360,7 +355,6 @@ export class DeliveryLines {
     dropSegment(this.lines, name)
   }
 
-  /** Works in steps. */
   segmentsSeenUpTo(version: number): IterableIterator<void> {
     return this.#outcomes.segmentsSeenUpTo(version)
   }

@@ -12,8 +12,7 @@ import { type LineTable, NONE, PACKED_WORDS, type PackedId, STATES } from './lin
  */
 type Block = { lines: Uint32Array; size: number; states: number; types: number }
 
-/** Numbers of a state and an event type; absent: any. */
-export type WantedLines = { state?: number | undefined; type?: number | undefined }
+type WantedLines = { state?: number | undefined; type?: number | undefined }
 
 const TYPE_BITS = 32
 const ANY = -1
@@ -21,8 +20,7 @@ const ANY = -1
 const MIN_BLOCK = 4
 const MAX_BLOCK = 512
 
-/** @returns false to stop */
-export type Visit = (line: number) => boolean
+type Visit = (line: number) => boolean
 
 export class SortedLines {
   readonly #table: LineTable
@@ -45,18 +43,15 @@ export class SortedLines {
     return this.#blocks.reduce((sum, { lines }) => sum + lines.byteLength, 0)
   }
 
-  /** NONE if no line has this id. */
   find(id: PackedId): number {
     this.#locate(id)
     const line = this.#blocks[this.#block]?.lines[this.#index]
     return line !== undefined && this.#isHere(line) && this.#table.compare(line, id) === 0 ? line : NONE
   }
 
-  /** No line may have the same id. */
   add(line: number): void {
     this.#table.copyId(line, this.#id)
     this.#locate(this.#id)
-    // After the last block: append to that.
     const last = this.#blocks.length - 1
     if (this.#block > last && last >= 0) {
       this.#block = last
@@ -77,7 +72,6 @@ export class SortedLines {
     if (block.size === 0) this.#blocks.splice(this.#block, 1)
   }
 
-  /** To be called when the state of a line has changed. */
   stateChanged(line: number): void {
     this.#table.copyId(line, this.#id)
     this.#locate(this.#id)
@@ -131,7 +125,6 @@ export class SortedLines {
   #locate(id: PackedId): void {
     let [low, high] = [0, this.#blocks.length]
     const last = this.#blocks[high - 1]
-    // Nearly always it is the newest line.
     if (last && this.#table.compare(last.lines[last.size - 1] ?? NONE, id) > 0) low = high
     while (low < high) {
       const middle = (low + high) >> 1
@@ -208,7 +201,6 @@ export type EndpointLog = {
   readonly uid: string
   readonly tag: string
   readonly lines: SortedLines
-  /** Lines by the number of their state. */
   readonly counts: number[]
   /** Ended lines up to this id were evicted. */
   floor?: PackedId

@@ -21,7 +21,7 @@ for (let digit = 0; digit < BASE32_ALPHABET.length; digit += 1)
   DIGITS[BASE32_ALPHABET.charCodeAt(digit)] = digit
 
 /** @returns false if `name` is no id of Davit; `into` is then partly written */
-export function packName(name: string, into: PackedId): boolean {
+function packName(name: string, into: PackedId): boolean {
   if (name.length !== CHARACTERS) return false
   let held = 0
   let bits = -UNUSED_BITS
@@ -65,7 +65,6 @@ export function unpackName(words: Uint32Array, from = 0): string {
   return name
 }
 
-/** No line, no segment, no outcomes. */
 export const NONE = 0xffff_ffff
 
 /** How a delivery ended according to the log alone. */
@@ -92,7 +91,6 @@ export function countEnded(counts: readonly number[]): number {
   return STATES.reduce((sum, state, number) => sum + (isFinal(state) ? (counts[number] ?? 0) : 0), 0)
 }
 
-/** Rows by which the table grows, in place. */
 const GROWTH = 16_384
 
 export class LineTable {
@@ -106,7 +104,6 @@ export class LineTable {
   readonly #indexes: Uint32Array
   readonly #outcomes: Uint32Array
   readonly #times: Float64Array
-  /** Version of the object; 0 without one. */
   readonly #versions: Float64Array
   #rows = 0
   #used = 0
@@ -187,7 +184,6 @@ export class LineTable {
     for (let word = 0; word < PACKED_WORDS; word += 1) into[word] = this.#ids[from + word] ?? 0
   }
 
-  /** The 26 characters of the id. */
   name(line: number): string {
     return unpackName(this.#ids, line * PACKED_WORDS)
   }
@@ -222,7 +218,6 @@ export class LineTable {
     return LOG_ENDS[this.#get(line, LOG_END)] ?? 'none'
   }
 
-  /** Attempts that the log has recorded. */
   logAttempts(line: number): number {
     return this.#get(line, LOG_ATTEMPTS)
   }
@@ -267,12 +262,10 @@ export class LineTable {
     return this.objectVersion(line) > 0
   }
 
-  /** Whether the object's own status is final. */
   objectEnded(line: number): boolean {
     return this.#get(line, OBJECT_ENDED) === 1
   }
 
-  /** @param version 0 if the object is gone */
   setObject(line: number, version: number, ended: boolean): void {
     this.#versions[line] = version
     this.#set(line, OBJECT_ENDED, ended ? 1 : 0)

@@ -55,13 +55,11 @@ class IndexedSegments {
     return this.#byNumber[number]
   }
 
-  /** The line at an offset of the log, or NONE. */
   lineAt({ version, index }: Position): number {
     const line = this.#byVersion.get(version)?.lines[index]
     return line === undefined || line === UNKNOWN ? NONE : line
   }
 
-  /** @param count minimum number of entries */
   findOrAdd(name: string, version: number, count: number): IndexedSegment {
     const held = this.#byName.get(name)
     if (held) {
@@ -112,7 +110,6 @@ class OutcomeNames {
     return number
   }
 
-  /** Undefined if nothing refers to it. */
   name(number: number): string | undefined {
     return this.#names[number]?.name
   }
@@ -228,7 +225,6 @@ export class Lines {
     else this.#olderOutcomes.set(line, [held])
   }
 
-  /** Names of the OutcomeSegments with attempts of the line. */
   outcomesOf(line: number): string[] {
     const numbers = [this.table.outcomes(line), ...(this.#olderOutcomes.get(line) ?? [])]
     const names = numbers.map((number) => this.outcomes.name(number))
@@ -239,7 +235,6 @@ export class Lines {
     return this.#types[this.table.type(line)] ?? ''
   }
 
-  /** Undefined if no line ever had this type. */
   typeNumber(type: string): number | undefined {
     return this.#typeNumbers.get(type)
   }

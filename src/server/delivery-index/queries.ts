@@ -1,5 +1,5 @@
 /** Queries of the delivery index: pages of an endpoint's deliveries, and one delivery with its attempts (interface §2.5, §4.2). */
-import type { AcceptedEvent, Position } from '../../apis/delivery-segment.ts'
+import type { Position } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, messageId, nameOfMessage, timeOfName } from '../../apis/ids.ts'
 import { decodeOutcomeRecords, outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
 import {
@@ -12,7 +12,6 @@ import { findObject, type RawObject, type ResourceReader } from '../../kube/clie
 import type { Clock } from '../../lib/clock.ts'
 import { sleep, yieldToEventLoop } from '../../lib/sleep.ts'
 import { isFinal } from '../../webhooks/delivery/status.ts'
-import type { Appended } from '../../webhooks/log/store.ts'
 import { readObjectDelivery } from './delivery-lines.ts'
 import type { EndpointLog } from './endpoint-logs.ts'
 import { type LineStatus, NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
@@ -32,13 +31,10 @@ export type DeliveryLine = {
   nextAttemptAt?: string
   /** Only after the end. */
   completedAt?: string
-  /** Id of the delivery that this one repeats. */
   redeliveryOf?: string
-  /** The time in the id. */
   createdAt: string
 }
 
-/** Every attempt, oldest first. */
 export type DeliveryDetail = DeliveryLine & { attempts: readonly DeliveryAttempt[] }
 
 export type LogQuery = {
@@ -52,24 +48,6 @@ export type LogQuery = {
 
 /** `next` is the last id of the page; absent on the last page. */
 export type LogPage = { deliveries: DeliveryLine[]; next?: string }
-
-/** Makes events readable right after this process appended them. */
-export interface OwnAppends {
-  /** @param events those of one append, in order */
-  appended(appended: Appended, events: readonly AcceptedEvent[]): void
-}
-
-/** Finds the event of a delivery without searching the log. */
-export interface DeliveryLocator {
-  /** Name of its DeliverySegment; undefined if that is gone or the delivery is unknown. */
-  segmentOf(endpoint: LoggedEndpoint, deliveryId: string): string | undefined
-  /**
-   * Waits for an unknown delivery whose id says that another process accepted it just now.
-   * @returns whether it appeared
-   * @throws Problem `overloaded` if the watch of the log is interrupted, so that the delivery may exist nevertheless
-   */
-  appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean>
-}
 
 /** Bounds the clock skew between processes and the lag of the watch. */
 const YOUNG_MS = 5000
@@ -178,7 +156,6 @@ function lineOf(lines: Lines, line: number): DeliveryLine {
   })
 }
 
-/** @param name the 26 characters of the id */
 function describeLine(
   name: string,
   { state, attempts, at }: LineStatus,
@@ -196,7 +173,6 @@ function describeLine(
   }
 }
 
-/** Undefined if the time is unknown. */
 function timeText(at: number): string | undefined {
   const time = new Date(at)
   return at > 0 && !Number.isNaN(time.getTime()) ? time.toISOString() : undefined

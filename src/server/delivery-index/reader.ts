@@ -207,7 +207,6 @@ type Stage = { what: string; informer: Watch }
 
 export class IndexReading {
   readonly lines: DeliveryLines
-  /** Resolves when everything was read once. */
   readonly ready: Promise<void>
   readonly #stages: readonly Stage[]
   readonly #ready = Promise.withResolvers<void>()
