@@ -1,5 +1,6 @@
 /** The outside world of `davit controller` and `davit api`, made from the settings: clients, clock, log, metrics. */
 import { readFile } from 'node:fs/promises'
+import type { BakeMetrics } from '../boxes/controller/gather.ts'
 import { type CloudAccounts, createCloudAccounts } from '../credentials/aws/cloud-accounts.ts'
 import { sessionName, sessionPolicy, sessionTags } from '../credentials/aws/policies.ts'
 import type { AccountProbes, ParameterListing, ParameterStore } from '../credentials/cloud.ts'
@@ -12,7 +13,6 @@ import { createSchemaValidator, type SchemaValidator } from '../lib/json-schema.
 import type { Logger, StructuredLogger } from '../lib/log.ts'
 import { createMailer, type Mailer } from '../lib/mail.ts'
 import type {
-  BakeMetrics,
   CloudMetrics,
   CredentialMetrics,
   DeliveryMetrics,

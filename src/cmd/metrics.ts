@@ -1,8 +1,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { bakeFailureCode } from '../apis/bake.ts'
+import type { BakeMetrics } from '../boxes/controller/gather.ts'
 import type {
   ApiCallMetrics,
-  BakeMetrics,
   CloudMetrics,
   CredentialMetrics,
   DeliveryMetrics,

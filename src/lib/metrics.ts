@@ -1,6 +1,3 @@
-import type { BakeFailureCode } from '../apis/bake.ts'
-import type { DeliveryState } from '../apis/webhook-delivery.ts'
-
 /**
  * What is counted, as facts; which metric they feed is the adapter's business. Label values are from small
  * closed sets: no URL, id, namespace or name. The one exception are endpoints that fail, of which the worst are named.
@@ -24,7 +21,10 @@ export interface DeliveryMetrics {
   /** One attempt ended; `seconds` is its duration. */
   attempt(result: AttemptClass, seconds: number): void
   /** A delivery came to its end. `secondsSinceAccepted` from acceptance to the end. */
-  finished(state: DeliveryState, secondsSinceAccepted: number): void
+  finished(
+    state: 'pending' | 'retrying' | 'succeeded' | 'exhausted' | 'canceled',
+    secondsSinceAccepted: number,
+  ): void
   /** A first attempt started so long after the event was accepted. */
   started(secondsSinceAccepted: number): void
 }
@@ -59,11 +59,6 @@ export interface CredentialMetrics {
    * by REST, after which the controller goes on with it.
    */
   parameterRemoved(outcome: 'deleted' | 'not-found' | 'orphaned' | 'forgotten' | 'failed'): void
-}
-
-export interface BakeMetrics {
-  /** A bake ended: `succeeded`, or the code of its failure. @param seconds since it was begun */
-  baked(result: 'succeeded' | BakeFailureCode, seconds: number): void
 }
 
 export interface RuntimeMetrics {

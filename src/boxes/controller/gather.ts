@@ -1,5 +1,6 @@
 /** Reads everything that the next action for a bake depends on, live: the template's Jobs, their pods and Events, and its references. */
 import { readRequest } from '../../apis/annotations.ts'
+import type { BakeFailureCode } from '../../apis/bake.ts'
 import { type BoxTemplate, REBAKE_ANNOTATION } from '../../apis/box-template.ts'
 import {
   configMap,
@@ -32,7 +33,6 @@ import type { Organizations } from '../../kube/organizations.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import type { Clock, Random } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
-import type { BakeMetrics } from '../../lib/metrics.ts'
 import { sanitizeText } from '../../lib/text.ts'
 import { activeSeconds, type BakeSettings, bakeSelector } from './bake-job.ts'
 import { type BakeLimits, type BakeSlots, exceedsTemplateQuota } from './limits.ts'
@@ -49,6 +49,11 @@ import {
 } from './outcome.ts'
 import type { BakeFacts, JobFacts } from './plan.ts'
 import { type BakeCa, type FoundCa, type PreparedService, prepareBake } from './prepare.ts'
+
+export interface BakeMetrics {
+  /** A bake ended: `succeeded`, or the code of its failure. @param seconds since its start */
+  baked(result: 'succeeded' | BakeFailureCode, seconds: number): void
+}
 
 export type TemplateContext = {
   resources: ResourceReader & ResourceWriter
