@@ -4,45 +4,43 @@ import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
 import type { Clock } from '../lib/clock.ts'
 import { within } from '../lib/sleep.ts'
 
-/** How to reach one API server: its address, whom to trust, and who we are. */
+/** How to reach an API server: its address, the CA to trust, and credentials that renew themselves. */
 
 /** PEM, as Node's TLS takes it. */
 export type TlsMaterial = {
   ca?: string | Buffer
   cert?: string | Buffer
   key?: string | Buffer
-  /** The name that the certificate is checked against, where it is not the server's host. */
+  /** The name to check the certificate against, if not the host. */
   servername?: string
-  /** Only ever false, where a kubeconfig says `insecure-skip-tls-verify`. */
+  /** Only ever false, for `insecure-skip-tls-verify`. */
   rejectUnauthorized?: boolean
 }
 
 export type Credentials = {
-  /** Request headers as name, value, name, value: `authorization` and whatever impersonates. */
+  /** Headers as name, value, name, value: `authorization` and impersonation. */
   headers: readonly string[]
   tls: TlsMaterial
 }
 
-/** Credentials that change while the process runs. */
 export interface CredentialSource {
   /**
-   * What to use now; a promise only while new ones are fetched because the old ones were refused. As long as the
-   * TLS material is the same, `tls` is the same object: connections belong to it.
+   * The current credentials; a promise only while new ones are fetched after a 401. As long as the TLS material is
+   * unchanged, `tls` is the same object, because connections belong to it.
    */
   current(): Credentials | Promise<Credentials>
-  /** The server answered 401 to `used`: `current` fetches anew. */
+  /** The server answered 401: `current` fetches new ones. */
   refused(used: Credentials): void
 }
 
 export type ClusterAccess = {
-  /** `https://host:port`, without a path. */
   origin: string
-  /** What comes before `/api`: empty, or the path of a proxy such as Rancher's, without a slash at its end. */
+  /** The path before `/api`: empty, or that of a proxy such as Rancher's, without a trailing slash. */
   basePath: string
   credentials: CredentialSource
 }
 
-/** @throws Error when `server` is no http(s) URL */
+/** @throws Error if `server` is not an http(s) URL */
 function splitServer(server: string): { origin: string; basePath: string } {
   const url = new URL(server)
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
@@ -76,19 +74,19 @@ function samePem(a: string | Buffer | undefined, b: string | Buffer | undefined)
 
 export type RenewalOptions = {
   first: Credentials
-  /** Fetches again. `refused`: the server answered 401, so nothing that is cached may be given back. */
+  /** `refused`: the server answered 401, so cached credentials must not be returned. */
   load(refused: boolean): Promise<Credentials>
-  /** Looks for new ones so often in the background; absent: only when the server refused. */
+  /** How often to reload in the background. Absent: only after a 401. */
   everyMs?: number
   clock: Clock
 }
 
-/** A server that goes on refusing must not make each call run a plugin or read a file. */
+/** A server that keeps answering 401 must not make each call run a plugin or read a file. */
 const REFUSED_AGAIN_MS = 5_000
-/** An exec plugin that hangs. */
+/** An exec plugin may hang. */
 const LOAD_LIMIT_MS = 30_000
 
-/** Credentials that are looked up again in the background, and at once when the server refused them. */
+/** Credentials that are reloaded in the background, and at once after a 401. */
 export class RefreshingCredentials implements CredentialSource {
   readonly #options: RenewalOptions
   #held: Credentials
@@ -104,7 +102,7 @@ export class RefreshingCredentials implements CredentialSource {
   }
 
   current(): Credentials | Promise<Credentials> {
-    // A look that began before the refusal may bring what was refused.
+    // A load that started before the 401 may return the rejected credentials.
     if (this.#refused) return this.#loading?.refused ? this.#loading.done : this.#load()
     const { everyMs, clock } = this.#options
     if (everyMs !== undefined && !this.#loading && clock.monotonic() - this.#lookedAt >= everyMs) {
@@ -120,7 +118,7 @@ export class RefreshingCredentials implements CredentialSource {
     this.#refused = true
   }
 
-  /** Never rejects: what cannot be fetched leaves the old ones in use, and the server's 401 tells. */
+  /** Never rejects: if loading fails, the old credentials stay, and the server answers 401. */
   #load(): Promise<Credentials> {
     const { load, clock } = this.#options
     const refused = this.#refused
@@ -141,13 +139,13 @@ export class RefreshingCredentials implements CredentialSource {
 
   #take(next: Credentials): void {
     if (sameCredentials(this.#held, next)) return
-    // The same object for the same TLS material: the transport keeps its connections by identity.
+    // Keep the identity of unchanged TLS material: connections are kept by it.
     this.#held = sameTls(this.#held.tls, next.tls) ? { ...next, tls: this.#held.tls } : next
   }
 }
 
 export type InClusterOptions = {
-  /** `https://host:port`; the default is the name that every cluster's certificate and DNS carry. */
+  /** Default: the DNS name of the API server in every cluster. */
   server?: string
   /** Where the kubelet mounts `token` and `ca.crt`. */
   folder?: string
@@ -156,10 +154,10 @@ export type InClusterOptions = {
 
 const SERVER = 'https://kubernetes.default.svc'
 const FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
-/** The kubelet writes a new token after 80 % of the old one's life, which is ten minutes at least. */
+/** The kubelet renews a token after 80 % of its life, which is at least ten minutes. */
 const TOKEN_FILE_EVERY_MS = 60_000
 
-/** Access of a pod by its service account. @throws Error when the files are not there */
+/** A pod's access by its service account. @throws Error if the files are missing */
 export async function inClusterAccess(options: InClusterOptions): Promise<ClusterAccess> {
   const folder = options.folder ?? FOLDER
   const load = () => readAccount(folder)
@@ -185,7 +183,7 @@ async function readAccount(folder: string): Promise<Credentials> {
   return { headers, tls: { ca } }
 }
 
-/** The header for the token in a file. @throws Error when there is none */
+/** The header for the token in a file. @throws Error if it is empty */
 async function bearer(file: string): Promise<string[]> {
   const token = (await readFile(file, 'utf8')).trim()
   if (token === '') throw new Error(`the token file ${file} is empty`)
@@ -193,18 +191,18 @@ async function bearer(file: string): Promise<string[]> {
 }
 
 export type LoadClusterOptions = {
-  /** Absent, or with `inCluster`: the service account of the pod. */
+  /** Absent, or with `inCluster`: the pod's service account. */
   kubeconfigPath?: string
   inCluster?: boolean
-  /** In a cluster: the API server's address where its DNS name does not resolve. */
+  /** In a cluster where the API server's DNS name does not resolve: its address. */
   server?: string
   clock: Clock
 }
 
-/** client-node runs an exec plugin again once its credential has expired; asking it in between costs nothing. */
+/** client-node reruns an exec plugin when its credential has expired; asking in between is free. */
 const EXEC_EVERY_MS = 10_000
 
-/** @throws Error in words for people when there is no way to a cluster */
+/** @throws Error with a message for people if there is no access to a cluster */
 export async function loadCluster(options: LoadClusterOptions): Promise<ClusterAccess> {
   const { kubeconfigPath, clock } = options
   if (options.inCluster === true || kubeconfigPath === undefined) {
@@ -215,7 +213,7 @@ export async function loadCluster(options: LoadClusterOptions): Promise<ClusterA
   const credentials = new RefreshingCredentials({
     first: await credentialsOf(kubeconfig),
     load: async (refused) => {
-      // A fresh reading forgets what an exec plugin said before.
+      // Reading again drops what an exec plugin returned before.
       if (refused) kubeconfig = await readKubeconfig(kubeconfigPath)
       return credentialsOf(kubeconfig)
     },
@@ -228,7 +226,7 @@ export async function loadCluster(options: LoadClusterOptions): Promise<ClusterA
 type Kubeconfig = { config: KubeConfig; cluster: Cluster; user: User; tokenFile: string | undefined }
 
 async function readKubeconfig(file: string): Promise<Kubeconfig> {
-  // Loaded only here: the library takes 279 ms and 90 MB, which a pod with a service account need not pay.
+  // Imported here only: it costs 279 ms and 90 MB, which a pod with a service account does not need.
   const { KubeConfig: Config } = await import('@kubernetes/client-node')
   const text = await readFile(file, 'utf8').catch((cause: Error) => {
     throw new Error(`the kubeconfig (KUBECONFIG) cannot be read: ${cause.message}`, { cause })
@@ -241,7 +239,7 @@ async function readKubeconfig(file: string): Promise<Kubeconfig> {
   if (!cluster) throw new Error(`${file} has no current context, or one without a cluster`)
   if (!user) throw new Error(`${file} has no user for its current context`)
   if (cluster.proxyUrl) throw new Error(`${file}: proxy-url is not supported`)
-  tellPluginItsProtocol(user)
+  setPluginProtocol(user)
   const renamed = new Config()
   renamed.loadFromString(withTokenFileAsPassword(text))
   const tokenFile = namesTokenFile(text) ? renamed.getCurrentUser()?.password : undefined
@@ -254,8 +252,8 @@ async function readKubeconfig(file: string): Promise<Kubeconfig> {
 }
 
 /**
- * client-node forgets `tokenFile` (and there is no second YAML parser here), but keeps `password`, which no
- * API server has known since 1.19. So the path is read under that name.
+ * client-node drops `tokenFile` (and there is no second YAML parser here), but keeps `password`, unused since
+ * Kubernetes 1.19. So the path is read under that name.
  */
 const TOKEN_FILE_KEY = /(^|[\s{,])(["']?)tokenFile\2(?=\s*:)/gm
 
@@ -267,8 +265,8 @@ function withTokenFileAsPassword(text: string): string {
   return text.replace(TOKEN_FILE_KEY, '$1$2password$2')
 }
 
-/** Some plugins (GKE's among them) refuse to run without knowing which version of their protocol is spoken. */
-function tellPluginItsProtocol(user: User): void {
+/** Some plugins (such as GKE's) refuse to run without knowing the protocol version. */
+function setPluginProtocol(user: User): void {
   const exec = user.exec
   if (!exec) return
   const info = { kind: 'ExecCredential', apiVersion: exec.apiVersion, spec: { interactive: false } }

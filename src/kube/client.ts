@@ -1,13 +1,13 @@
 import type { ResourceType } from '../apis/meta.ts'
 
 /**
- * What Davit needs of the Kubernetes API. Objects are plain JSON; whoever reads one parses it with the
- * schema of its kind. Names are checked by the adapter before they become part of a path.
+ * The Kubernetes API as Davit uses it, and its errors. Objects are plain JSON; readers parse them with the schema of
+ * the kind. Names are checked before they become part of a path.
  */
 
 export type ObjectRef = { namespace?: string | undefined; name: string }
 
-/** An object as the API server sent it, not yet parsed. */
+/** An object as sent by the API server, not parsed yet. */
 export type RawObject = {
   apiVersion?: string
   kind?: string
@@ -26,13 +26,13 @@ export type ListQuery = {
   namespace?: string
   labelSelector?: string
   fieldSelector?: string
-  /** Objects per page; the adapter has a default. */
+  /** Objects per page; the client has a default. */
   limit?: number
 }
 
 export type Page = { items: RawObject[]; resourceVersion: string; continue?: string }
 
-/** Reads are consistent: they show every write that was acknowledged before the call. */
+/** Reads are consistent: they include every write that was acknowledged before the call. */
 export interface ResourceReader {
   /** @throws ApiError `NotFound` and the rest */
   get(type: ResourceType, ref: ObjectRef): Promise<RawObject>
@@ -41,31 +41,32 @@ export interface ResourceReader {
 }
 
 export type CreateOptions = {
-  /** `metadata`: answer with the object's metadata alone, which saves sending and parsing a large one back. */
+  /** `metadata`: return only the metadata, which saves sending and parsing a large object. */
   answer?: 'metadata'
 }
 
 export type PatchOptions = CreateOptions & {
-  /** Which subresource is patched; absent: the object. */
+  /** Absent: the object itself. */
   subresource?: 'status' | 'scale'
-  /** Everything is checked and answered as if it were written, and nothing is. */
+  /** Validated and answered like a write, but not stored. */
   dryRun?: true
 }
 
-/** Precondition of a delete. */
 export type DeletePrecondition = { uid?: string; resourceVersion?: string }
 
 export type DeleteOptions = {
-  /** What it owns goes as well; absent: as its kind has it, which for a Job is that its pods stay and run. */
+  /**
+   * `Background` deletes dependents too. Absent: the default of the kind, which for a Job leaves its pods running.
+   */
   dependents?: 'Background'
 }
 
 export interface ResourceWriter {
-  /** @throws ApiError `AlreadyExists`, `Forbidden`, `Invalid`, `Unavailable` (not known whether it was written) */
+  /** @throws ApiError `AlreadyExists`, `Forbidden`, `Invalid`, `Unavailable` (the outcome is unknown) */
   create(type: ResourceType, object: RawObject, options?: CreateOptions): Promise<RawObject>
-  /** Merge patch (RFC 7386). With `metadata.resourceVersion` in it, a newer object answers `Conflict`. */
+  /** Merge patch (RFC 7386). With `metadata.resourceVersion`, fails with `Conflict` if the object is newer. */
   patch(type: ResourceType, ref: ObjectRef, patch: object, options?: PatchOptions): Promise<RawObject>
-  /** @throws ApiError `NotFound`, `Conflict` (a precondition did not hold) */
+  /** @throws ApiError `NotFound`, `Conflict` (a precondition failed) */
   delete(
     type: ResourceType,
     ref: ObjectRef,
@@ -75,20 +76,20 @@ export interface ResourceWriter {
 }
 
 export type WatchEvent =
-  /** The object may lack `managedFields`. `bytes`: of it as JSON, with what is around it in the stream, where the adapter knows. */
+  /** The object may lack `managedFields`. `bytes`: length of the line in the stream, if known. */
   | { type: 'ADDED' | 'MODIFIED'; object: RawObject; bytes?: number }
-  /** Its metadata for sure; of the rest, which was told before, whatever the adapter has read. */
+  /** Only the metadata is certain; the rest may be missing, as it was delivered before. */
   | { type: 'DELETED'; object: RawObject }
-  /** Nothing happened up to this version. */
+  /** All events up to this version were sent. */
   | { type: 'BOOKMARK'; resourceVersion: string }
 
-/** A watch; each element holds the events of one read from the socket. */
+/** Each element of a watch has the events of one read from the socket. */
 export interface WatchSource {
   /**
-   * Events after `resourceVersion`. Ends when the server ends the stream, or nothing came for so long that it may be
+   * Events after `resourceVersion`. Ends when the server ends the stream, or after a silence in which it may be
    * dead.
-   * @throws ApiError `Gone` (the version is too old: list again), `TooManyRequests`, `Unavailable`, ...
-   * and `Unavailable` as well when a line cannot be parsed
+   * @throws ApiError `Gone` (the version is too old: list again), `TooManyRequests`, `Unavailable` (also for a line
+   * that cannot be parsed), ...
    */
   watch(
     type: ResourceType,
@@ -100,7 +101,7 @@ export interface WatchSource {
 
 /**
  * NotFound, AlreadyExists, Conflict, Gone, Forbidden, Unauthorized, Invalid, TooLarge, TooManyRequests,
- * NoSpace (the API server's store is full), Quota (a ResourceQuota said no), Terminating (the namespace is
+ * NoSpace (the API server's store is full), Quota (a ResourceQuota denied it), Terminating (the namespace is
  * being deleted), BadRequest (any other 4xx), Unavailable (5xx, connection failed, deadline passed: a write
  * may have happened).
  */
@@ -128,7 +129,10 @@ export class ApiError extends Error {
   readonly status: number
   /** What the server asked to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined
-  /** Of `Forbidden`: whoever asks has no right to it, as far as the server knows; one that has just started knows no rights yet. */
+  /**
+   * For `Forbidden`: the caller lacks the right as far as the server knows; one that has just started knows no roles
+   * yet.
+   */
   readonly lacksRight: boolean
 
   constructor(
@@ -148,7 +152,7 @@ export function isApiError(error: unknown, ...kinds: ApiErrorKind[]): error is A
   return error instanceof ApiError && (kinds.length === 0 || kinds.includes(error.kind))
 }
 
-/** An object as it is now; undefined where there is none. @throws ApiError whatever else the API server says */
+/** The object, or undefined if there is none. @throws ApiError for other errors */
 export async function findObject(
   resources: Pick<ResourceReader, 'get'>,
   type: ResourceType,
@@ -162,7 +166,7 @@ export async function findObject(
   }
 }
 
-/** An object that the API server has stored and that this version cannot use. Nothing of it is in the message. */
+/** A stored object that this version cannot use. The message has nothing of its content. */
 export class UnreadableError extends Error {
   override readonly name = 'UnreadableError'
   /** `<namespace>/<name>` */

@@ -1,6 +1,11 @@
 import type { Dispatcher } from 'undici'
 import type { Clock } from '../lib/clock.ts'
 
+/**
+ * HTTP to the API server on undici's `dispatch`, below its streams: half the CPU per call, and a watch does not pay
+ * several promises per chunk for each segment of the log.
+ */
+
 export type HttpRequest = {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   path: string
@@ -13,15 +18,15 @@ export type HttpLimits = { clock: Clock; timeoutMs: number; maxBytes: number }
 export type HttpResponse = {
   status: number
   retryAfter: string | undefined
-  /** When it was written, by the clock of whoever answers. */
+  /** The Date header: the server's clock. */
   date: string | undefined
   body: Buffer
 }
 
-/** No whole response came. */
+/** There was no complete response. */
 export class HttpRequestError extends Error {
   override readonly name = 'ExchangeError'
-  /** False: not one byte of the request was written, so it surely had no effect. */
+  /** False: no byte of the request was written, so it had no effect. */
   readonly sent: boolean
   readonly why: 'connection' | 'timeout' | 'too large'
 
@@ -32,10 +37,7 @@ export class HttpRequestError extends Error {
   }
 }
 
-/**
- * One request and its whole response. On undici's `dispatch`, below its streams: half the CPU per call.
- * @throws ExchangeError
- */
+/** One request and its whole response. @throws HttpRequestError */
 export function httpRequest(
   dispatcher: Dispatcher,
   request: HttpRequest,
@@ -71,9 +73,8 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     })
   }
 
-  /** The connection is there and the request is about to be written. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    // It may have waited in the queue for longer than its deadline.
+    // It may have been queued for longer than its deadline.
     if (this.#over) controller.abort(new Error('given up before it was sent'))
     else this.#controller = controller
   }
@@ -124,27 +125,26 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   }
 }
 
-/** An AggregateError of several addresses has no message of its own. */
+/** An AggregateError of several addresses has no message. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
   return error.message || code || error.name
 }
 
-/** The head of an answer, and its body as it comes: each element is whatever has come since the one before. */
+/** The status and the body as it arrives: each element is what came since the last one. */
 export type HttpStream = {
   status: number
   retryAfter: string | undefined
   chunks: AsyncIterable<Buffer[]>
 }
 
-/** Not taken yet; what comes then is left to the connection. */
+/** Bytes that were not read yet; beyond them the connection is paused. */
 const MAX_HELD_BYTES = 1024 * 1024
 
 /**
- * One request, and its answer while it comes. On undici's `dispatch`, below its streams: every segment of the log comes to each
- * replica, and a stream takes several promises and turns for each chunk of one.
- * @throws Error of the connection before the head has come; later the chunks throw it
+ * One request and its response as a stream.
+ * @throws Error of the connection before the status arrives; later the chunks throw it
  */
 export function httpStream(
   dispatcher: Dispatcher,
@@ -165,16 +165,16 @@ class StreamHandler
   #bytes = 0
   #ended = false
   #error: Error | undefined
-  /** Of who waits for the next chunk. */
+  /** Wakes the pending `next`. */
   #arrived: (() => void) | undefined;
 
   [Symbol.asyncIterator](): this {
     return this
   }
 
-  /** One at a time. */
+  /** No concurrent calls. */
   async next(): Promise<IteratorResult<Buffer[], undefined>> {
-    // What comes between the wake-up and the turn of who waits is taken with it.
+    // Chunks that arrive before the awaiting code runs are returned with the first.
     if (this.#held.length === 0 && !this.#ended)
       await new Promise<void>((resolve) => {
         this.#arrived = resolve

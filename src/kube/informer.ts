@@ -31,18 +31,20 @@ import {
   WatchHealth,
 } from './watch-health.ts'
 
-/** The watch was given up to be opened anew. */
+/**
+ * Follows all objects of one kind: lists, watches, resumes where it left off, and lists again when the version is too
+ * old, the store was restored, or something may have been missed.
+ */
+
+/** The watch was closed on purpose, to be opened again. */
 class WatchReset extends Error {}
 
-/** Objects that were complained about are remembered so far back. */
-const REMEMBERED = 1_000
-
-/** Decodes objects; one that cannot be decoded is counted, logged once, and holds up no other. */
+/** Decodes objects. One that fails is counted, logged once and skipped. */
 export class Decoder<T> {
   readonly #decode: (raw: RawObject, bytes?: number) => T | undefined
   readonly #resource: string
   readonly #log: Logger
-  readonly #complained = new LRUCache<string, true>({ max: REMEMBERED })
+  readonly #logged = new LRUCache<string, true>({ max: 1_000 })
   /** How often an object could not be decoded. */
   poisoned = 0
 
@@ -52,23 +54,23 @@ export class Decoder<T> {
     this.#log = log
   }
 
-  /** @param bytes of the object as JSON, where that is known */
+  /** @param bytes of the object as JSON, if known */
   decode(raw: RawObject, identity: ObjectIdentity, bytes?: number): T | undefined {
     try {
       const object = this.#decode(raw, bytes)
-      if (object === undefined) this.#poison(identity, undefined)
+      if (object === undefined) this.#skip(identity, undefined)
       return object
     } catch (error) {
-      this.#poison(identity, error)
+      this.#skip(identity, error)
       return undefined
     }
   }
 
-  #poison({ key, uid }: ObjectIdentity, error: unknown): void {
+  #skip({ key, uid }: ObjectIdentity, error: unknown): void {
     this.poisoned += 1
     const which = `${key} ${uid}`
-    if (this.#complained.has(which)) return
-    this.#complained.set(which, true)
+    if (this.#logged.has(which)) return
+    this.#logged.set(which, true)
     this.#log.error('An object cannot be used and is skipped', {
       resource: this.#resource,
       object: key,
@@ -78,43 +80,44 @@ export class Decoder<T> {
   }
 }
 
-/** What a reflector is told and given. */
-
 export type InformerOptions<T> = {
   type: ResourceType
   query?: ListQuery
-  /** For objects whose size nobody knows before: pages that are answered quickly grow up to so many. */
+  /** For objects of unknown size: fast pages grow up to this many objects. */
   largestPage?: number
   /**
-   * The slim form that is held. Undefined or a throw: the object is counted, logged once and skipped.
-   * @param bytes of the object as JSON, where a watch has told it
+   * Reduces an object to what is held. Undefined or an exception: the object is counted, logged once and skipped.
+   * @param bytes of the object as JSON, if it came by a watch
    */
   decode(raw: RawObject, bytes?: number): T | undefined
-  /** May throw: that is logged and counted, and keeps nothing from going on. */
+  /** May throw: that is logged and counted. */
   handler: InformerHandler<T>
-  /** Holds nothing and only passes on, each version of an object once: for an append-only log. */
+  /** Only passes each version on and holds nothing: for an append-only log. */
   streaming?: boolean
-  /** Holds the objects in its own way; the handler is then told nothing. */
+  /** A custom store; the handler is then not called. */
   store?: Store<T>
-  /** Told that the store was restored from a backup, before anything of what it has now is handed on. */
+  /** Called when the API server's store was restored from a backup, before anything from it is delivered. */
   onStoreRestored?(): void
   /**
-   * Told, before they are handed on, that a list shows objects which are new although nothing was heard for longer than `afterMs`:
-   * others may have been made and deleted meanwhile.
+   * Called if a list has new objects after a silence longer than `afterMs`, before they are delivered: others may
+   * have been created and deleted in between.
    */
   gapDetection?: GapDetection
-  /** May end the list at a page; deletions are then not found by comparison. */
+  /** May end the list after a page; then deletions are not found by comparison. */
   stopListing?(page: readonly RawObject[]): boolean
-  /** A full list is compared so often (and a bit), in case a watch missed something. Default 30 min; never for a feed. */
+  /**
+   * Interval (plus jitter) of full comparisons, in case a watch missed something. Default 30 min; never when
+   * streaming.
+   */
   compareEveryMs?: number
 }
 
 export type InformerHandler<T> = {
-  /** The object is there, new or changed; `previous` is what was held of the same incarnation. */
+  /** The object is new or changed; `previous` is what was held of the same incarnation. */
   applied(object: T, previous?: T): void
-  /** It is gone; `last` is what was known of it. @param version at which, where an event said so */
+  /** The object is gone. @param version of the deletion, if it came by an event */
   deleted?(last: T, version?: number): void
-  /** The same of a feed, which tells of what has gone its key alone. */
+  /** The same when streaming, by key only. */
   gone?(key: string): void
 }
 
@@ -126,7 +129,7 @@ export type InformerDependencies = {
   metrics: RuntimeMetrics
 }
 
-/** Calls handlers: what they throw is logged and counted, and keeps nothing from going on. */
+/** Calls handlers; exceptions are logged and counted. */
 export class HandlerGuard {
   readonly #resource: string
   readonly #log: Logger
@@ -160,13 +163,12 @@ const PAGE = 500
 const COMPARE_EVERY_MS = 30 * 60_000
 const COMPARE_AGAIN_MS = 60_000
 
-/** Told of the version of a list, before its objects, and of the version of each of those. */
+/** Called with the version of a list, before its objects, and with the version of each of those. */
 type ListListeners = {
   onVersion?: (listVersion: number) => void
   onNews?: ((version: number) => void) | undefined
 }
 
-/** Keeps up with one kind of objects for ever: lists, watches from there, resumes, and lists again where it must. */
 export class Informer<T> implements Watch {
   readonly #synced = Promise.withResolvers<void>()
   readonly synced = this.#synced.promise
@@ -180,12 +182,12 @@ export class Informer<T> implements Watch {
   readonly #query: ListQuery
   #version: string | undefined
   #watching = new AbortController()
-  /** The connection was lost, and the store may be another one when it is back. */
+  /** The connection was lost, so the store may be another one when it is back. */
   #doubtful = false
   #listing = 0
-  /** Of a list that is being told, or was given up: its objects come in the order of their names. */
+  /** Version of a list that is being delivered or was abandoned: its objects come in the order of their names. */
   #partialListVersion = 0
-  /** The highest version seen, which stays when `#version` is given up. */
+  /** The highest version seen; stays when `#version` is reset. */
   #highest = 0
   readonly #gapDetector: GapDetector
   readonly #handler: HandlerGuard
@@ -196,7 +198,7 @@ export class Informer<T> implements Watch {
     this.#needs = needs
     this.#query = { limit: PAGE, ...options.query }
     this.#handler = new HandlerGuard(options.type.plural, needs.log)
-    const told = {
+    const listener = {
       applied: (key: string, object: T, previous?: T) =>
         this.#handler.run(key, () => options.handler.applied(object, previous)),
       deleted: (key: string, last: T, version?: number) =>
@@ -204,7 +206,7 @@ export class Informer<T> implements Watch {
       gone: (key: string) => this.#handler.run(key, () => options.handler.gone?.(key)),
     }
     this.#store =
-      options.store ?? (options.streaming ? new StreamingStore<T>(told) : new CachingStore<T>(told))
+      options.store ?? (options.streaming ? new StreamingStore<T>(listener) : new CachingStore<T>(listener))
     this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
     this.#restart = new RestartPolicy(needs.random)
     this.health = new WatchHealth(needs.clock)
@@ -224,12 +226,12 @@ export class Informer<T> implements Watch {
     return this.#store.size
   }
 
-  /** Everything up to this version was handed to the handler; 0 before the end of the first list. */
+  /** Everything up to this version was delivered; 0 before the end of the first list. */
   get version(): number {
     return this.#highest
   }
 
-  /** How often an object could not be decoded, and a handler threw. */
+  /** Counts of objects that failed to decode, and of exceptions in handlers. */
   get troubles(): { poisoned: number; handlerErrors: number } {
     return { poisoned: this.#decoder.poisoned, handlerErrors: this.#handler.errors }
   }
@@ -240,32 +242,32 @@ export class Informer<T> implements Watch {
     return this
   }
 
-  /** Resolves when nothing will be called any more. */
+  /** Resolves when no handler will be called any more. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#watching.abort()
     await this.#running
   }
 
-  /** The stream that is open may be dead without knowing it: it is broken off, and what came meanwhile is asked for. */
+  /** Reopens the stream, which may be dead without an error, from the last version. */
   reopen(): void {
     this.#watching.abort()
     this.#watching = new AbortController()
   }
 
-  /** Whatever list or watch is under way is given up for a new list. */
+  /** Abandons the current list or watch for a new list. */
   relist(): void {
     this.#listing += 1
     this.#version = undefined
     this.reopen()
   }
 
-  /** What is known is as of a list that was read to its end, and of what has come since. */
+  /** A list was completed and nothing has invalidated it since. */
   get isListed(): boolean {
     return this.#version !== undefined
   }
 
-  /** Whatever was made before something that is known is known as well. */
+  /** Everything older than a known object is known too. */
   get isGapless(): boolean {
     return this.isListed && this.#highest >= this.#partialListVersion
   }
@@ -288,7 +290,7 @@ export class Informer<T> implements Watch {
     }
   }
 
-  /** Lists if need be and watches until that ends; not from nowhere, which would tell of nothing that is gone. Never rejects. */
+  /** Lists if needed and watches until that ends; never from nowhere, which would miss deletions. Never rejects. */
   async #round(): Promise<{ restart: RestartDecision; reason: string; error?: unknown }> {
     const { clock } = this.#needs
     let started: number | undefined
@@ -306,15 +308,15 @@ export class Informer<T> implements Watch {
       const reason = isApiError(error) ? error.kind : 'error'
       this.#doubtful = true
       this.health.disconnected()
-      // Not a failure of the server, after which one waits.
+      // Not a failure of the server: no wait.
       if (error instanceof WatchReset) return { restart: { relist: false, waitMs: 0 }, reason: 'closed' }
       return { restart: this.#restart.failed(error, livedMs()), reason, error }
     }
   }
 
   /**
-   * Whether the store was restored from a backup and is older than what was seen of it. A watch from a version that
-   * lies in its future would be answered, and be silent until that has come.
+   * Whether the store was restored from a backup and is older than what was seen. A watch from a future version
+   * would be accepted and stay silent until that version comes.
    */
   async #wasSetBack(): Promise<boolean> {
     if (this.#version === undefined) return false
@@ -327,7 +329,7 @@ export class Informer<T> implements Watch {
     const onNews = this.#gapDetector.listing(this.#highest)
     const version = await this.#readList({
       onVersion: (listVersion) => {
-        // Only a store that was set back can be older than what was seen of it.
+        // Only a restored store can be older than what was seen.
         if (listVersion >= this.#highest) return
         this.#options.onStoreRestored?.()
         this.#store.age()
@@ -341,7 +343,7 @@ export class Informer<T> implements Watch {
     this.#synced.resolve()
   }
 
-  /** @returns the version of the list, or undefined when another list was begun or the reflector stopped */
+  /** @returns the version of the list, or undefined if another list started or the informer stopped */
   async #readList({ onVersion, onNews }: ListListeners = {}): Promise<string | undefined> {
     const { type, stopListing } = this.#options
     const { api, clock, log } = this.#needs
@@ -371,7 +373,7 @@ export class Informer<T> implements Watch {
     return version
   }
 
-  /** @returns whether anything came. @throws BrokenOff when it was given up to be opened anew */
+  /** @returns whether anything arrived. @throws WatchReset */
   async #watch(from: string): Promise<boolean> {
     const { signal } = this.#watching
     let progressed = false
@@ -391,7 +393,7 @@ export class Informer<T> implements Watch {
     return progressed
   }
 
-  /** @returns whether it is newer than all before; nothing is, once a new list is wanted: that does not begin with it */
+  /** @returns whether it is newer than all before; false once a new list is wanted, which does not start from it */
   #takeEvent(event: WatchEvent): boolean {
     const version = event.type === 'BOOKMARK' ? event.resourceVersion : this.#takeChange(event)
     const number = versionOf(version)
@@ -426,7 +428,7 @@ export class Informer<T> implements Watch {
     while (!this.#stopped) {
       await sleep(clock, waitMs * (1 + random.fraction() / 10), this.#stopping.signal)
       waitMs = everyMs
-      // The list that is needed, or being read, compares as well.
+      // A list that is needed or running compares as well.
       if (this.#stopped || this.#version === undefined) continue
       const seen = this.#highest
       await this.#readList({

@@ -11,7 +11,11 @@ import {
 } from './client.ts'
 import { type Store, versionOf } from './store.ts'
 
-/** The objects of a list, page after page, as they come; for lists that are looked through once. @throws ApiError */
+/**
+ * Lists in pages: one pass over all objects, or into a store with pages that adapt to the size of the objects.
+ */
+
+/** The objects of a list, page by page. @throws ApiError */
 export async function* listObjects(
   resources: Pick<ResourceReader, 'list'>,
   type: ResourceType,
@@ -29,37 +33,36 @@ export type ListIntoStoreOptions = {
   api: ResourceReader
   type: ResourceType
   query: ListQuery
-  /** Pages that are answered quickly grow up to so many objects; absent: they stay as the query says. */
+  /** Fast pages grow up to this many objects. Absent: pages stay as the query says. */
   largestPage?: number | undefined
   store: Pick<Store<unknown>, 'beginList' | 'endList' | 'abandonList'>
   clock: Clock
-  /** Takes in one object of the list. */
   take(raw: RawObject): void
-  /** Looks at each page and may end the list there. */
+  /** Called for each page; true ends the list there. */
   stopListing?: ((page: readonly RawObject[]) => boolean) | undefined
-  /** Nobody wants this list any more. */
+  /** True once the list is not needed any more. */
   isOver(): boolean
-  /** A page that is not the first has failed, and is asked for again. */
+  /** A page after the first failed and will be retried. */
   onPageFailed?: ((error: ApiError) => void) | undefined
-  /** Told of the version of the list before its first object is taken in. */
+  /** Called with the version of the list before its first object. */
   onVersion?: ((version: number) => void) | undefined
 }
 
-/** Work before the event loop gets a turn: so long, or so many steps. */
+/** Work before yielding to the event loop: by time, or by steps. */
 const SLICE_MS = 10
 const SLICE_STEPS = 200
 
-/** A page that takes less is too small, one that takes more is too large: for the event loop, and for the API server. */
+/** A page is too small if faster, too large if slower: for the event loop and for the API server. */
 const QUICK_MS = 50
 const SLOW_MS = 250
 
-/** A page is asked for so often before the list is given up: who begins anew with each that fails may never come to its end. */
+/** Tries of a page before the list fails: restarting at every failed page might never finish. */
 const PAGE_TRIES = 5
 const AGAIN_MS = 1000
-/** Whoever waits for a page looks so often whether anybody still wants it. */
-const LOOK_MS = 100
+/** How often a waiting page checks whether it is still needed. */
+const CHECK_MS = 100
 
-/** Pages of objects whose size nobody knows before. */
+/** Reads pages of objects whose size is not known in advance. */
 class PageReader {
   readonly #listing: ListIntoStoreOptions
   #limit: number | undefined
@@ -69,7 +72,7 @@ class PageReader {
     this.#limit = listing.query.limit
   }
 
-  /** @throws ApiError also where a page that is not the first was asked for as often as may be */
+  /** @throws ApiError also after the last try of a page */
   async read(from: string | undefined): Promise<Page> {
     const { isOver, onPageFailed } = this.#listing
     for (let tried = 1; ; tried += 1) {
@@ -104,7 +107,7 @@ class PageReader {
     const { clock, isOver } = this.#listing
     const end = clock.monotonic() + ms
     while (!isOver() && clock.monotonic() < end)
-      await sleep(clock, Math.min(end - clock.monotonic(), LOOK_MS))
+      await sleep(clock, Math.min(end - clock.monotonic(), CHECK_MS))
   }
 
   #size(): { limit?: number } {
@@ -118,14 +121,14 @@ class PageReader {
     else if (tookMs > SLOW_MS) this.#shrink()
   }
 
-  /** Not to nothing, and what is less already stays. */
+  /** Never to nothing; a smaller limit stays. */
   #shrink(): void {
     const least = Math.min(10, this.#listing.query.limit ?? 10)
     if (this.#limit !== undefined) this.#limit = Math.min(this.#limit, Math.max(least, this.#limit >> 1))
   }
 }
 
-/** Reads a list page by page into a store. @returns its version, or undefined when it was over before its end */
+/** Reads a list into a store. @returns its version, or undefined if it was cut short */
 export async function listIntoStore(listing: ListIntoStoreOptions): Promise<string | undefined> {
   try {
     return await readPages(listing)

@@ -2,14 +2,17 @@ import type { ObjectMeta, ResourceType } from '../apis/meta.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from './client.ts'
 import { statusPatch } from './status.ts'
 
-/** Objects of one kind by "namespace/name", as the watch shows them or an own write has answered, whichever is newer. */
+/**
+ * Objects of one kind by "namespace/name", as seen by the watch or returned by our own writes, whichever is newer;
+ * and the writer that feeds those writes back.
+ */
 
-type Entry<T> = { object: T /** The version that the watch told last. */; watched: number }
+type Entry<T> = { object: T /** The last version from the watch. */; watched: number }
 type Listener<T> = (object: T, before: T | undefined) => void
 
 /**
- * What is there and what is gone is told by the watch alone: the answer to a write may come after the watch has told that the
- * object is gone, or that another one has its name.
+ * Only the watch adds and removes objects: the response to a write may arrive after the watch has shown that the
+ * object was deleted or replaced.
  */
 export class MutationCache<T extends { metadata: ObjectMeta }> {
   readonly #entries = new Map<string, Entry<T>>()
@@ -17,12 +20,12 @@ export class MutationCache<T extends { metadata: ObjectMeta }> {
   readonly #listeners: Listener<T>[] = []
   readonly #observers: ((object: T) => void)[] = []
 
-  /** Told of everything that is new, also of the own writes of who keeps the object in order: for whoever else uses it. */
+  /** Called for everything new, including the controller's own writes: for other users of the objects. */
   observe(observer: (object: T) => void): void {
     this.#observers.push(observer)
   }
 
-  /** Told of what came, changed or went; what went is told with itself before. */
+  /** Called for every object that was added, changed or removed; `before` of a removed one is itself. */
   listen(listener: Listener<T>): void {
     this.#listeners.push(listener)
   }
@@ -48,7 +51,7 @@ export class MutationCache<T extends { metadata: ObjectMeta }> {
     const held = this.#entryOf(object)
     const watched = versionOf(object)
     if (held && held.object.metadata.uid === object.metadata.uid) {
-      // It is behind an own write. Behind itself it is only when the store was set back, and then all is news.
+      // Behind our own write. It can be behind itself only if the store was restored; then everything is news.
       const isBehind = watched <= versionOf(held.object) && watched >= held.watched
       held.watched = watched
       if (isBehind) return
@@ -60,12 +63,12 @@ export class MutationCache<T extends { metadata: ObjectMeta }> {
     this.#notifyListeners(object, held?.object)
   }
 
-  /** The answer to an own write or read. Only observers are told. */
+  /** Takes the result of our own write or read. Only observers are called. */
   learn(object: T): void {
     if (this.#learn(object)) this.#notifyObservers(object)
   }
 
-  /** The same, and others are told at once. */
+  /** The same, and listeners are called at once. */
   announce(object: T): void {
     const before = this.#learn(object)
     if (before) this.#notifyListeners(object, before)
@@ -83,7 +86,7 @@ export class MutationCache<T extends { metadata: ObjectMeta }> {
     this.#notifyListeners(held, held)
   }
 
-  /** @returns what was there before; undefined where this is no news */
+  /** @returns the object before, or undefined if this is not newer */
   #learn(object: T): T | undefined {
     const held = this.#entryOf(object)
     if (!held || held.object.metadata.uid !== object.metadata.uid) return undefined
@@ -111,7 +114,7 @@ function versionOf({ metadata }: { metadata: ObjectMeta }): number {
   return Number(metadata.resourceVersion)
 }
 
-/** It is gone, or another one has its name. */
+/** The object was deleted, or replaced by another of the same name. */
 export class ObjectGoneError extends Error {
   override readonly name = 'ObjectGoneError'
 }
@@ -122,13 +125,12 @@ export type ObjectWriterOptions<T extends Written> = {
   resources: ResourceReader & ResourceWriter
   type: ResourceType
   decode(raw: unknown): T
-  /** Learns what was read and written. */
   cache: Pick<MutationCache<T>, 'learn'>
 }
 
 /**
- * Writes of objects of one kind by their controller, each on the version that was read.
- * All methods @throws ObjectGoneError, ApiError (`Conflict` included: read again)
+ * Writes a controller's objects, each on the version that was read.
+ * All methods @throws ObjectGoneError, ApiError (including `Conflict`: read again)
  */
 export class ObjectWriter<T extends Written> {
   readonly #options: ObjectWriterOptions<T>
@@ -137,14 +139,14 @@ export class ObjectWriter<T extends Written> {
     this.#options = options
   }
 
-  /** As it is now, whatever the watch has shown. */
+  /** The live object, whatever the watch has shown. */
   async read({ metadata }: T): Promise<T> {
     const { resources, type } = this.#options
     const { namespace, name, uid } = metadata
     return await this.#learn(uid, () => resources.get(type, { namespace, name }))
   }
 
-  /** Nothing is written where nothing changed. */
+  /** Writes only what changed. */
   async updateStatus(object: T, desired: Partial<NonNullable<T['status']>>): Promise<T> {
     const status = statusPatch(object.status ?? {}, desired)
     return status ? await this.#patch(object, { status }, { subresource: 'status' }) : object

@@ -1,4 +1,4 @@
-/** The organizations: namespaces with the label, and who owns them. */
+/** The organizations: labelled namespaces and their owners. */
 import { namespace } from '../apis/core-kinds.ts'
 import { ORGANIZATION_LABEL, OWNER_EMAILS_ANNOTATION } from '../apis/meta.ts'
 import type { RawObject } from './client.ts'
@@ -6,8 +6,8 @@ import type { RawObject } from './client.ts'
 export type Organization = {
   name: string
   /**
-   * Of the namespace: one that was made again under the same name is another organization. In `Organizations` it is the one that the
-   * operator says it had before a restore.
+   * UID of the namespace; a recreated namespace is another organization. In `Organizations` it is the UID from
+   * before a restore, if the cluster operator configured one.
    */
   uid: string
   ownerEmails: string[]
@@ -20,22 +20,22 @@ export class Organizations {
   readonly #listeners = new Set<(name: string) => void>()
   readonly #former: ReadonlyMap<string, string>
 
-  /** @param former UIDs of namespaces that a restore has made anew, each with the one before */
+  /** @param former UIDs of namespaces that a restore recreated, each with the one before */
   constructor(former: Iterable<readonly [uid: string, before: string]> = []) {
     this.#former = new Map(former)
   }
 
-  /** As whom its account knows the organization whose namespace has this UID. */
+  /** The UID by which the AWS account knows the organization of this namespace. */
   originalUid(uid: string): string {
     return this.#former.get(uid) ?? uid
   }
 
-  /** Told of an organization that came, changed or went. */
+  /** Called with the name of an organization that was added, changed or removed. */
   listen(listener: (name: string) => void): void {
     this.#listeners.add(listener)
   }
 
-  /** @returns what was made, and the call after which its listeners are told nothing more */
+  /** Runs `make` and returns a call that removes the listeners that `make` added. */
   whileMaking<T>(make: () => T): { made: T; forget: () => void } {
     const before = new Set(this.#listeners)
     const made = make()
@@ -59,7 +59,7 @@ export class Organizations {
   }
 }
 
-/** Undefined when the namespace is no organization. @throws ZodError when it is no namespace */
+/** Undefined if the namespace is not an organization. @throws ZodError if it is not a namespace */
 export function readOrganization(raw: RawObject): Organization | undefined {
   const { metadata } = namespace.parse(raw)
   if (metadata.labels?.[ORGANIZATION_LABEL] !== 'true') return undefined

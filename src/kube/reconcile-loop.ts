@@ -3,13 +3,17 @@ import type { Logger } from '../lib/log.ts'
 import type { RuntimeMetrics } from '../lib/metrics.ts'
 import { type ConcurrencyGroupOf, WorkQueue } from './workqueue.ts'
 
-/** What a pass over one object leaves to do: nothing until something changes, or another look after a while. */
+/**
+ * The loop of a controller: workers take keys from a work queue and reconcile them, one pass per key at a time.
+ */
+
+/** What remains after a pass: nothing until a change, or another pass after a while. */
 export type ReconcileResult = { afterMs: number | undefined }
 
 export interface Reconciler {
   /**
-   * Brings the world in line with one object, whatever happened before; a key is never in two passes at once.
-   * Throwing means try again after a growing wait; TerminalError means that only a change can help.
+   * Makes the world match one object, whatever happened before; a key is never in two passes at once. An exception
+   * means a retry after a growing wait; a TerminalError means that only a change can help.
    * @param signal aborts when the pass takes too long or the process ends
    */
   reconcile(key: string, signal: AbortSignal): Promise<ReconcileResult>
@@ -23,7 +27,7 @@ export function requeueAfter(ms: number): ReconcileResult {
   return { afterMs: ms }
 }
 
-/** Trying again is of no use until the object changes. Whoever throws it has said so in a condition. */
+/** Retrying is useless until the object changes. A condition must say so already. */
 export class TerminalError extends Error {
   override readonly name = 'TerminalError'
 }
@@ -32,9 +36,9 @@ export type ReconcileLoopOptions = {
   /** Name in logs and metrics. */
   name: string
   reconciler: Reconciler
-  /** Passes at a time, over different keys. Default 4. */
+  /** Concurrent passes. Default 4. */
   concurrency?: number
-  /** Which keys share a limit within that; absent: none do. */
+  /** Which keys share a limit within that. Absent: none do. */
   concurrencyGroupOf?: ConcurrencyGroupOf | undefined
   /** A pass that takes longer is aborted. Default 60 s. */
   deadlineMs?: number
@@ -49,7 +53,7 @@ type Outcome = Parameters<RuntimeMetrics['reconciled']>[1]
 const CONCURRENCY = 4
 const DEADLINE_MS = 60_000
 
-/** Workers that take keys from a queue and reconcile them until `stop`. */
+/** Workers that reconcile keys until `stop`. */
 export class ReconcileLoop {
   readonly #options: ReconcileLoopOptions
   readonly #queue: WorkQueue
@@ -59,8 +63,8 @@ export class ReconcileLoop {
 
   constructor(options: ReconcileLoopOptions) {
     this.#options = options
-    const { clock, random, log, concurrencyGroupOf: laneOf } = options
-    this.#queue = new WorkQueue({ clock, random, log, concurrencyGroupOf: laneOf })
+    const { clock, random, log, concurrencyGroupOf } = options
+    this.#queue = new WorkQueue({ clock, random, log, concurrencyGroupOf })
   }
 
   /** Keys that wait for a worker. */
@@ -68,7 +72,7 @@ export class ReconcileLoop {
     return this.#queue.depth
   }
 
-  /** Keys may be added before. */
+  /** Keys may be added before the start. */
   start(): this {
     const workers = this.#options.concurrency ?? CONCURRENCY
     this.#workers = Array.from({ length: workers }, () => this.#work())
@@ -83,7 +87,7 @@ export class ReconcileLoop {
     this.#queue.addAfter(key, ms)
   }
 
-  /** Starts no pass any more, aborts the signals of those that run, and resolves when they have ended. */
+  /** Starts no more passes, aborts running ones, and resolves when they have ended. */
   async stop(): Promise<void> {
     const closed = this.#queue.shutDown()
     this.#stopping = true
@@ -109,7 +113,7 @@ export class ReconcileLoop {
     const pass = new AbortController()
     this.#passes.add(pass)
     const stopTimer = clock.after(deadlineMs, () => {
-      // The key stays taken until the pass has really ended: two at once would be worse than one that hangs.
+      // The key stays in process until the pass has really ended: two at once would be worse than one that hangs.
       this.#options.log.warn('A pass took too long and was told to stop', this.#about(key))
       pass.abort(new Error(`the pass took longer than ${deadlineMs} ms`))
     })
@@ -134,7 +138,7 @@ export class ReconcileLoop {
       this.#options.log.warn('A pass cannot succeed until the object changes', fields)
       return 'terminal'
     }
-    // What the end of the process interrupted is no failure worth a line.
+    // An interruption by the end of the process is not worth a log line.
     if (!this.#stopping) this.#options.log.error('A pass failed and will be repeated', fields)
     this.#queue.addRateLimited(key)
     return 'error'
@@ -145,12 +149,11 @@ export class ReconcileLoop {
   }
 }
 
-/** Passes that are told to begin anew, since their object was deleted or is wanted otherwise by now. */
-
+/** Passes that can be interrupted and restarted, when their object was deleted or changed. */
 export class InterruptiblePasses {
   readonly #running = new Map<string, AbortController>()
 
-  /** What `pass` gives; at once another pass, if it was interrupted. @param signal ends it for good */
+  /** The result of `pass`; an immediate requeue if it was interrupted. @param signal ends it for good */
   async run(
     key: string,
     signal: AbortSignal,

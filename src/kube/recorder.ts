@@ -5,18 +5,22 @@ import type { Logger } from '../lib/log.ts'
 import { TokenBucket } from '../lib/rate-limit.ts'
 import { isApiError, type RawObject, type ResourceWriter } from './client.ts'
 
-/** What `kubectl describe` shows under Events. Reasons are CamelCase constants. */
+/**
+ * Records Kubernetes Events, as client-go's recorder does: repeats are counted on one Event, and rates are limited
+ * per object and overall.
+ */
+
+/** One entry of `kubectl describe`. Reasons are CamelCase constants. */
 export type RecordedEvent = { type: 'Normal' | 'Warning'; reason: string; message: string }
 
-/** Best effort, bounded, never rejects. Repeats of the same event are counted on one object. */
+/** Best effort, bounded, never throws. Repeats of the same event are counted on one object. */
 export interface EventRecorder {
   record(about: Pick<RawObject, 'apiVersion' | 'kind' | 'metadata'>, event: RecordedEvent): void
 }
 
-/** What an event is about. */
 type RegardingObject = Pick<RawObject, 'apiVersion' | 'kind' | 'metadata'>
 
-/** Events of cluster-scoped objects live here. */
+/** Namespace of Events about cluster-scoped objects. */
 const NAMESPACE_OF_CLUSTER = 'default'
 const CONTROLLER = 'davit'
 /** Limits of the API server, in bytes. */
@@ -61,26 +65,26 @@ export function microTime(now: number): string {
   return new Date(now).toISOString().replace('Z', '000Z')
 }
 
-/** The beginning of a text that fits into so many bytes of UTF-8, cut between characters. */
+/** The start of a text that fits into `most` bytes of UTF-8, cut between characters. */
 export function truncateUtf8(text: string, most: number): string {
   const bytes = Buffer.from(text)
   if (bytes.length <= most) return text
   let end = most
-  // The first byte that is left out must not continue a character.
+  // The first dropped byte must not continue a character.
   while (((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1
   return bytes.toString('utf8', 0, end)
 }
 
 export type EventRecorderOptions = {
   api: ResourceWriter
-  /** Name of this process: which replica says it. */
+  /** Name of this process (reportingInstance). */
   reporter: string
   clock: Clock
   random: Random
   log: Logger
 }
 
-/** `drain` resolves when what was taken has been written, or could not be. */
+/** `drain` resolves when everything recorded was written, or failed. */
 export type DrainingEventRecorder = EventRecorder & { drain(): Promise<void> }
 
 export function createEventRecorder(options: EventRecorderOptions): DrainingEventRecorder {
@@ -94,18 +98,18 @@ export const EVENTS: ResourceType = {
   namespaced: true,
 }
 
-/** The limits of client-go's recorder for one object, and one of our own for all. */
+/** The limits of client-go's recorder for one object, and our own for all. */
 const BURST_OF_OBJECT = 25
 const OBJECT_EVERY_MS = 300_000
 const BURST = 100
 const EVERY_MS = 100
-/** A repeat after longer than this is an event of its own. */
+/** A later repeat starts a new Event. */
 const SERIES_MS = 10 * 60_000
 const REMEMBERED = 4_000
 const MAX_QUEUE = 1_000
-const COMPLAIN_EVERY_MS = 60_000
+const LOG_FAILURE_EVERY_MS = 60_000
 
-/** The same thing said about the same object. */
+/** Repeats of one event about one object. */
 type Series = {
   about: RegardingObject
   event: RecordedEvent
@@ -122,7 +126,7 @@ class AggregatingRecorder implements DrainingEventRecorder {
   readonly #global = new TokenBucket(BURST, (from, to) => (to - from) / EVERY_MS)
   readonly #queue = new Set<Series>()
   #writing: Promise<void> | undefined
-  #complainedAt = Number.NEGATIVE_INFINITY
+  #failureLoggedAt = Number.NEGATIVE_INFINITY
 
   constructor(options: EventRecorderOptions) {
     this.#options = options
@@ -132,11 +136,11 @@ class AggregatingRecorder implements DrainingEventRecorder {
     const series = this.#seriesOf(about, event)
     series.count += 1
     series.lastAt = this.#options.clock.monotonic()
-    // What waits already carries the new count; without a token the count waits for the next repeat.
+    // A queued series has the new count already; without a token the count waits for the next repeat.
     if (this.#queue.has(series) || this.#queue.size >= MAX_QUEUE || !this.#mayWrite(about)) return
     this.#queue.add(series)
     this.#writing ??= this.#writeAll()
-    if (series.count === 1) this.#tell(series)
+    if (series.count === 1) this.#logEvent(series)
   }
 
   async drain(): Promise<void> {
@@ -162,10 +166,10 @@ class AggregatingRecorder implements DrainingEventRecorder {
     return bucket.tryTake(now) && this.#global.tryTake(now)
   }
 
-  /** One at a time: events are never urgent. */
+  /** Sequentially: Events are never urgent. */
   async #writeAll(): Promise<void> {
     for (const series of this.#queue) {
-      await this.#write(series).catch((error: unknown) => this.#complain(error))
+      await this.#write(series).catch((error: unknown) => this.#logFailure(error))
       this.#queue.delete(series)
     }
     this.#writing = undefined
@@ -181,7 +185,7 @@ class AggregatingRecorder implements DrainingEventRecorder {
       await api.patch(EVENTS, ref, seriesPatch(count, clock.now()), { answer: 'metadata' })
       series.written = count
     } catch (error) {
-      // Events live for an hour; then the series begins anew.
+      // Events live for an hour; then the series starts again.
       if (!isApiError(error, 'NotFound')) throw error
       series.count = 1
       await this.#create(series)
@@ -197,18 +201,18 @@ class AggregatingRecorder implements DrainingEventRecorder {
     series.written = 1
   }
 
-  /** Events live for an hour and belong to the tenant; who runs Davit reads the log. */
-  #tell({ about, event }: Series): void {
+  /** Events are short-lived and in the tenant's namespace; the cluster operator reads the log. */
+  #logEvent({ about, event }: Series): void {
     const { type, reason, message } = event
     const { namespace, name } = about.metadata
     const fields = { reason, what: message, kind: about.kind, namespace, name }
     this.#options.log[type === 'Warning' ? 'warn' : 'info']('An Event was recorded', fields)
   }
 
-  #complain(error: unknown): void {
+  #logFailure(error: unknown): void {
     const now = this.#options.clock.monotonic()
-    if (now - this.#complainedAt < COMPLAIN_EVERY_MS) return
-    this.#complainedAt = now
+    if (now - this.#failureLoggedAt < LOG_FAILURE_EVERY_MS) return
+    this.#failureLoggedAt = now
     this.#options.log.warn('An Event could not be written', { error })
   }
 }
@@ -217,7 +221,7 @@ function idOf({ kind, metadata }: RegardingObject): string {
   return metadata.uid ?? `${kind}/${metadata.namespace ?? ''}/${metadata.name}`
 }
 
-/** Keeps no more of the object than an Event says of it. */
+/** Keeps only what an Event says of the object. */
 function slim({ apiVersion, kind, metadata }: RegardingObject): RegardingObject {
   const { name, namespace, uid, resourceVersion } = metadata
   return {

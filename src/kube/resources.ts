@@ -20,9 +20,12 @@ import { type ConnectOptions, connectToCluster, type Transport } from './transpo
 import { jsonParserFor, watchEvents } from './watch-stream.ts'
 
 /**
- * A patch that asks for no version is merged again by the API server itself when somebody else was faster, and after
- * five times it gives up with 409. That is no conflict for whoever made the patch: it holds as it is, and may be
- * sent again. Only a version that it asks for can be in conflict with what is there.
+ * Reads and writes resources of the Kubernetes API over one transport: paths, page sizes, patches and responses.
+ */
+
+/**
+ * A patch without a version is merged again by the API server if another writer was faster; after five times it
+ * fails with 409. That is not a conflict for the caller, who may send the same patch again.
  */
 function patchError(error: unknown, patch: object): unknown {
   if (!isApiError(error, 'Conflict') || asksForVersion(patch)) return error
@@ -34,14 +37,13 @@ function asksForVersion(patch: Partial<Pick<RawObject, 'metadata'>>): boolean {
 }
 
 /**
- * How many objects to ask for in one page, from what the last page of the type weighed: parsing a page must
- * not hold the event loop for more than some 20 ms, and a page of large objects must stay below the limit of
- * a response.
+ * Page sizes by what the last page of the type weighed: parsing a page must not hold the event loop for more than
+ * about 20 ms, and a page of large objects must stay below the limit of a response.
  */
 export class AdaptivePageSize {
   readonly #averageBytes = new Map<string, number>()
 
-  /** @param wanted objects per page as the caller would like it */
+  /** @param wanted objects per page as the caller prefers */
   limit(plural: string, wanted: number): number {
     const average = this.#averageBytes.get(plural) ?? UNKNOWN_BYTES
     return Math.max(1, Math.min(wanted, Math.floor(PAGE_BYTES / average)))
@@ -54,19 +56,19 @@ export class AdaptivePageSize {
 }
 
 const PAGE_BYTES = 4 * 1024 * 1024
-/** Before the first page: 64 objects. */
+/** Before the first page: 64 objects per page. */
 const UNKNOWN_BYTES = 64 * 1024
 
 /**
- * Paths of the Kubernetes API. Nothing becomes a segment before it was matched against the characters that
- * names may have: `.` and `..` would reach a collection or another kind, and DELETE would empty it.
+ * Path segments are checked against the characters of names: `.` and `..` would reach a collection or another kind,
+ * and DELETE would empty it.
  */
 
 const MAX_SUBDOMAIN = 253
-/** Groups are checked here and not by DNS_SUBDOMAIN because the core group is empty. */
+/** Checked types and their root path. */
 const checkedTypes = new WeakMap<ResourceType, string>()
 
-/** Path of a collection. @param namespace absent: of all namespaces, or of a cluster-scoped type */
+/** Path of a collection. @param namespace absent: all namespaces, or a cluster-scoped type */
 export function collectionPath(type: ResourceType, namespace?: string): string {
   const { root, plural } = { root: rootOf(type), plural: type.plural }
   if (namespace === undefined) return `${root}/${plural}`
@@ -75,7 +77,7 @@ export function collectionPath(type: ResourceType, namespace?: string): string {
   return `${root}/namespaces/${namespace}/${plural}`
 }
 
-/** Path of one object. @throws ApiError NotFound for a name that no object can have */
+/** Path of one object. @throws ApiError NotFound for an impossible name */
 export function objectPath(type: ResourceType, ref: ObjectRef): string {
   if (type.namespaced && ref.namespace === undefined) throw wrong(`${type.plural} live in a namespace`)
   if (!isName(ref.name) || (ref.namespace !== undefined && !DNS_LABEL.test(ref.namespace))) {
@@ -112,12 +114,12 @@ export type ResourcesOptions = {
   transport: Transport
   clock: Clock
   random: Random
-  /** A watch that brought no byte for so long is given up. */
+  /** A watch that was silent for this long is ended. */
   watchSilenceMs?: number
   maxLineBytes?: number
 }
 
-/** A schema in the CRD validates anyway; asking for unknown fields as well costs the API server 5 %. */
+/** The schema of the CRD validates anyway; rejecting unknown fields would cost the API server 5 %. */
 const WRITE_QUERY = 'fieldManager=davit&fieldValidation=Ignore'
 const METADATA_ONLY = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1'
 const DEFAULT_PAGE = 500
@@ -160,7 +162,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
 
   async create(type: ResourceType, object: RawObject, options?: CreateOptions): Promise<RawObject> {
     const { name, namespace } = object.metadata
-    // A name in the body goes into no path, but what this adapter has made it can also read again.
+    // The name is not part of this path, but must be usable in others.
     if (!isName(name)) throw new ApiError('Invalid', `metadata.name: ${JSON.stringify(name)} is not a name`)
     const path = `${collectionPath(type, namespace)}?${WRITE_QUERY}`
     const body = JSON.stringify(object)
@@ -210,7 +212,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
     parameters.set('watch', '1')
     parameters.set('allowWatchBookmarks', 'true')
     parameters.set('resourceVersion', resourceVersion)
-    // Not all at once: 5 to 10 minutes.
+    // Spread over 5 to 10 minutes.
     parameters.set('timeoutSeconds', String(300 + Math.floor(this.#random.fraction() * 300)))
     const path = `${collectionPath(type, query.namespace)}?${parameters}`
     return watchEvents(() => this.#transport.open({ verb: 'watch', path }, signal), {
@@ -266,7 +268,7 @@ function notUnderstood(wanted: string): ApiError {
 
 export type KubernetesClient = ResourceReader & ResourceWriter & WatchSource & { close(): Promise<void> }
 
-/** Everything that Davit needs of one API server. Connects lazily. @throws Error when there is no way to a cluster */
+/** Connects lazily. @throws Error if there is no access to a cluster */
 export async function connectKubernetes(options: ConnectOptions): Promise<KubernetesClient> {
   const transport = await connectToCluster(options)
   const resources = createResources({ transport, clock: options.clock, random: options.random })

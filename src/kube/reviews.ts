@@ -3,7 +3,10 @@ import { KEY_AUDIENCE } from '../apis/meta.ts'
 import { ApiError, isApiError } from './client.ts'
 import { type ConnectOptions, connectToCluster, type Transport } from './transport.ts'
 
-/** Who a token belongs to, as the API server says. */
+/**
+ * Asks the API server who a token belongs to (TokenReview) and what its owner may do (SubjectAccessReview).
+ */
+
 export type CallerIdentity = {
   /** Such as `system:serviceaccount:acme:ci`. */
   username: string
@@ -14,16 +17,16 @@ export type CallerIdentity = {
 
 export interface TokenReviewer {
   /**
-   * The owner of a token that is valid for Davit's audience, undefined for any other token.
-   * @throws ApiError when the API server did not say
+   * The owner of a token that is valid for Davit's audience, undefined for any other.
+   * @throws ApiError if the API server did not decide
    */
   review(token: string): Promise<CallerIdentity | undefined>
 }
 
-/** A right in one namespace; an empty namespace would mean all of them. */
+/** A right in one namespace; an empty namespace would mean all. */
 export type ResourceAttributes = {
   namespace: string
-  /** Of the API, such as `davit.dev`. */
+  /** API group, such as `davit.dev`. */
   group: string
   verb: string
   resource: string
@@ -31,13 +34,13 @@ export type ResourceAttributes = {
 }
 
 export interface AccessReviewer {
-  /** Whether RBAC lets `who` do it. @throws ApiError when the API server did not say */
+  /** Whether RBAC allows it. @throws ApiError if the API server did not decide */
   allowed(who: CallerIdentity, question: ResourceAttributes): Promise<boolean>
 }
 
 /**
- * Asks the API server for a verdict on somebody. Forbidden is said of Davit itself, and also by an API server that has
- * just started and does not know the roles yet: then there is no verdict, and it comes later.
+ * Forbidden is about Davit itself. An API server that has just started and does not know the roles yet also says so:
+ * then there is no answer yet.
  * @throws ApiError, never `Forbidden`
  */
 async function postReview(transport: Pick<Transport, 'call'>, path: string, review: object): Promise<Buffer> {
@@ -49,13 +52,13 @@ async function postReview(transport: Pick<Transport, 'call'>, path: string, revi
   }
 }
 
-const PATHOfKubernetesTokenReview = '/apis/authentication.k8s.io/v1/tokenreviews'
+const TOKEN_REVIEWS = '/apis/authentication.k8s.io/v1/tokenreviews'
 
-/** Keys are checked by the API server itself; the token is in no error and no log. */
+/** The token appears in no error and no log. */
 export function createTokenReviewer(transport: Pick<Transport, 'call'>): TokenReviewer {
   return {
     async review(token) {
-      const answer = await postReview(transport, PATHOfKubernetesTokenReview, {
+      const answer = await postReview(transport, TOKEN_REVIEWS, {
         apiVersion: 'authentication.k8s.io/v1',
         kind: 'TokenReview',
         spec: { token, audiences: [KEY_AUDIENCE] },
@@ -65,32 +68,32 @@ export function createTokenReviewer(transport: Pick<Transport, 'call'>): TokenRe
   }
 }
 
-/** An authenticator that does not know audiences answers without any: then the token was checked for none. */
+/** An authenticator without audiences returns none: then the token was not checked for one. */
 function identityOf(answer: Buffer): CallerIdentity | undefined {
-  const { authenticated, audiences, error, user } = parseOfKubernetesTokenReview(answer).status
+  const { authenticated, audiences, error, user } = parseTokenReview(answer).status
   if (!authenticated || error !== '' || !audiences.includes(KEY_AUDIENCE)) return undefined
   return user === undefined || user.username === '' ? undefined : user
 }
 
-function parseOfKubernetesTokenReview(answer: Buffer) {
+function parseTokenReview(answer: Buffer) {
   try {
     return tokenReview.parse(JSON.parse(answer.toString('utf8')))
   } catch {
-    // Without the cause, which might repeat the token.
+    // Without the cause, which could contain the token.
     throw new ApiError('Unavailable', 'the API server answered with something that is not a TokenReview', {
       status: 200,
     })
   }
 }
 
-const PATH = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
+const ACCESS_REVIEWS = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
 
 export function createAccessReviewer(transport: Pick<Transport, 'call'>): AccessReviewer {
   return {
     async allowed(who, question) {
-      // It would ask for a right in all namespaces.
+      // It would mean all namespaces.
       if (question.namespace === '') return false
-      return isAllowed(await postReview(transport, PATH, reviewOf(who, question)))
+      return isAllowed(await postReview(transport, ACCESS_REVIEWS, reviewOf(who, question)))
     },
   }
 }
@@ -119,7 +122,7 @@ function reviewOf(
   }
 }
 
-/** @throws ApiError also where one authorizer failed and none of the others allowed it: then nobody knows */
+/** @throws ApiError also if an authorizer failed and no other allowed it: the answer is unknown */
 function isAllowed(answer: Buffer): boolean {
   const { allowed, denied, evaluationError } = parse(answer).status
   if (allowed && !denied) return true
@@ -143,11 +146,11 @@ function parse(answer: Buffer) {
 
 export type Reviews = { tokens: TokenReviewer; access: AccessReviewer; close(): Promise<void> }
 
-/** A client that waits for a verdict should not wait longer. */
+/** REST clients wait for the review. */
 const DEADLINE_MS = 5_000
 const CONNECTIONS = 16
 
-/** On connections of their own, so that verdicts do not queue behind writes. @throws Error when there is no way to a cluster */
+/** Own connections keep reviews from queueing behind writes. @throws Error if there is no access to a cluster */
 export async function connectReviews(options: ConnectOptions): Promise<Reviews> {
   const transport = await connectToCluster({ connections: CONNECTIONS, ...options, deadlineMs: DEADLINE_MS })
   return {

@@ -1,7 +1,7 @@
 import type { Condition } from '../apis/meta.ts'
 import { sanitizeText } from '../lib/text.ts'
 
-/** Conditions that kstatus, Flux, Argo CD and `kubectl wait` read right. */
+/** Conditions as kstatus, Flux, Argo CD and `kubectl wait` read them, and minimal status patches. */
 
 export type ConditionUpdate = {
   type: string
@@ -10,7 +10,9 @@ export type ConditionUpdate = {
   message: string
 }
 
-/** The conditions after this look: `lastTransitionTime` moves only with the status. @param now milliseconds since 1970 */
+/**
+ * The updated conditions: `lastTransitionTime` changes only with the status. @param at.now milliseconds since 1970
+ */
 export function mergeConditions(
   before: readonly Condition[] | undefined,
   findings: readonly ConditionUpdate[],
@@ -31,9 +33,9 @@ export function mergeConditions(
 type Fields = Record<string, unknown>
 
 /**
- * The JSON merge patch (RFC 7386) that turns `previous` into `desired`, or undefined when they are the same.
- * Fields that are gone become null; arrays are replaced whole. A merge patch cannot store a null, so null and
- * undefined in `desired` both mean that the field is absent.
+ * The JSON merge patch (RFC 7386) from `previous` to `desired`, or undefined if they are equal. Removed fields
+ * become null; arrays are replaced whole. A merge patch cannot store null, so null and undefined in `desired` both
+ * mean absent.
  */
 export function statusPatch(previous: object | undefined, desired: object): object | undefined {
   const patch = patchOf((previous ?? {}) as Fields, desired as Fields)
@@ -49,11 +51,11 @@ function patchOf(previous: Fields, desired: Fields): Fields {
   for (const [name, have] of Object.entries(previous)) {
     if (!isAbsent(have) && isAbsent(own(desired, name))) changes.push([name, null])
   }
-  // Not by assignment, which would take a field named __proto__ for something else.
+  // Not by assignment, which would set the prototype for a field named __proto__.
   return Object.fromEntries(changes)
 }
 
-/** What to send for one field that is wanted, or undefined when it is right already. */
+/** The change to send for one field, or undefined if there is none. */
 function changeOf(have: unknown, want: unknown): unknown {
   if (!isFields(want)) return sameJson(have, want) ? undefined : want
   if (!isFields(have)) return patchOf({}, want)
@@ -61,7 +63,7 @@ function changeOf(have: unknown, want: unknown): unknown {
   return Object.keys(inner).length > 0 ? inner : undefined
 }
 
-/** Whether two values mean the same JSON; the order of an object's fields does not matter. */
+/** Whether two values are the same JSON; the order of fields does not matter. */
 export function sameJson(a: unknown, b: unknown): boolean {
   if (a === b) return true
   if (Array.isArray(a)) {

@@ -1,34 +1,33 @@
 import type { RawObject } from './client.ts'
 
-/** What a reflector does with objects: hold them (ObjectCache), or only pass them on (ObjectFeed). */
+/** Where an informer puts objects: a cache that holds them, or a stream that only passes them on. */
 export interface Store<T> {
   readonly size: number
   get(key: string): T | undefined
   values(): IterableIterator<T>
-  /** Whether this tells something new, so that it is worth decoding; the rest is called only with news. */
+  /** Whether this is new and so worth decoding; the other methods are only called with news. */
   isNews(identity: ObjectIdentity, source: Source): boolean
   apply(identity: ObjectIdentity, object: T): void
-  /** An event said so. */
+  /** From an event. */
   delete(identity: ObjectIdentity): void
-  /** A list begins. Events may go on meanwhile. One that was begun before is forgotten. */
+  /** A list starts; events may come in between. An unfinished list is dropped. */
   beginList(): void
   /**
-   * The list has ended, complete or (by the caller's wish) early. Does its work in steps, so that the event
-   * loop can have turns between them.
+   * The list has ended, complete or (as requested) early. Works in steps, so that the caller can yield to the event
+   * loop.
    */
   endList(listVersion: number, complete: boolean): Iterable<void>
-  /** The list could not be read to its end. */
   abandonList(): void
-  /** The watch, which is in order, has told everything up to this version. */
+  /** The watch, which is ordered, has delivered everything up to this version. */
   seenUpTo(version: number): void
-  /** The API server's store is an older one, restored from a backup: whatever it says is news. */
+  /** The API server's store was restored from a backup: everything it says is news. */
   age(): void
 }
 
-/** Where a store reports. Must not throw. */
+/** Must not throw. */
 type StoreListener<T> = {
   applied(key: string, object: T, previous?: T): void
-  /** @param version at which, where an event said so */
+  /** @param version of the deletion, if it came by an event */
   deleted(key: string, last: T, version?: number): void
 }
 
@@ -37,7 +36,7 @@ export type Source = 'list' | 'event'
 /** `key` is "namespace/name", or the name of a cluster-scoped object. */
 export type ObjectIdentity = { key: string; uid: string; version: number }
 
-/** A version that is no number; all others are above. */
+/** For a version that is not a number; below all others. */
 export const UNKNOWN_VERSION = 0
 
 export function identityOf(raw: RawObject): ObjectIdentity {
@@ -49,7 +48,7 @@ export function identityOf(raw: RawObject): ObjectIdentity {
   }
 }
 
-/** Versions compare as integers: every API server has it so, and since 1.35 the API promises it. */
+/** Versions compare as integers: true of every API server, and promised by the API since 1.35. */
 export function versionOf(resourceVersion: string | undefined): number {
   const version = Number(resourceVersion)
   return Number.isSafeInteger(version) && version > 0 ? version : UNKNOWN_VERSION
@@ -58,23 +57,23 @@ export function versionOf(resourceVersion: string | undefined): number {
 type Entry<T> = { object: T; uid: string; version: number }
 
 /**
- * Objects by "namespace/name". Never goes back to an older version of an object, and tells of a recreated one
- * (same name, another UID) as deleted, then applied.
+ * Objects by "namespace/name". Never goes back to an older version; a recreated object (same name, new UID) is
+ * reported as deleted, then applied.
  */
 export class CachingStore<T> implements Store<T> {
   readonly #entries = new Map<string, Entry<T>>()
   readonly #listener: StoreListener<T>
   /**
-   * All objects are known as of this version, from a complete list: an event of that age or older says
-   * nothing new, and an object that is not held was gone by then.
+   * A complete list had all objects as of this version: older events are no news, and an object that is not held
+   * was deleted by then.
    */
   #floor = 0
-  /** Versions at which events deleted objects while a list was being read, which may still show them. */
+  /** Versions of deletions during a list, which may still contain those objects. */
   #deletedMeanwhile: Map<string, number> | undefined
   #listed: Set<string> | undefined
 
-  constructor(told: StoreListener<T>) {
-    this.#listener = told
+  constructor(listener: StoreListener<T>) {
+    this.#listener = listener
   }
 
   get size(): number {
@@ -148,30 +147,29 @@ export class CachingStore<T> implements Store<T> {
   }
 }
 
-/** Where a feed reports. Must not throw. */
+/** Must not throw. */
 export type StreamListener<T> = {
   applied(key: string, object: T): void
   gone(key: string): void
 }
 
 /**
- * Passes objects on and keeps none: for a log to which objects are only ever appended. Each version is passed
- * on once, however often the list is read. A list is passed on at its end and in the order of versions, since the API
- * server sorts it by name. A deletion is told as far as events tell it, and by its key alone: the object that it carries was
- * read when it came, and to read it again would cost as much as that.
+ * Passes objects on and keeps none: for an append-only log. Each version is passed on once, however often the list
+ * is read. A list is passed on at its end, in the order of versions, since the API server sorts it by name. A
+ * deletion is reported by key only: the object was read when it was added, and parsing it again would cost as much.
  */
 export class StreamingStore<T> implements Store<T> {
   readonly size = 0
   readonly #listener: StreamListener<T>
   /** Everything up to this version was passed on. */
   #floor = 0
-  /** Versions above the floor that were passed on: it rises only with a list's end and the watch's progress. */
+  /** Versions above the floor that were passed on: the floor rises only at a list's end and with the watch. */
   #passed = new Set<number>()
-  /** What the list under way has brought. */
+  /** Objects of the current list. */
   #listed: { key: string; version: number; object: T }[] | undefined
 
-  constructor(told: StreamListener<T>) {
-    this.#listener = told
+  constructor(listener: StreamListener<T>) {
+    this.#listener = listener
   }
 
   get(): undefined {

@@ -12,7 +12,11 @@ import {
 import { ApiError, type ApiErrorKind, isApiError } from './client.ts'
 import { type HttpRequest, HttpRequestError, httpRequest, httpStream } from './http.ts'
 
-/** The parts of a `Status` object that tell errors apart. */
+/**
+ * Calls and streams to the API server: errors from responses, which failed calls are repeated, and connections.
+ */
+
+/** The parts of a `Status` that tell errors apart. */
 type Status = {
   code?: unknown
   reason?: unknown
@@ -23,7 +27,7 @@ type Status = {
 const MAX_MESSAGE = 1_000
 const MAX_RETRY_AFTER_MS = 10 * 60_000
 
-/** What is said of the caller, not of the object that it brings. */
+/** A message about the caller, not about the object. */
 const LACKS_RIGHT = /\bUser "[^"]*" cannot \w+ resource\b/
 
 const BY_CODE: Record<number, ApiErrorKind> = {
@@ -37,17 +41,17 @@ const BY_CODE: Record<number, ApiErrorKind> = {
   429: 'TooManyRequests',
 }
 
-/** The error in a response that is not 2xx. @param retryAfter the header, where there is one */
+/** The error of a response that is not 2xx. @param retryAfter the header */
 export function apiErrorFromResponse(code: number, body: Buffer, retryAfter?: string): ApiError {
   return apiErrorFromStatus(parseStatus(body), { code, retryAfter, from: `the API server answered ${code}` })
 }
 
-/** The error in the object of a watch's ERROR event. */
+/** The error in an ERROR event of a watch. */
 export function apiErrorFromEvent(object: unknown): ApiError {
   const status = isObject(object) ? (object as Status) : {}
   const code = typeof status.code === 'number' ? status.code : 500
   const error = apiErrorFromStatus(status, { code, from: 'the watch ended with an error' })
-  // The stream itself was answered with 200: what is wrong is in it, and may come again from the same version.
+  // The response was 200: the error is in the stream, and may come again from the same version.
   return new ApiError(error.kind, error.message, { ...retryOf(error), status: 200 })
 }
 
@@ -73,21 +77,21 @@ function kindOf(status: Status, code: number, message: string): ApiErrorKind {
   const causes = causesOf(status)
   if (code === 409 && status.reason === 'AlreadyExists') return 'AlreadyExists'
   if (code === 403) return forbiddenKind(causes, message)
-  // After a restore of etcd from a backup a version can lie in the future: only a new list helps.
+  // After a restore of etcd the version can lie in the future: only a new list helps.
   if (causes.includes('ResourceVersionTooLarge')) return 'Gone'
   if (code >= 500) return storeKind(message)
   return BY_CODE[code] ?? 'BadRequest'
 }
 
-/** The API server has a reason of its own for none of them: one is a cause, the others are only a text. */
+/** None of them has a reason: one has a cause, the others only a message. */
 function forbiddenKind(causes: readonly unknown[], message: string): ApiErrorKind {
   if (causes.includes('NamespaceTerminating')) return 'Terminating'
   if (/exceeded quota: |status unknown for quota: /.test(message)) return 'Quota'
-  // What an admission webhook refuses is the object, whatever status it gives: 403 where it says none.
+  // An admission webhook rejects the object, with whatever status; the default is 403.
   return /^admission webhook "[^"]*" denied the request/.test(message) ? 'Invalid' : 'Forbidden'
 }
 
-/** What etcd says comes through as a 500 with its text. */
+/** Errors of etcd arrive as a 500 with their text. */
 function storeKind(message: string): ApiErrorKind {
   if (message.includes('database space exceeded')) return 'NoSpace'
   if (
@@ -115,7 +119,7 @@ function parseStatus(body: Buffer): Status {
     const parsed: unknown = JSON.parse(body.toString('utf8'))
     return isObject(parsed) ? (parsed as Status) : {}
   } catch {
-    // Some errors are plain text, such as those of the proxy before the API server.
+    // Some errors are plain text, such as those of a proxy in front.
     const text = body.toString('utf8', 0, MAX_MESSAGE).trim()
     return text === '' ? {} : { message: text }
   }
@@ -127,11 +131,11 @@ function isObject(value: unknown): value is Record<string, unknown> {
 
 export type FailedAttempt = {
   error: ApiError
-  /** Whether the server may have acted on it. */
+  /** Whether the server may have executed the request. */
   fate: 'not done' | 'unknown'
-  /** Doing it twice is doing it once. */
+  /** Idempotent. */
   repeatable: boolean
-  /** How many attempts this call has made, 1 or more. */
+  /** Attempts so far, 1 or more. */
   attempt: number
 }
 
@@ -139,8 +143,8 @@ export const MAX_ATTEMPTS = 5
 const WAITS = { firstMs: 50, longestMs: 1000 }
 
 /**
- * How long to wait before the next attempt, or undefined to give up. What is not repeatable is repeated only when it
- * surely was not done (429, or the connection was refused).
+ * The wait before the next attempt, or undefined to give up. A call that is not idempotent is repeated only if it
+ * was surely not executed (429, or a refused connection).
  * @param chance uniform in [0, 1)
  */
 export function retryWait(failed: FailedAttempt, chance: number): number | undefined {
@@ -156,10 +160,10 @@ function worthRepeating({ error, fate, repeatable }: FailedAttempt): boolean {
 
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'patch' | 'delete'
 
-/** `path` begins with `/api`; every name in it has been checked. */
+/** `path` starts with `/api`; all names in it have been checked. */
 export type ApiRequest = {
   verb: Verb
-  /** Doing it twice is doing it once, as of every read; for what is no read and changes nothing all the same. */
+  /** Idempotent, as reads are by default. */
   repeatable?: boolean
   path: string
   body?: string
@@ -172,24 +176,24 @@ export type TransportOptions = {
   clock: Clock
   random: Random
   metrics?: ApiCallMetrics
-  /** Connections for calls; a watch has its own besides. */
+  /** Connections for calls; each watch has one of its own. */
   connections?: number
-  /** Over all attempts of a call and the waits between them. */
+  /** For all attempts of a call and the waits between them. */
   deadlineMs?: number
   maxResponseBytes?: number
-  /** Told what each answer says of the time. */
+  /** Called with the Date header of each response. */
   onDate?: ((date: string) => void) | undefined
 }
 
-/** A response that goes on: chunks as they come, those that came together in one array, until the server ends it. */
+/** A streamed response; each element has the chunks of one read. */
 export type OpenStream = { chunks: AsyncIterable<Buffer[]>; close(error?: Error): void }
 
 export interface Transport {
   /** The body of a 2xx. @throws ApiError */
   call(request: ApiRequest): Promise<Buffer>
-  /** A stream on a connection of its own. @throws ApiError when it is not opened with 200 */
+  /** A stream on its own connection. @throws ApiError if the response is not 200 */
   open(request: ApiRequest, signal: AbortSignal): Promise<OpenStream>
-  /** Ends all streams and, after what is under way, all connections. */
+  /** Ends all streams and, after the running calls, all connections. */
   close(): Promise<void>
 }
 
@@ -201,7 +205,7 @@ const METHOD = {
   patch: 'PATCH',
   delete: 'DELETE',
 } as const
-/** Below the 90 s after which the API server closes an idle connection, so that no write meets a closing one. */
+/** Below the 90 s after which the API server closes an idle connection, so that no write hits a closing one. */
 const KEEP_ALIVE_MS = 60_000
 const MAX_ERROR_BYTES = 64 * 1024
 
@@ -247,7 +251,7 @@ class KubernetesTransport implements Transport {
       const wait = retryWait({ ...outcome, repeatable, attempt }, this.#random.fraction())
       if (wait === undefined || this.#clock.monotonic() + wait >= deadline) throw outcome.error
       await sleep(this.#clock, wait)
-      // The process may have stood still meanwhile: who thinks that it is gone by now counts on that nothing more is sent.
+      // The process may have been suspended: others may count on nothing being sent after the deadline.
       if (this.#clock.monotonic() >= deadline) throw outcome.error
     }
   }
@@ -331,7 +335,7 @@ class KubernetesTransport implements Transport {
     }
   }
 
-  /** A new client certificate needs new connections; the old ones end with what they carry. */
+  /** A new client certificate needs new connections; the old ones end with their calls. */
   #poolFor(tls: TlsMaterial): Pool {
     if (this.#pool?.tls === tls) return this.#pool.pool
     void this.#pool?.pool.close()
@@ -341,7 +345,7 @@ class KubernetesTransport implements Transport {
       connect: { ...tls },
       connectTimeout: this.#deadlineMs,
       keepAliveTimeout: KEEP_ALIVE_MS,
-      // Our own deadline bounds both; undici's timers would only be a second one.
+      // Our own deadline covers both.
       headersTimeout: 0,
       bodyTimeout: 0,
     })
@@ -388,9 +392,9 @@ export type ConnectOptions = {
   clock: Clock
   random: Random
   metrics?: ApiCallMetrics
-  /** Connections for calls; a watch has its own besides. */
+  /** Connections for calls; each watch has one of its own. */
   connections?: number
-  /** Told what each answer says of the time. */
+  /** Called with the Date header of each response. */
   onDate?: (date: string) => void
 }
 

@@ -2,10 +2,14 @@ import { type Clock, type DualTimestamp, dualTimestamp, elapsedSince, type Rando
 import { type BackoffLimits, backoffMs } from '../lib/sleep.ts'
 import { isApiError } from './client.ts'
 
-/** A watch that stays open for so long was let in: nobody tells that a stream has begun. */
+/**
+ * How well a watch is doing: for how long it has been cut off, what it may have missed, and when it restarts.
+ */
+
+/** A watch that stays open this long counts as accepted: nothing signals the start of a stream. */
 const LET_IN_MS = 2000
 
-/** For how long a watch has been cut off from what it watches. */
+/** Tracks for how long a watch has been disconnected. */
 export class WatchHealth {
   readonly #clock: Clock
   #lostAt: number | undefined
@@ -15,12 +19,12 @@ export class WatchHealth {
     this.#clock = clock
   }
 
-  /** A stream is asked for. */
+  /** A stream was requested. */
   opening(): void {
     this.#openedAt = this.#clock.monotonic()
   }
 
-  /** Something came, or the server ended the stream in the ordinary way. */
+  /** An event arrived, or the server ended the stream normally. */
   connected(): void {
     this.#lostAt = undefined
   }
@@ -31,22 +35,22 @@ export class WatchHealth {
     this.#openedAt = undefined
   }
 
-  /** Milliseconds since the first failure after which nothing has come through; 0 while all is well. */
+  /** Milliseconds since the first failure without success after it; 0 while connected. */
   disconnectedForMs(): number {
     const now = this.#clock.monotonic()
     if (this.#openedAt !== undefined && now - this.#openedAt >= LET_IN_MS) this.#lostAt = undefined
-    // A moment ago is not now.
+    // Never 0 after a failure.
     return this.#lostAt === undefined ? 0 : Math.max(1, now - this.#lostAt)
   }
 }
 
 export type GapDetection = { afterMs: number; onGap(): void }
 
-/** For how long nothing was heard of a log, of which what was made and deleted meanwhile is in no list. */
+/** Detects gaps in what was seen of a log: objects that were created and deleted in a gap appear in no list. */
 export class GapDetector {
   readonly #clock: Clock
   readonly #missed: GapDetection | undefined
-  /** All that there was until then is known. */
+  /** Everything up to then is known. */
   #heard: DualTimestamp
 
   constructor(clock: Clock, missed: GapDetection | undefined) {
@@ -55,49 +59,49 @@ export class GapDetector {
     this.#heard = dualTimestamp(clock)
   }
 
-  /** @param at absent: now */
+  /** @param at default: now */
   heard(at = dualTimestamp(this.#clock)): void {
     this.#heard = at
   }
 
   /**
-   * Of a list that is read now: whether something may have been missed is told by the first of its objects that is new. Where nothing is,
-   * nothing was made that could have been deleted: of a log the newest always stays.
-   * @param highest version that was seen before; 0: none
-   * @returns what is to be told of the version of each object; undefined where nothing was missed
+   * Call before a list. A gap shows by the first new object of the list. Without one, no object was created that
+   * could have been deleted: the newest object of a log always stays.
+   * @param highest version seen before; 0: none
+   * @returns call it with the version of each object; undefined if there was no gap
    */
   listing(highest: number): ((version: number) => void) | undefined {
     const missed = this.#missed
     if (!missed || highest === 0 || elapsedSince(this.#clock, this.#heard) <= missed.afterMs) return undefined
-    let isTold = false
+    let isReported = false
     return (version) => {
-      if (isTold || version <= highest) return
-      isTold = true
+      if (isReported || version <= highest) return
+      isReported = true
       missed.onGap()
     }
   }
 }
 
 const BACKOFF: BackoffLimits = { firstMs: 100, longestMs: 30_000 }
-/** Nobody answers, so nobody is burdened, and what happens is seen so much later after an outage. */
+/** No server answers, so retries burden none, and waiting longer only delays the recovery. */
 const AWAY: BackoffLimits = { firstMs: 100, longestMs: 5_000 }
-/** So many failures in a row without an answer are more than a bad connection. */
+/** This many failures in a row without a response are an outage, not a bad connection. */
 const AN_OUTAGE = 3
 const LONGEST_ASKED_MS = 60_000
-/** A watch that lived so long was a good one, even if nothing happened in it. */
+/** A watch that lived this long was good, even without events. */
 const GOOD_LIFE_MS = 10_000
-/** One that was broken off had been open if it took longer than opening one may; then it was as good. */
+/** One that failed after this long had been open, since opening takes less; then it was good as well. */
 const OPEN_LIFE_MS = 20_000
-/** The same version brought the same bad stream so often that only a list helps. */
+/** After this many bad streams from the same version only a list helps. */
 const BAD_STREAMS = 3
 
 export type RestartDecision = {
-  /** What was held as the last version is of no use: list again. */
+  /** The last version is of no use: list again. */
   relist: boolean
   waitMs: number
 }
 
-/** When to list or watch again after one has ended; waits grow until something comes through. */
+/** Decides when to list or watch again after a watch ended; waits grow until an event arrives. */
 export class RestartPolicy {
   readonly #random: Random
   #failures = 0
@@ -108,13 +112,13 @@ export class RestartPolicy {
     this.#random = random
   }
 
-  /** An event or a bookmark came. */
+  /** An event or a bookmark arrived. */
   progress(): void {
     this.#failures = 0
     this.#badStreams = 0
   }
 
-  /** The server ended the watch in the ordinary way. @param livedMs how long it was open */
+  /** The server ended the watch normally. @param livedMs how long it was open */
   closed(livedMs: number, progressed: boolean): RestartDecision {
     if (progressed || livedMs >= GOOD_LIFE_MS) {
       this.progress()
@@ -123,21 +127,21 @@ export class RestartPolicy {
     return { relist: false, waitMs: this.#nextWait() }
   }
 
-  /** @param livedMs since the watch was asked for; 0 where it was the list that failed */
+  /** @param livedMs since the watch was requested; 0 if the list failed */
   failed(error: unknown, livedMs = 0): RestartDecision {
     if (livedMs >= OPEN_LIFE_MS) this.progress()
     const asked = isApiError(error) ? Math.min(error.retryAfterMs ?? 0, LONGEST_ASKED_MS) : 0
     const away = isAway(error)
-    // It is back, and starting: that it was away is no reason to wait any more.
+    // The server is back and starting: the outage is no reason to keep waiting.
     if (!away && this.#awayInARow >= AN_OUTAGE) this.#failures = 0
     this.#awayInARow = away ? this.#awayInARow + 1 : 0
     return { relist: this.#needsList(error), waitMs: Math.max(asked, this.#nextWait(away)) }
   }
 
   #needsList(error: unknown): boolean {
-    // The version is too old, or the request with it is refused for good.
+    // The version is too old, or the request with it is rejected for good.
     if (isApiError(error, 'Gone', 'BadRequest', 'Invalid', 'NotFound')) return true
-    // Broken connections and a busy server are no reason; an answer that was 200 and then made no sense is.
+    // Not for broken connections or a busy server, but for a 200 with nonsense.
     if (isApiError(error) && error.status === 200) this.#badStreams += 1
     if (this.#badStreams < BAD_STREAMS) return false
     this.#badStreams = 0
@@ -154,20 +158,20 @@ function isAway(error: unknown): boolean {
   return isApiError(error, 'Unavailable') && error.status === 0
 }
 
-/** What a reflector is to whoever does not look at its objects. */
+/** An informer without its objects. */
 export interface Watch {
-  /** The first list was read to its end. */
+  /** Resolves when the first list is complete. */
   readonly synced: Promise<void>
   readonly health: WatchHealth
-  /** Everything up to this version was handed on; 0 before the end of the first list. */
+  /** Everything up to this version was delivered; 0 before the end of the first list. */
   readonly version: number
-  /** What is known is as of a list that was read to its end, and of what has come since. */
+  /** A list was completed and nothing has invalidated it since. */
   readonly isListed: boolean
   start(): unknown
-  /** The stream that is open may be dead without knowing it. */
+  /** Reopens the stream, which may be dead without an error. */
   reopen(): void
-  /** What was handed on may not be all: everything is listed once more. */
+  /** Lists everything again, since something may have been missed. */
   relist(): void
-  /** Resolves when nothing will be handed on any more. */
+  /** Resolves when nothing more will be delivered. */
   stop(): Promise<void>
 }

@@ -6,47 +6,51 @@ import { parseJson } from '../lib/json.ts'
 import { ApiError, type RawObject, type WatchEvent } from './client.ts'
 import { apiErrorFromEvent, type OpenStream } from './transport.ts'
 
+/**
+ * A watch as a stream of bytes: lines, their JSON, and a watchdog for silence. Every replica reads every segment of
+ * the log this way, so it skips what is not needed.
+ */
+
 /** @throws SyntaxError */
 type ParseJson = (text: string) => unknown
 
 /**
- * Kinds whose owners choose names of members. Elsewhere only `managedFields` has names with escapes, in each object, and nobody
- * reads those.
+ * Kinds in which users choose property names. Elsewhere only `managedFields`, which is never read, has escaped
+ * names.
  */
 const FREE_FORM_KINDS: ReadonlySet<string> = new Set([webhookEvents.plural, eventTypes.plural])
 
-/** Reads the JSON of objects of a type, alone, in lists and in watches. */
+/** The JSON parser for objects of a type, alone, in lists and in watches. */
 export function jsonParserFor({ plural }: ResourceType): ParseJson {
   return FREE_FORM_KINDS.has(plural) ? parseJson : JSON.parse
 }
 
 const NEWLINE = 10
 
-/** A line went over the limit. */
 export class LineTooLong extends Error {
   override readonly name = 'LineTooLong'
 }
 
 /**
- * Splits a stream of bytes at newlines. Works on bytes, so a character that two chunks share stays whole, and
- * looks at each byte once, however many chunks a line comes in.
+ * Splits bytes at newlines. It works on bytes, so a character across two chunks stays whole, and scans each byte
+ * once.
  */
 export class LineSplitter {
   readonly #maxBytes: number
   #pieces: Buffer[] = []
   #bytes = 0
 
-  /** @param maxBytes of one line */
+  /** @param maxBytes per line */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
   }
 
-  /** Bytes of a line that has not ended yet. */
+  /** Bytes of the unfinished line. */
   get pending(): number {
     return this.#bytes
   }
 
-  /** The lines that ended in this chunk, without their newlines; empty lines are left out. @throws LineTooLong */
+  /** The lines that ended in this chunk, without newlines and empty lines. @throws LineTooLong */
   push(chunk: Buffer): Buffer[] {
     const lines: Buffer[] = []
     let start = 0
@@ -75,9 +79,10 @@ export class LineSplitter {
   }
 }
 
-/** One line of a watch. What nobody asks for in it is not read: each replica reads every line of the log. */
-
-/** @returns an error where the line is one, or is none of a watch. Overwrites what it does not read in `line`. */
+/**
+ * One line of a watch. Overwrites the parts of `line` that it skips. @returns an error if the line is one or is not
+ * a watch event
+ */
 export function parseLine(line: Buffer, parse: ParseJson): WatchEvent | ApiError {
   let event: RawEvent
   try {
@@ -97,12 +102,12 @@ export function parseLine(line: Buffer, parse: ParseJson): WatchEvent | ApiError
 type RawEvent = { type?: unknown; object?: RawObject }
 
 const DELETED = Buffer.from('{"type":"DELETED",')
-/** With its quotes it is not inside a string. */
+/** The quotes show that it is not inside a string. */
 const SPEC = Buffer.from(',"spec":')
 
 /**
- * A deletion carries the whole object, which was read when it came: of one that is sent as `..., "metadata": ..., "spec": ...`
- * only what stands before its spec is read. Each replica hears of every segment of the log that is deleted.
+ * A deletion carries the whole object, which was read before. If the metadata stand before the spec, only the part
+ * before the spec is parsed.
  */
 function parseDeletion(line: Buffer, parse: ParseJson): RawEvent | undefined {
   if (!line.subarray(0, DELETED.length).equals(DELETED)) return undefined
@@ -112,7 +117,7 @@ function parseDeletion(line: Buffer, parse: ParseJson): RawEvent | undefined {
     const event = parse(`${line.toString('utf8', 0, end)}}}`) as RawEvent
     return event.object?.metadata === undefined ? undefined : event
   } catch {
-    // A field of that name stands further inside.
+    // The field is nested deeper.
     return undefined
   }
 }
@@ -125,22 +130,21 @@ function parseWhole(line: Buffer, parse: ParseJson): RawEvent {
 const OURS = ['ADDED', 'MODIFIED'].map((type) =>
   Buffer.from(`{"type":"${type}","object":{"apiVersion":"${GROUP}/`),
 )
-/** Quotes inside strings are escaped, so neither stands in one, but for the end of a name. */
+/** Quotes inside strings are escaped, so neither can stand in a string, except at the end of a name. */
 const FIELDS = Buffer.from('"managedFields":[')
 const AFTER_FIELDS = Buffer.from('}],"name":"')
 const SPACE = 0x20
 
 /**
- * Who owns which fields is asked of objects that are read by their names, never of a watch, and has half the keys of a
- * segment of the log. The API server sends fields of custom resources in the order of their names, so that the name of the object
- * is next; what is owned has no lists in it.
+ * Blanks `managedFields`, half the keys of a segment; never needed from a watch. The API server sends fields of
+ * custom resources in the order of their names, so `name` is next, and `managedFields` contain no lists.
  */
 function blankManagedFields(line: Buffer): void {
   if (!beginsWithOneOf(line, OURS)) return
   const start = line.indexOf(FIELDS)
   if (start === -1) return
   const end = line.indexOf(AFTER_FIELDS, start)
-  // In the spec, or up to something in it, is what somebody else has written.
+  // It is in the spec or ends in it, so it is user data.
   if (end === -1 || end > line.indexOf(SPEC)) return
   line.fill(SPACE, start, end + '}],'.length)
 }
@@ -149,7 +153,7 @@ function beginsWithOneOf(line: Buffer, starts: readonly Buffer[]): boolean {
   return starts.some((start) => line.subarray(0, start.length).equals(start))
 }
 
-/** `status` 200: the connection was fine, so the same may come again from the same version. */
+/** `status` 200: the connection was fine, so the same line may come again from the same version. */
 function garbage(line: Buffer, cause?: unknown): ApiError {
   return new ApiError('Unavailable', `not a watch event, in a line of ${line.length} bytes`, {
     status: 200,
@@ -158,15 +162,14 @@ function garbage(line: Buffer, cause?: unknown): ApiError {
 }
 
 export type WatchStreamOptions = {
-  /** Reads a line. */
   parse: ParseJson
   clock: Clock
-  /** No byte for so long, and the stream may be dead without anybody saying so: it is ended. */
+  /** A stream without a byte for this long may be dead, and is ended. */
   silenceMs: number
   maxLineBytes: number
 }
 
-/** The events of a watch that `open` opens, one array for all that came together. @throws ApiError as WatchSource says */
+/** The events of a watch, one array per read. @throws ApiError as WatchSource says */
 export async function* watchEvents(
   open: () => Promise<OpenStream>,
   needs: WatchStreamOptions,
@@ -184,7 +187,7 @@ export async function* watchEvents(
     }
     if (splitter.pending > 0) throw broken('the stream ended inside a line')
   } catch (error) {
-    // Quiet kinds get no bookmarks, so silence alone is no failure: the watch goes on from where it was.
+    // Quiet kinds get no bookmarks, so silence is not a failure: the watch continues from where it was.
     if (watchdog.silenced) return
     if (error instanceof ApiError) throw error
     throw broken(error instanceof Error ? error.message : String(error), error)
@@ -194,10 +197,7 @@ export async function* watchEvents(
   }
 }
 
-/**
- * What can be used before the first line that cannot comes out too: it happened. In loops, since every segment of the log
- * comes this way in each replica, and `flatMap` costs as much as a third of the parsing.
- */
+/** Events before a bad line are delivered: they happened. In loops, since `flatMap` costs a third of the parsing. */
 function parseChunks(
   chunks: readonly Buffer[],
   { splitter, parse }: { splitter: LineSplitter; parse: ParseJson },
@@ -216,7 +216,7 @@ function broken(message: string, cause?: unknown): ApiError {
   return new ApiError('Unavailable', `the watch broke: ${message}`, cause === undefined ? {} : { cause })
 }
 
-/** Ends a stream that went silent. One timer that looks back, instead of one per chunk. */
+/** Ends a silent stream. One timer that looks back, instead of one per chunk. */
 class Watchdog {
   readonly #stream: OpenStream
   readonly #needs: WatchStreamOptions
@@ -228,7 +228,7 @@ class Watchdog {
     this.#stream = stream
     this.#needs = needs
     this.#heardAt = needs.clock.monotonic()
-    this.#stopTimer = needs.clock.after(needs.silenceMs, () => this.#look())
+    this.#stopTimer = needs.clock.after(needs.silenceMs, () => this.#check())
   }
 
   alive(): void {
@@ -239,11 +239,11 @@ class Watchdog {
     this.#stopTimer()
   }
 
-  #look(): void {
+  #check(): void {
     const { clock, silenceMs } = this.#needs
     const left = this.#heardAt + silenceMs - clock.monotonic()
     if (left > 0) {
-      this.#stopTimer = clock.after(left, () => this.#look())
+      this.#stopTimer = clock.after(left, () => this.#check())
       return
     }
     this.silenced = true

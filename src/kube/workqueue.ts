@@ -4,33 +4,36 @@ import { type BackoffLimits, backoffMs } from '../lib/sleep.ts'
 import { Timers } from '../lib/timers.ts'
 
 /**
- * Keys that share a limit on how many of them are worked on at a time, so that the many of one owner leave room for those of
- * others. What has no room waits here, in the order in which it came.
+ * The work queue of a controller, like client-go's: unique keys, delays, backoff, and limits per group of keys.
  */
 
+/**
+ * Keys of a group share a limit on how many are processed at once, so that the many of one owner leave capacity for
+ * others. Keys over the limit wait here in order.
+ */
 export type ConcurrencyGroup = { name: string; limit: number }
-/** Asked whenever a key is to be worked on: a key may change its lane. */
+/** Called whenever a key is to be processed: its group may change. */
 export type ConcurrencyGroupOf = (key: string) => ConcurrencyGroup
 
 export class ConcurrencyGroups {
   readonly #groupOf: ConcurrencyGroupOf | undefined
-  /** Lanes of the keys that are worked on, and how many each lane has. */
+  /** Groups of the keys in process, and how many each group has. */
   readonly #groupOfWorking = new Map<string, string>()
   readonly #working = new Map<string, number>()
-  /** Keys that wait, by lane, and the lane of each. */
+  /** Waiting keys by group, and the group of each. */
   readonly #waiting = new Map<string, Set<string>>()
   readonly #groupOfWaiting = new Map<string, string>()
 
-  constructor(laneOf: ConcurrencyGroupOf | undefined) {
-    this.#groupOf = laneOf
+  constructor(groupOf: ConcurrencyGroupOf | undefined) {
+    this.#groupOf = groupOf
   }
 
-  /** Keys that wait for room. */
+  /** Waiting keys. */
   get waiting(): number {
     return this.#groupOfWaiting.size
   }
 
-  /** Whether it may be worked on now; else it waits for room. */
+  /** Whether the key may be processed now; if not, it waits. */
   enter(key: string): boolean {
     if (!this.#groupOf || this.#groupOfWorking.has(key)) return true
     const { name, limit } = this.#groupOf(key)
@@ -44,49 +47,48 @@ export class ConcurrencyGroups {
     return true
   }
 
-  /** The work on it has ended. @returns a key that takes its place, and waits for nothing but to be worked on */
+  /** Processing has ended. @returns a waiting key that takes its slot */
   leave(key: string): string | undefined {
-    const lane = this.#groupOfWorking.get(key)
-    if (lane === undefined) return undefined
+    const group = this.#groupOfWorking.get(key)
+    if (group === undefined) return undefined
     this.#groupOfWorking.delete(key)
-    const [next] = this.#waiting.get(lane) ?? []
+    const [next] = this.#waiting.get(group) ?? []
     if (next !== undefined) {
-      this.#forget(next, lane)
-      this.#groupOfWorking.set(next, lane)
+      this.#forget(next, group)
+      this.#groupOfWorking.set(next, group)
       return next
     }
-    const working = (this.#working.get(lane) ?? 1) - 1
-    if (working > 0) this.#working.set(lane, working)
-    else this.#working.delete(lane)
+    const working = (this.#working.get(group) ?? 1) - 1
+    if (working > 0) this.#working.set(group, working)
+    else this.#working.delete(group)
     return undefined
   }
 
-  /** Whether it goes on waiting where it is; in another lane there may be room. */
+  /** Whether the key keeps waiting in its group; if it changed groups, it may fit there. */
   staysWaiting(key: string): boolean {
-    const lane = this.#groupOfWaiting.get(key)
-    if (lane === undefined) return false
-    if (this.#groupOf?.(key).name === lane) return true
-    this.#forget(key, lane)
+    const group = this.#groupOfWaiting.get(key)
+    if (group === undefined) return false
+    if (this.#groupOf?.(key).name === group) return true
+    this.#forget(key, group)
     return false
   }
 
-  /** Nothing waits any more. */
   clear(): void {
     this.#waiting.clear()
     this.#groupOfWaiting.clear()
   }
 
-  #wait(key: string, lane: string): void {
-    const keys = this.#waiting.get(lane) ?? new Set()
-    this.#waiting.set(lane, keys.add(key))
-    this.#groupOfWaiting.set(key, lane)
+  #wait(key: string, group: string): void {
+    const keys = this.#waiting.get(group) ?? new Set()
+    this.#waiting.set(group, keys.add(key))
+    this.#groupOfWaiting.set(key, group)
   }
 
-  #forget(key: string, lane: string): void {
+  #forget(key: string, group: string): void {
     this.#groupOfWaiting.delete(key)
-    const keys = this.#waiting.get(lane)
+    const keys = this.#waiting.get(group)
     keys?.delete(key)
-    if (keys?.size === 0) this.#waiting.delete(lane)
+    if (keys?.size === 0) this.#waiting.delete(group)
   }
 }
 
@@ -96,31 +98,31 @@ export type WorkQueueOptions = {
   log: Logger
   /** Waits after failures; default 5 ms to 5 min. */
   backoff?: BackoffLimits
-  /** Which keys share a limit on how many are worked on at a time; absent: none do. */
+  /** Which keys share a limit. Absent: none do. */
   concurrencyGroupOf?: ConcurrencyGroupOf | undefined
 }
 
 const BACKOFF: BackoffLimits = { firstMs: 5, longestMs: 5 * 60_000 }
 
 /**
- * Keys that need work, each at most once, in the order in which they came. A key that is added while it is
- * worked on comes again afterwards; it is never worked on twice at once.
+ * Keys to process, each at most once, in the order in which they came. A key that is added while in process is
+ * processed again afterwards, never twice at once.
  *
- * A key is waiting for its time (`addAfter`, `retry`), ready, waiting for room in its lane, or being worked on (`take` to
- * `done`), and in the last case it may be wanted again.
+ * A key is delayed (`addAfter`, `addRateLimited`), ready, waiting for a slot of its group, or in process (`get` to
+ * `done`), and then it may be wanted again.
  */
 export class WorkQueue {
   readonly #random: Random
   readonly #clock: Clock
   readonly #backoff: BackoffLimits
   readonly #delayed: Timers<string>
-  /** Insertion order is the order of the queue. */
+  /** Insertion order is queue order. */
   readonly #ready = new Set<string>()
   readonly #working = new Set<string>()
   readonly #groups: ConcurrencyGroups
   readonly #wantedAgain = new Set<string>()
   readonly #failures = new Map<string, number>()
-  readonly #takers: ((key: string | undefined) => void)[] = []
+  readonly #waiters: ((key: string | undefined) => void)[] = []
   readonly #idle: (() => void)[] = []
   #closed = false
 
@@ -134,12 +136,12 @@ export class WorkQueue {
     )
   }
 
-  /** Keys that are ready and not yet worked on. */
+  /** Keys that are ready but not in process. */
   get depth(): number {
     return this.#ready.size + this.#groups.waiting + this.#wantedAgain.size
   }
 
-  /** Keys that wait for their time. */
+  /** Delayed keys. */
   get delayed(): number {
     return this.#delayed.size
   }
@@ -151,16 +153,16 @@ export class WorkQueue {
       return
     }
     if (this.#groups.staysWaiting(key)) return
-    // Whoever waits for a key waits because there is none.
-    const [taker] = this.#takers
-    if (!taker) this.#ready.add(key)
+    // If a worker waits, no key is ready.
+    const [waiter] = this.#waiters
+    if (!waiter) this.#ready.add(key)
     else if (this.#groups.enter(key)) {
-      this.#takers.shift()
-      this.#hand(key, taker)
+      this.#waiters.shift()
+      this.#hand(key, waiter)
     }
   }
 
-  /** Adds the key in `ms` milliseconds; of several times the earliest holds. */
+  /** Adds the key after `ms`; the earliest of several times counts. */
   addAfter(key: string, ms: number): void {
     if (this.#closed) return
     const due = this.#clock.monotonic() + ms
@@ -168,19 +170,19 @@ export class WorkQueue {
     if (known === undefined || due < known) this.#delayed.set(key, due)
   }
 
-  /** Adds the key after a wait that grows with each call, until `forget`. */
+  /** Adds the key after a wait that grows with each call until `forget`. */
   addRateLimited(key: string): void {
     const failures = (this.#failures.get(key) ?? 0) + 1
     if (!this.#closed) this.#failures.set(key, failures)
     this.addAfter(key, backoffMs(failures, this.#backoff, this.#random))
   }
 
-  /** The key succeeded: its next failure is its first. */
+  /** The key succeeded: the next failure is its first. */
   forget(key: string): void {
     this.#failures.delete(key)
   }
 
-  /** The next key, once there is one; undefined once the queue is closed. Whoever gets a key calls `done`. */
+  /** The next key, when there is one; undefined once the queue is shut down. The caller must call `done`. */
   get(): Promise<string | undefined> {
     for (const key of this.#ready) {
       this.#ready.delete(key)
@@ -189,10 +191,10 @@ export class WorkQueue {
       return Promise.resolve(key)
     }
     if (this.#closed) return Promise.resolve(undefined)
-    return new Promise((resolve) => this.#takers.push(resolve))
+    return new Promise((resolve) => this.#waiters.push(resolve))
   }
 
-  /** The work on a taken key has ended, however. */
+  /** Processing a key has ended, with or without success. */
   done(key: string): void {
     this.#working.delete(key)
     const next = this.#groups.leave(key)
@@ -201,20 +203,22 @@ export class WorkQueue {
     if (this.#closed && this.#working.size === 0) for (const resolve of this.#idle.splice(0)) resolve()
   }
 
-  /** Hands out no more keys (what waits is dropped: state is level-triggered) and resolves when the last is done. */
+  /**
+   * Hands out no more keys (waiting ones are dropped: state is level-triggered) and resolves when the last is done.
+   */
   shutDown(): Promise<void> {
     this.#closed = true
     this.#delayed.stop()
     this.#ready.clear()
     this.#groups.clear()
     this.#wantedAgain.clear()
-    for (const taker of this.#takers.splice(0)) taker(undefined)
+    for (const waiter of this.#waiters.splice(0)) waiter(undefined)
     if (this.#working.size === 0) return Promise.resolve()
     return new Promise((resolve) => this.#idle.push(resolve))
   }
 
-  #hand(key: string, taker: (key: string) => void): void {
+  #hand(key: string, waiter: (key: string) => void): void {
     this.#working.add(key)
-    taker(key)
+    waiter(key)
   }
 }
