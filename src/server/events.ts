@@ -9,6 +9,7 @@ import { parseJson } from '../lib/json.ts'
 import type { SchemaProblem, SchemaValidator } from '../lib/json-schema.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { decideState } from '../webhooks/endpoints/plan.ts'
+import { findOriginal, type Original, type OriginalSources } from '../webhooks/events/original.ts'
 import {
   acceptEvent,
   acceptRedelivery,
@@ -17,7 +18,7 @@ import {
   refuseEvent,
   subscriberOf,
 } from '../webhooks/events/plan.ts'
-import { findOriginal, type Original, type OriginalSources, PING_TYPE } from '../webhooks/events/publish.ts'
+import { PING_TYPE } from '../webhooks/events/publish.ts'
 import type { QuotaExceeded } from '../webhooks/events/quota.ts'
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'

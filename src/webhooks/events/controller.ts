@@ -19,31 +19,32 @@ import type { EventRecorder } from '../../kube/recorder.ts'
 import type { Clock, Random } from '../../lib/clock.ts'
 import { type BackoffLimits, backoffMs } from '../../lib/sleep.ts'
 import type { PendingCounters } from '../delivery/counters.ts'
-import { type DecidedEvent, type PublishEventsOptions, publishEvents } from './accept.ts'
 import { type EventDecision, eventStatus, mayDecideMore } from './plan.ts'
+import { type DecidedEvent, type PublishEventsOptions, publishEvents } from './publish.ts'
 import type { PublishQuota, QuotaExceeded } from './quota.ts'
 import { eventName, type UnconfirmedAppends, type WebhookEventStore } from './store.ts'
 
 /**
- * When a write that the API server refused for one event alone is tried again: after a wait that grows, and in one organization
- * only so many in a while, so that a policy that refuses thousands of them does not cost hundreds of calls a second.
+ * Reconciles the WebhookEvents of a namespace: finishes delivered ones, deletes expired ones, accepts waiting ones. An event is decided
+ * once, and the decision is kept until its status is written: later changes do not affect an event that was sent.
  */
 
-/** Refusals of one organization in a while, after which none is tried again until it is over. What succeeds does not count. */
-const AT_MOST = 20
-const WHILE_MS = 2000
+/** Rejected writes per organization and window; then none is retried until the window is over. */
+const MAX_REJECTED = 20
+const WINDOW_MS = 2000
 
-type Refused = { at: number; refusals: number }
-type RefusalWindow = { until: number; refusals: number }
-
+/**
+ * When to retry a write that the API server rejected for one event: with backoff, and only some per organization and window, so
+ * that a policy that rejects thousands of events does not cost hundreds of calls per second.
+ */
 export class WriteBackoff {
   readonly #clock: Clock
   readonly #random: Random
   readonly #limits: BackoffLimits
-  /** By UID: when it is due again, monotonic, after so many refusals in a row. */
-  readonly #refused = new Map<string, Refused>()
+  /** By UID: when it is due again (monotonic), after this many rejections in a row. */
+  readonly #rejected = new Map<string, { at: number; count: number }>()
   /** By organization. */
-  readonly #whiles = new Map<string, RefusalWindow>()
+  readonly #windows = new Map<string, { until: number; count: number }>()
 
   constructor({ clock, random }: { clock: Clock; random: Random }, limits: BackoffLimits) {
     this.#clock = clock
@@ -51,39 +52,39 @@ export class WriteBackoff {
     this.#limits = limits
   }
 
-  /** Events that it knows of. */
+  /** Number of events. */
   get size(): number {
-    return this.#refused.size
+    return this.#rejected.size
   }
 
-  /** @returns for how long it is not to be tried, milliseconds; 0 where it is due, or was never refused */
+  /** Milliseconds until it may be tried; 0 if it is due, or was never rejected. */
   waitOf({ metadata: { uid, namespace } }: EventOutline): number {
-    const refused = this.#refused.get(uid)
-    if (!refused) return 0
+    const rejected = this.#rejected.get(uid)
+    if (!rejected) return 0
     const now = this.#clock.monotonic()
-    const { until = now, refusals = 0 } = this.#whiles.get(namespace) ?? {}
-    return Math.max(0, refused.at - now, refusals < AT_MOST ? 0 : until - now)
+    const { until = now, count = 0 } = this.#windows.get(namespace) ?? {}
+    return Math.max(0, rejected.at - now, count < MAX_REJECTED ? 0 : until - now)
   }
 
-  /** Those that are due: what was never refused in the order given, then what has waited longest since it was due. */
+  /** Those that are due: first those never rejected, in the given order, then those due for longest. */
   due(events: readonly EventOutline[]): EventOutline[] {
-    const at = ({ metadata }: EventOutline) => this.#refused.get(metadata.uid)?.at ?? 0
+    const at = ({ metadata }: EventOutline) => this.#rejected.get(metadata.uid)?.at ?? 0
     return events.filter((event) => this.waitOf(event) === 0).sort((a, b) => at(a) - at(b))
   }
 
   add({ metadata: { uid, namespace } }: EventOutline): void {
     const now = this.#clock.monotonic()
-    const refusals = (this.#refused.get(uid)?.refusals ?? 0) + 1
-    this.#refused.set(uid, { at: now + backoffMs(refusals, this.#limits, this.#random), refusals })
-    for (const [organization, { until }] of this.#whiles) if (until <= now) this.#whiles.delete(organization)
-    const running = this.#whiles.get(namespace) ?? { until: now + WHILE_MS, refusals: 0 }
-    running.refusals += 1
-    this.#whiles.set(namespace, running)
+    const count = (this.#rejected.get(uid)?.count ?? 0) + 1
+    this.#rejected.set(uid, { at: now + backoffMs(count, this.#limits, this.#random), count })
+    for (const [organization, { until }] of this.#windows)
+      if (until <= now) this.#windows.delete(organization)
+    const window = this.#windows.get(namespace) ?? { until: now + WINDOW_MS, count: 0 }
+    window.count += 1
+    this.#windows.set(namespace, window)
   }
 
-  /** It was done, or there is nothing to do any more. */
   forget(uid: string): void {
-    this.#refused.delete(uid)
+    this.#rejected.delete(uid)
   }
 }
 
@@ -94,40 +95,38 @@ type EventExpiryOptions = {
   random: Random
   /** The wall time for ages. */
   time: Pick<Clock, 'now'>
-  /** A pass takes so long at most, in milliseconds. */
+  /** Longest time of a pass, in milliseconds. */
   partMs: number
-  /** Some that have expired cannot be deleted; this is why the first of them could not. */
+  /** Called with the first error of a pass. */
   onNotDeleted: (error: unknown) => void
 }
 
-/** Waits after one could not be deleted. */
 const DELETE_RETRY: BackoffLimits = { firstMs: 60_000, longestMs: 600_000 }
 
-/** Deletes events that have finished, and were to stay for a time after that (spec.ttlSecondsAfterFinished). */
+/** Deletes finished events after their `spec.ttlSecondsAfterFinished`. */
 export class EventExpiry {
   readonly #options: EventExpiryOptions
-  readonly #refused: WriteBackoff
+  readonly #backoff: WriteBackoff
 
   constructor(options: EventExpiryOptions) {
     this.#options = options
-    this.#refused = new WriteBackoff(options, DELETE_RETRY)
+    this.#backoff = new WriteBackoff(options, DELETE_RETRY)
   }
 
-  /** It has gone. */
   forget(uid: string): void {
-    this.#refused.forget(uid)
+    this.#backoff.forget(uid)
   }
 
-  /** What cannot be deleted holds up nothing else. @returns milliseconds until the next one expires, or is tried again */
+  /** A failed delete does not block others. @returns milliseconds until the next one expires or is retried */
   async pass(namespace: string): Promise<number | undefined> {
     const { store, clock, time, partMs, onNotDeleted } = this.#options
     const now = time.now()
     const until = clock.monotonic() + partMs
     const errors: unknown[] = []
     const expired = store.expiringIn(namespace).filter((event) => expiresIn(event, now) <= 0)
-    for (const event of this.#refused.due(expired)) {
+    for (const event of this.#backoff.due(expired)) {
       if (clock.monotonic() > until) break
-      if (this.#refused.waitOf(event) === 0)
+      if (this.#backoff.waitOf(event) === 0)
         await this.#delete(event).catch((error: unknown) => errors.push(error))
     }
     if (errors.length > 0) onNotDeleted(errors[0])
@@ -135,9 +134,9 @@ export class EventExpiry {
     return waits.length === 0 ? undefined : Math.min(...waits)
   }
 
-  /** Milliseconds until it is to be deleted, or that is tried again. */
+  /** Milliseconds until it is deleted, or that is retried. */
   #waitOf(event: EventOutline, now: number): number {
-    return Math.max(expiresIn(event, now), this.#refused.waitOf(event))
+    return Math.max(expiresIn(event, now), this.#backoff.waitOf(event))
   }
 
   async #delete(event: EventOutline): Promise<void> {
@@ -147,7 +146,7 @@ export class EventExpiry {
       await writer.delete(webhookEvents, event.metadata, { uid })
     } catch (error) {
       if (!isApiError(error, 'NotFound', 'Conflict')) {
-        if (store.isOpen(event)) this.#refused.add(event)
+        if (store.isOpen(event)) this.#backoff.add(event)
         throw error
       }
     }
@@ -156,15 +155,13 @@ export class EventExpiry {
   }
 }
 
-/** Milliseconds until its time is over; 0 or less where it is. */
+/** Milliseconds until it expires; 0 or less if it has. */
 function expiresIn({ metadata, spec, status }: EventOutline, now: number): number {
   const created = Date.parse(metadata.creationTimestamp)
-  // By a clock that was ahead it stays for longer; by one that was behind it does not go at once.
+  // With a clock ahead it stays longer; with a clock behind it is not deleted at once.
   const finished = Math.max(created, Date.parse(status?.finishedAt ?? '') || created)
   return finished + (spec.ttlSecondsAfterFinished ?? 0) * 1000 - now
 }
-
-/** Writes what became of a WebhookEvent. One whose status cannot be written holds up none of the others. */
 
 type EventStatusOptions = {
   resources: ResourceReader
@@ -174,44 +171,41 @@ type EventStatusOptions = {
   random: Random
 }
 
-/** Waits after refusals of one event alone. An API server that has just started may know no rights yet, so the first is short. */
+/** After rejections of one event. The first is short, since an API server that has just started may not know Davit's rights yet. */
 const STATUS_RETRY: BackoffLimits = { firstMs: 1000, longestMs: 60_000 }
-/** Somebody changes an event now and then, not all the time. */
+/** Conflicts are rare. */
 const MAX_ATTEMPTS = 5
 
-/** What was refused since it was told; `since` is monotonic. */
+/** `since` is monotonic. */
 type UnreportedFailures = { first: string; count: number; cause: unknown; since: number }
 
+/** Writes the status of WebhookEvents. A rejected status does not block others. */
 class EventStatusWriter {
   readonly #options: EventStatusOptions
-  readonly #refused: WriteBackoff
+  readonly #backoff: WriteBackoff
   /** By organization. */
-  readonly #untold = new Map<string, UnreportedFailures>()
+  readonly #unreported = new Map<string, UnreportedFailures>()
 
   constructor(options: EventStatusOptions) {
     this.#options = options
-    this.#refused = new WriteBackoff(options, STATUS_RETRY)
+    this.#backoff = new WriteBackoff(options, STATUS_RETRY)
   }
 
-  /** @returns for how long it is not to be written, since the API server has refused that; milliseconds, 0 or more */
+  /** Milliseconds until it may be written after a rejection. */
   waitOf(event: EventOutline): number {
-    return this.#refused.waitOf(event)
+    return this.#backoff.waitOf(event)
   }
 
-  /** Those that may be written now, what was refused before last. */
+  /** Those that may be written now, rejected ones last. */
   due(events: readonly EventOutline[]): EventOutline[] {
-    return this.#refused.due(events)
+    return this.#backoff.due(events)
   }
 
-  /** Whatever was refused of this event, it is to be written no more. */
   forget(uid: string): void {
-    this.#refused.forget(uid)
+    this.#backoff.forget(uid)
   }
 
-  /**
-   * Where the API server refuses the status of this event, it is told later (`tellRefused`).
-   * @throws ApiError of what is not this event's alone: the API server is away, or busy
-   */
+  /** A rejection of this event is reported later (`throwIfRejected`). @throws ApiError the API server is unavailable or busy */
   async write(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<void> {
     const { store } = this.#options
     store.beginWrite(event)
@@ -225,20 +219,17 @@ class EventStatusWriter {
     } catch (error) {
       store.failWrite(event)
       if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge', 'Forbidden', 'Conflict')) throw error
-      if (store.isOpen(event)) this.#refused.add(event)
+      if (store.isOpen(event)) this.#backoff.add(event)
       this.#note(event, error)
     }
   }
 
-  /**
-   * @param forMs only what was refused so long ago or before
-   * @throws Error naming one of those that were refused since the last call, and how many
-   */
-  throwIfRefused(namespace: string, forMs: number): void {
-    const untold = this.#untold.get(namespace)
-    if (!untold || this.#options.clock.monotonic() - untold.since < forMs) return
-    this.#untold.delete(namespace)
-    const { first, count, cause } = untold
+  /** @param forMs only rejections at least this old @throws Error with the first one since the last call, and their number */
+  throwIfRejected(namespace: string, forMs: number): void {
+    const unreported = this.#unreported.get(namespace)
+    if (!unreported || this.#options.clock.monotonic() - unreported.since < forMs) return
+    this.#unreported.delete(namespace)
+    const { first, count, cause } = unreported
     const others = count > 1 ? ` and of ${count - 1} others` : ''
     throw new Error(`the status of the WebhookEvent ${namespace}/${first}${others} cannot be written`, {
       cause,
@@ -246,21 +237,27 @@ class EventStatusWriter {
   }
 
   #note({ metadata: { namespace, name } }: EventOutline, cause: unknown): void {
-    const untold = this.#untold.get(namespace)
-    if (untold) untold.count += 1
-    else this.#untold.set(namespace, { first: name, count: 1, cause, since: this.#options.clock.monotonic() })
+    const unreported = this.#unreported.get(namespace)
+    if (unreported) unreported.count += 1
+    else
+      this.#unreported.set(namespace, {
+        first: name,
+        count: 1,
+        cause,
+        since: this.#options.clock.monotonic(),
+      })
   }
 
   /**
-   * Over the version that was decided on. Where somebody else has written, it is written only if it may follow that.
-   * @returns the event as it is then; undefined where it has gone, is another one, or can be read no more
+   * Patches the version that was decided on. After another writer's change, it patches only if the status may follow that.
+   * @returns the event as it is then; undefined if it was deleted, replaced, or became unreadable
    */
   async #patch(event: EventOutline, status: Partial<WebhookEventStatus>): Promise<EventOutline | undefined> {
     const { namespace, name, uid } = event.metadata
     const ref = { namespace, name }
-    let held: EventOutline | undefined = event
-    for (let attempt = 1; held?.metadata.uid === uid; attempt += 1) {
-      const { resourceVersion } = held.metadata
+    let current: EventOutline | undefined = event
+    for (let attempt = 1; current?.metadata.uid === uid; attempt += 1) {
+      const { resourceVersion } = current.metadata
       const patch = { metadata: { uid, resourceVersion }, status }
       try {
         const how = { subresource: 'status' } as const
@@ -274,22 +271,22 @@ class EventStatusWriter {
         if (!isApiError(error, 'Conflict') || attempt === MAX_ATTEMPTS) throw error
       }
       const raw = await findObject(this.#options.resources, webhookEvents, ref)
-      held = readOutline(raw)
-      if (held?.metadata.uid === uid && !mayFollow(held.status?.state, status)) return held
+      current = readOutline(raw)
+      if (current?.metadata.uid === uid && !mayFollow(current.status?.state, status)) return current
     }
     return undefined
   }
 }
 
-/** A status that nobody can read says nothing, and is written over. */
+/** An unreadable status is overwritten. */
 function readOutline(raw: RawObject | undefined): EventOutline | undefined {
   if (raw === undefined) return undefined
   return eventOutline.safeParse(raw).data ?? eventOutline.safeParse({ ...raw, status: undefined }).data
 }
 
 /**
- * What was appended is delivered, whatever was said of it before; what is said of an end stays. That nobody gets it is said by
- * one who had not heard that it was accepted.
+ * An appended event is delivered whatever its status said before, and a final status stays. A status without deliveries is from a replica
+ * that did not know of the acceptance.
  */
 function mayFollow(
   before: EventState | undefined,
@@ -299,156 +296,137 @@ function mayFollow(
   return before === undefined || (before === 'accepted' && state === 'dispatched' && deliveries !== 0)
 }
 
-/**
- * One pass over the WebhookEvents of a namespace: finish what has been delivered, delete what has expired, accept what waits. What
- * was decided of an event is decided once, and kept until the API server takes the status that says so: an event that was sent
- * is not judged again by what has changed since.
- */
-
-/** What an append tells of, and asks. */
-type AppendCallbacks = Pick<PublishEventsOptions, 'appending' | 'appended' | 'found' | 'isUnanswered'>
-
-export type ReconcileEventsOptions = Omit<PublishEventsOptions, keyof AppendCallbacks | 'room' | 'lookMs'> &
+type ReconcileEventsOptions = PublishEventsOptions &
   Omit<EventExpiryOptions, 'partMs'> &
   EventStatusOptions & {
     counters: PendingCounters
-    unconfirmed: UnconfirmedAppends
     quota: PublishQuota
     recorder: EventRecorder
   }
 
 /** Events read and checked in one pass. */
 const BATCH = 200
-const LOOK_AGAIN_MS = 2000
-/**
- * For each part of a pass; a busy API server answers two calls for each event. A shard that changes hands waits for the end of the
- * pass over its organizations.
- */
+const POLL_MS = 2000
+/** Longest time of each part of a pass, since a shard handoff waits for its end. A busy API server is slow, and an event takes two calls. */
 const PART_MS = 4000
 const UNTIL_COMPLETE_MS = 100
-/** Between two passes that have nothing to do but what was refused. */
-const REFUSED_AGAIN_MS = 1000
-/** What was refused is told at last, while there is more and more to do. */
-const TELL_AFTER_MS = 10_000
+/** Between two passes that only retry rejected writes. */
+const REJECTED_RETRY_MS = 1000
+/** Rejections are reported after this time even if there is more to do. */
+const REPORT_AFTER_MS = 10_000
 
 export class EventsReconciler implements Reconciler {
   readonly #options: ReconcileEventsOptions
-  readonly #unseen: UnconfirmedAppends
+  readonly #unconfirmed: UnconfirmedAppends
   readonly #expiry: EventExpiry
   readonly #status: EventStatusWriter
-  /** Of events without a state, by UID. */
-  readonly #verdicts = new Map<string, EventDecision>()
+  /** For events without a state, by UID. */
+  readonly #decisions = new Map<string, EventDecision>()
 
   constructor(options: ReconcileEventsOptions) {
     this.#options = options
     this.#expiry = new EventExpiry({ ...options, partMs: PART_MS })
     this.#status = new EventStatusWriter(options)
-    this.#unseen = options.unconfirmed
+    this.#unconfirmed = options.unconfirmed
     options.store.onSettled = (uid) => {
-      this.#verdicts.delete(uid)
+      this.#decisions.delete(uid)
       this.#status.forget(uid)
       this.#expiry.forget(uid)
     }
-    options.store.onFinished = (name) => this.#unseen.forget(name)
+    options.store.onFinished = (name) => this.#unconfirmed.forget(name)
   }
 
-  /** The last delivery of an event has come to its end, by what is known. @param version of the log @returns the organization to look at, if it is known */
+  /** All known deliveries of an event have ended. @param version of their segment @returns the organization to reconcile, if known */
   delivered(name: string, version: number): string | undefined {
     const namespace = this.#options.store.accepted(name)?.metadata.namespace
-    this.#unseen.delivered(name, version, namespace)
+    this.#unconfirmed.delivered(name, version, namespace)
     return namespace
   }
 
-  /** Another replica decides of this organization's events from here on. Call it when no pass over them is under way. */
+  /** Another replica owns this organization's events from now on. Call it when no pass over them is running. */
   release(namespace: string): void {
     for (const event of this.#options.store.waitingIn(namespace)) {
-      this.#verdicts.delete(event.metadata.uid)
-      this.#unseen.forget(eventName(event))
+      this.#decisions.delete(event.metadata.uid)
+      this.#unconfirmed.forget(eventName(event))
     }
   }
 
   /**
    * @param namespace the key is the organization
-   * @throws Error after everything else, where the API server refuses the status of some events
+   * @throws Error at the end, if the API server rejects the status of some events
    */
   async reconcile(namespace: string): Promise<ReconcileResult> {
     const afterMs = await this.#pass(namespace)
-    // A pass that fails is followed by a wait, so not while there is more to do, unless that goes on and on.
-    this.#status.throwIfRefused(namespace, afterMs === 0 ? TELL_AFTER_MS : 0)
+    // An error delays the next pass, so report it when there is nothing more to do, or after some time.
+    this.#status.throwIfRejected(namespace, afterMs === 0 ? REPORT_AFTER_MS : 0)
     return afterMs === undefined ? noRequeue() : requeueAfter(afterMs)
   }
 
-  /** @returns milliseconds until there is something to do; undefined: nothing, until something changes */
+  /** @returns milliseconds until the next pass; undefined: when something changes */
   async #pass(namespace: string): Promise<number | undefined> {
     await this.#finish(namespace)
     const expiry = await this.#expiry.pass(namespace)
     const accepting = await this.#accept(namespace)
     const writing = await this.#write(namespace)
-    const finishing = this.#options.store.acceptedIn(namespace).length > 0 ? LOOK_AGAIN_MS : undefined
+    const finishing = this.#options.store.acceptedIn(namespace).length > 0 ? POLL_MS : undefined
     const waits = [expiry, accepting, writing, finishing].filter((wait) => wait !== undefined)
     return waits.length === 0 ? undefined : Math.max(0, Math.min(...waits))
   }
 
-  /** Decides of some of what waits. @returns milliseconds until it can go on; undefined where nothing is left */
+  /** Decides some of the waiting events. @returns milliseconds until it can go on; undefined if none is left */
   async #accept(namespace: string): Promise<number | undefined> {
     const { store } = this.#options
     const waiting = store.waitingIn(namespace)
-    const unjudged = waiting.filter((event) => !this.#verdictOf(event))
-    if (unjudged.length === 0) return undefined
+    const undecided = waiting.filter((event) => !this.#decisionOf(event))
+    if (undecided.length === 0) return undefined
     if (!store.isComplete()) return UNTIL_COMPLETE_MS
-    if (!mayDecideMore(waiting.length - unjudged.length, this.#verdicts.size)) return LOOK_AGAIN_MS
-    this.#unseen.expire()
-    const room = this.#options.quota.remaining(namespace)
-    if (typeof room === 'object') {
-      this.#tell(room)
-      return LOOK_AGAIN_MS
+    if (!mayDecideMore(waiting.length - undecided.length, this.#decisions.size)) return POLL_MS
+    this.#unconfirmed.expire()
+    const remaining = this.#options.quota.remaining(namespace)
+    if (typeof remaining === 'object') {
+      this.#recordExceeded(remaining)
+      return POLL_MS
     }
-    const judged = await this.#judge(namespace, unjudged.slice(0, BATCH), room)
-    for (const { event, decision } of judged)
-      if (store.isWaiting(event)) this.#verdicts.set(event.metadata.uid, decision)
-    if (judged.length === 0) return UNTIL_COMPLETE_MS
-    return judged.length < unjudged.length ? 0 : undefined
+    const decided = await this.#decide(namespace, undecided.slice(0, BATCH), remaining)
+    for (const { event, decision } of decided)
+      if (store.isWaiting(event)) this.#decisions.set(event.metadata.uid, decision)
+    if (decided.length === 0) return UNTIL_COMPLETE_MS
+    return decided.length < undecided.length ? 0 : undefined
   }
 
-  async #judge(namespace: string, events: readonly EventOutline[], room: number): Promise<DecidedEvent[]> {
-    const unseen = this.#unseen
-    const told: AppendCallbacks = {
-      appending: (name, deliveries) => unseen.appending(name, namespace, deliveries),
-      appended: (name, version) => unseen.appended(name, version),
-      found: (name) => unseen.foundInLog(name, namespace),
-      isUnanswered: (name) => unseen.isUnanswered(name),
-    }
+  async #decide(namespace: string, events: readonly EventOutline[], quota: number): Promise<DecidedEvent[]> {
     try {
-      return await publishEvents({ ...this.#options, ...told, room, lookMs: PART_MS }, namespace, events)
+      return await publishEvents(this.#options, namespace, events, quota, PART_MS)
     } finally {
-      // What has gone meanwhile was told to be over before this was told of it.
-      for (const event of events) if (!this.#options.store.isOpen(event)) unseen.forget(eventName(event))
+      // Events deleted meanwhile were forgotten before they were appended.
+      for (const event of events)
+        if (!this.#options.store.isOpen(event)) this.#unconfirmed.forget(eventName(event))
     }
   }
 
-  /** Says in their status what was decided of events. @returns milliseconds until more is to be said; undefined where nothing is left */
+  /** Writes the status of decided events. @returns milliseconds until the next write; undefined if none is left */
   async #write(namespace: string): Promise<number | undefined> {
     const { store, clock } = this.#options
     const until = clock.monotonic() + PART_MS
-    const unwritten = () => store.waitingIn(namespace).filter((event) => this.#verdictOf(event))
+    const unwritten = () => store.waitingIn(namespace).filter((event) => this.#decisionOf(event))
     for (const event of this.#status.due(unwritten())) {
       if (clock.monotonic() > until) return 0
-      const verdict = this.#verdictOf(event)
-      if (!verdict || this.#status.waitOf(event) > 0) continue
+      const decision = this.#decisionOf(event)
+      if (!decision || this.#status.waitOf(event) > 0) continue
       const name = eventName(event)
-      const isOver = this.#unseen.wasDelivered(name) && this.#options.counters.ofEvent(name) === 0
-      await this.#status.write(event, eventStatus(event, verdict, { now: clock.now(), isOver }))
+      const isOver = this.#unconfirmed.wasDelivered(name) && this.#options.counters.ofEvent(name) === 0
+      await this.#status.write(event, eventStatus(event, decision, clock.now(), isOver))
     }
     const waits = unwritten().map((event) => this.#status.waitOf(event))
-    return waits.length === 0 ? undefined : Math.max(REFUSED_AGAIN_MS, Math.min(...waits))
+    return waits.length === 0 ? undefined : Math.max(REJECTED_RETRY_MS, Math.min(...waits))
   }
 
-  #verdictOf({ metadata }: EventOutline): EventDecision | undefined {
-    return this.#verdicts.get(metadata.uid)
+  #decisionOf({ metadata }: EventOutline): EventDecision | undefined {
+    return this.#decisions.get(metadata.uid)
   }
 
-  /** Whoever looks why an event waits finds it at the endpoint that is in the way. */
-  #tell({ reason, message, fullest }: QuotaExceeded): void {
+  /** Shows at the endpoint with the largest backlog why events wait. */
+  #recordExceeded({ reason, message, fullest }: QuotaExceeded): void {
     if (!fullest) return
     const { kind } = webhookEndpointKind
     this.#options.recorder.record(
@@ -457,14 +435,15 @@ export class EventsReconciler implements Reconciler {
     )
   }
 
-  /** Every delivery of these has come to its end. */
+  /** Writes the final status of events whose deliveries have all ended. */
   async #finish(namespace: string): Promise<void> {
     const { store, counters, clock } = this.#options
     const until = clock.monotonic() + PART_MS
     for (const event of this.#status.due(store.acceptedIn(namespace))) {
       if (clock.monotonic() > until) return
       const name = eventName(event)
-      if (counters.ofEvent(name) > 0 || this.#unseen.mayStillArrive(name, store.acceptedAt(name))) continue
+      if (counters.ofEvent(name) > 0 || this.#unconfirmed.mayStillArrive(name, store.acceptedAt(name)))
+        continue
       if (this.#status.waitOf(event) > 0) continue
       await this.#status.write(event, {
         state: 'dispatched',

@@ -5,9 +5,12 @@ import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
 import { byteLength, webhookPayload } from '../log/codec.ts'
 import { eventIdOf } from './store.ts'
 
-/** Which endpoints get an event (interface §6): decided once, at acceptance. */
+/**
+ * Decides whether an event may be published, which endpoints get it (once, at acceptance: interface §6), what is appended to the
+ * log, and the status of a WebhookEvent.
+ */
 
-/** The part of an endpoint that matching looks at. */
+/** The part of an endpoint that matching needs. */
 export type Subscriber = {
   name: string
   uid: string
@@ -17,92 +20,67 @@ export type Subscriber = {
 }
 
 /** Enabled endpoints of the organization that subscribe to `type` or to `*`, in the order of their names. */
-export function matchEndpoints(type: string, endpoints: Iterable<Subscriber>): Subscriber[] {
-  const matched: Subscriber[] = []
-  for (const endpoint of endpoints) {
-    if (!endpoint.enabled || endpoint.deleting) continue
-    if (endpoint.eventTypes.includes('*') || endpoint.eventTypes.includes(type)) matched.push(endpoint)
+export function matchEndpoints(type: string, endpoints: Iterable<Subscriber>): DeliveryTarget[] {
+  const matched: DeliveryTarget[] = []
+  for (const { name, uid, eventTypes, enabled, deleting } of endpoints) {
+    if (!enabled || deleting) continue
+    if (eventTypes.includes('*') || eventTypes.includes(type)) matched.push({ name, uid })
   }
   return matched.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** @param enabled what `decideState` decides for it */
-export function subscriberOf(endpoint: WebhookEndpoint, enabled: boolean): Subscriber {
-  return {
-    name: endpoint.metadata.name,
-    uid: endpoint.metadata.uid,
-    eventTypes: endpoint.spec.eventTypes,
-    enabled,
-    deleting: endpoint.metadata.deletionTimestamp !== undefined,
-  }
+/** @param enabled according to `decideState` */
+export function subscriberOf({ metadata, spec }: WebhookEndpoint, enabled: boolean): Subscriber {
+  const { name, uid, deletionTimestamp } = metadata
+  return { name, uid, eventTypes: spec.eventTypes, enabled, deleting: deletionTimestamp !== undefined }
 }
 
-/** Turns what is to be published into what the delivery log takes. */
-
-export type NewEvent = {
+type Keyed = {
   /** The 26 characters of the id. */
   name: string
   namespace: string
   type: string
-  /** Valid JSON; its bytes reach the receiver as they are. */
-  dataText: string
-  /** Milliseconds since 1970. */
-  acceptedAt: number
-  /** What makes a repeat harmless. */
+  /** Of several events with one key only the first is delivered. */
   key?: string
-  /** What the request asked for that brought the key, as a keyed hash. */
+  /** A keyed hash of the request that brought the key. */
   fingerprint?: string
 }
+
+/** @property dataText valid JSON, sent byte for byte @property acceptedAt milliseconds since 1970 */
+export type NewEvent = Keyed & { dataText: string; acceptedAt: number }
 
 export function acceptEvent(event: NewEvent, targets: readonly DeliveryTarget[]): AcceptedEvent {
-  const { name, namespace, type, dataText, acceptedAt } = event
+  const payload = webhookPayload(event.type, event.acceptedAt, event.dataText)
+  return { event: { ...identityOf(event), payload, ...keyOf(event) }, targets }
+}
+
+/** The original's type and body bytes as a new delivery (interface §4.2 rule 2). */
+export function acceptRedelivery(
+  redelivery: Keyed & { payload: string; redeliveryOf: string },
+  target: DeliveryTarget,
+): AcceptedEvent {
+  const { payload, redeliveryOf } = redelivery
   return {
-    event: {
-      id: name,
-      namespace,
-      type,
-      payload: webhookPayload(type, acceptedAt, dataText),
-      ...keyOf(event),
-    },
-    targets,
-  }
-}
-
-/**
- * Whether it was made as a WebhookEvent, of which somebody wants to know when all of it has ended. Such an event has its own id as
- * its key; a key of REST is a hash.
- */
-export function isFromWebhookEvent({ id, key }: Pick<SegmentEvent, 'id' | 'key'>): boolean {
-  return key === id
-}
-
-export type Redelivery = {
-  name: string
-  namespace: string
-  type: string
-  payload: string
-  redeliveryOf: string
-  key?: string
-  fingerprint?: string
-}
-
-/** The original's type and body bytes as a brand-new delivery (interface §4.2 rule 2). */
-export function acceptRedelivery(redelivery: Redelivery, target: DeliveryTarget): AcceptedEvent {
-  const { name, namespace, type, payload, redeliveryOf } = redelivery
-  return {
-    event: { id: name, namespace, type, payload, redeliveryOf, ...keyOf(redelivery) },
+    event: { ...identityOf(redelivery), payload, redeliveryOf, ...keyOf(redelivery) },
     targets: [target],
   }
 }
 
-function keyOf({ key, fingerprint }: Pick<NewEvent, 'key' | 'fingerprint'>) {
+function identityOf({ name, namespace, type }: Keyed) {
+  return { id: name, namespace, type }
+}
+
+function keyOf({ key, fingerprint }: Keyed) {
   return {
     ...(key === undefined ? {} : { key }),
     ...(fingerprint === undefined ? {} : { fingerprint }),
   }
 }
 
-/** Whether an event may be published (settled: "Events and deliveries"). */
+/** Whether it was created as a WebhookEvent, whose status says when all deliveries have ended: its key is its own id. */
+export function isFromWebhookEvent({ id, key }: Pick<SegmentEvent, 'id' | 'key'>): boolean {
+  return key === id
+}
 
 /** Types that only Davit publishes. */
 export const RESERVED_PREFIX = 'webhook.'
@@ -118,67 +96,66 @@ export type RefusalReason =
   | 'Unreadable'
 export type Refusal = { reason: RefusalReason; message: string }
 
-/** What of an event a rule was broken by, however the event came. */
-export type EventPart = 'type' | 'data'
-/** @param words without the name of the part, for whoever names it in his own way */
-export type EventRefusal = { reason: RefusalReason; part: EventPart; message: string }
+/** @property part the invalid part of the event; `message` leaves its name to the caller */
+export type EventRefusal = { reason: RefusalReason; part: 'type' | 'data'; message: string }
 
-export type CheckedType = { name: string; known: boolean }
-
-/** The first rule that the event breaks; undefined when it may be published, as far as its schema allows. */
-export function refuseEvent(type: CheckedType, dataText: string): EventRefusal | undefined {
+/** The first rule that the event breaks (interface S8); undefined if none, its schema aside. */
+export function refuseEvent(
+  type: { name: string; known: boolean },
+  dataText: string,
+): EventRefusal | undefined {
   if (type.name.startsWith(RESERVED_PREFIX)) {
-    const words = `${type.name} is published by Davit only; types that start with "webhook." are reserved`
-    return { reason: 'Reserved', part: 'type', message: words }
+    const message = `${type.name} is published by Davit only; types that start with "webhook." are reserved`
+    return { reason: 'Reserved', part: 'type', message }
   }
   if (!type.known) {
     return { reason: 'UnknownType', part: 'type', message: `there is no EventType ${type.name}` }
   }
-  if (byteLength(dataText) > MAX_DATA_BYTES) {
-    const words = `${byteLength(dataText)} bytes of JSON; at most ${MAX_DATA_BYTES} are allowed`
-    return { reason: 'TooLarge', part: 'data', message: words }
+  const bytes = byteLength(dataText)
+  if (bytes > MAX_DATA_BYTES) {
+    const message = `${bytes} bytes of JSON; at most ${MAX_DATA_BYTES} are allowed`
+    return { reason: 'TooLarge', part: 'data', message }
   }
   return undefined
 }
-
-/** What was decided of a WebhookEvent, and the status that says so. */
 
 /** `deliveries` is the number of endpoints that get it. */
 export type EventDecision = { kind: 'accepted'; deliveries: number } | { kind: 'refused'; refusal: Refusal }
 
 /**
- * Verdicts that no status says yet. With so many, nothing more is decided: all of it would be judged anew after a restart. Below its
- * reserve an organization goes on whatever others have.
+ * Limits of decisions that no status has yet: a restart would decide all of them again. Below its reserve an organization goes
+ * on whatever the others have.
  */
 const MAX_UNWRITTEN = { organization: 5000, all: 50_000, reserve: 500 }
 
-/** @param own verdicts of the organization that no status says yet @param all those of all organizations */
+/** @param own unwritten decisions of the organization @param all those of all organizations */
 export function mayDecideMore(own: number, all: number): boolean {
   if (own >= MAX_UNWRITTEN.organization) return false
   return all < MAX_UNWRITTEN.all || own < MAX_UNWRITTEN.reserve
 }
 
-/** @param at `now` in milliseconds since 1970; `isOver` says that all of its deliveries have ended */
+/** @param now milliseconds since 1970 @param isOver all of its deliveries have ended */
 export function eventStatus(
   event: EventOutline,
-  verdict: EventDecision,
-  { now, isOver }: { now: number; isOver: boolean },
+  decision: EventDecision,
+  now: number,
+  isOver: boolean,
 ): Partial<WebhookEventStatus> {
   const generation = event.metadata.generation ?? 1
-  const common = (findings: ConditionUpdate[]) => ({
+  const common = (updates: ConditionUpdate[]) => ({
     observedGeneration: generation,
-    conditions: mergeConditions([], findings, { now, generation }),
+    conditions: mergeConditions([], updates, { now, generation }),
   })
   const finishedAt = new Date(now).toISOString()
-  if (verdict.kind === 'refused') {
-    const { reason, message } = verdict.refusal
-    const findings: ConditionUpdate[] = [
+  if (decision.kind === 'refused') {
+    const { reason, message } = decision.refusal
+    const updates: ConditionUpdate[] = [
       { type: 'Ready', status: 'False', reason, message },
       { type: 'Stalled', status: 'True', reason, message },
     ]
-    return { state: 'refused', finishedAt, ...common(findings) }
+    return { state: 'refused', finishedAt, ...common(updates) }
   }
-  const { deliveries } = verdict
+  const { deliveries } = decision
   const none = deliveries === 0
   const message = none
     ? 'No enabled endpoint subscribes to its type.'

@@ -1,130 +1,255 @@
-import { type AcceptedEvent, type DeliveryTarget, deliverySegments } from '../../apis/delivery-segment.ts'
-import { deliveryObjectName, derivedName, ENDPOINT_PREFIX, messageId, nameOfMessage } from '../../apis/ids.ts'
-import { webhookDeliveries, webhookDelivery } from '../../apis/webhook-delivery.ts'
-import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
+import { namespaces } from '../../apis/core-kinds.ts'
+import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
+import { type EventType, eventType, eventTypes } from '../../apis/event-type.ts'
+import { derivedName, ENDPOINT_PREFIX } from '../../apis/ids.ts'
+import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import {
-  findObject,
-  isApiError,
-  type RawObject,
-  type ResourceReader,
-  UnreadableError,
-} from '../../kube/client.ts'
+  type EventOutline,
+  type WebhookEvent,
+  webhookEvent,
+  webhookEvents,
+} from '../../apis/webhook-event.ts'
+import { findObject, type ResourceReader } from '../../kube/client.ts'
 import { listObjects } from '../../kube/list.ts'
+import { type Organizations, readOrganization } from '../../kube/organizations.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { parseJson } from '../../lib/json.ts'
+import type { SchemaValidator } from '../../lib/json-schema.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
+import type { EventTypeStore } from '../endpoints/event-types.ts'
+import { decideState } from '../endpoints/plan.ts'
+import { sizeOf } from '../log/codec.ts'
 import type { DedupeIndex } from '../log/dedupe.ts'
-import { LOG_PAGE, readLargePayload, readSegment } from '../log/reader.ts'
-import type { EventLog, LogDelivery } from '../log/store.ts'
-import { acceptEvent, acceptRedelivery, matchEndpoints, subscriberOf } from './plan.ts'
+import type { EventLog } from '../log/store.ts'
+import type { Original } from './original.ts'
+import {
+  acceptEvent,
+  acceptRedelivery,
+  type EventDecision,
+  matchEndpoints,
+  type Refusal,
+  refuseEvent,
+  type Subscriber,
+  subscriberOf,
+} from './plan.ts'
+import { eventName, type UnconfirmedAppends } from './store.ts'
 
-/** The event behind a delivery that is to be delivered again: from its object, or from the log. */
+/**
+ * How the controller publishes: WebhookEvents, and Davit's own events (pings, redeliveries, disabled endpoints). An event that the log has under
+ * its key is not appended again, since a crash may have come between the append and the status update.
+ */
 
-/** `deliveryId` is the `msg_` id of the delivery that is repeated. */
-export type Original = { deliveryId: string; type: string; payload: string }
-
-export type OriginalSources = {
+export type PublishEventsOptions = {
   resources: ResourceReader
-  /** The operator's namespace. */
-  namespace: string
-  /**
-   * Name of the segment that holds the delivery's event, undefined where none does; absent: the log is searched.
-   * @param deliveryId `msg_...`
-   */
-  segmentOf?: (
-    endpoint: { namespace: string; name: string; uid: string },
-    deliveryId: string,
-  ) => string | undefined
+  organizations: Organizations
+  catalogue: EventTypeStore
+  validator: SchemaValidator
+  keys: DedupeIndex
+  unconfirmed: UnconfirmedAppends
+  log: EventLog
+  clock: Clock
 }
 
-/** Undefined when this endpoint has no such delivery (any more). */
-export async function findOriginal(
-  sources: OriginalSources,
-  endpoint: WebhookEndpoint,
-  deliveryId: string,
-): Promise<Original | undefined> {
-  const event = nameOfMessage(deliveryId)
-  if (event === undefined) return undefined
-  const { namespace = '', name, uid } = endpoint.metadata
-  const shown = await readObject(sources, { namespace, name: deliveryObjectName(event, uid) }, uid)
-  if (shown) return shown
-  if (!sources.segmentOf) return await searchLog(sources, event, uid)
-  const segment = sources.segmentOf({ namespace, name, uid }, deliveryId)
-  return segment === undefined ? undefined : await readLine(sources, segment, { event, uid })
+export type DecidedEvent = { event: EventOutline; decision: EventDecision }
+
+const MAX_BATCH_BYTES = 192 * 1024
+
+/**
+ * Accepts or rejects as many of `waiting`, in order, as fit into one append, so that the log has an organization's events in the
+ * order of their creation. An event that is in the log is accepted even if it would be rejected today.
+ * @param quota deliveries that the organization may have more; an event is accepted whole if any are left
+ * @param maxMs no further event is checked after this time
+ * @returns one decision for each, in order, without those that were deleted meanwhile
+ * @throws ApiError transient: either nothing was accepted, or the retry accepts it under the same ids
+ */
+export async function publishEvents(
+  options: PublishEventsOptions,
+  namespace: string,
+  waiting: readonly EventOutline[],
+  quota: number,
+  maxMs: number,
+): Promise<DecidedEvent[]> {
+  const { clock, unconfirmed } = options
+  const subscribers = await listSubscribers(options.resources, namespace)
+  const decided: DecidedEvent[] = []
+  const batch: AcceptedEvent[] = []
+  let bytes = 0
+  let remaining = quota
+  const until = clock.monotonic() + maxMs
+  const isEnough = () => remaining <= 0 || (decided.length > 0 && clock.monotonic() > until)
+  for (const event of waiting) {
+    if (isEnough()) break
+    const found = await validateEvent(options, event, subscribers)
+    if (found === 'gone') continue
+    if (isPremature(options, event, found)) break
+    const { decision, append: accepted, isInLog } = found
+    bytes += sizeOf(accepted).bytes
+    if (batch.length > 0 && bytes > MAX_BATCH_BYTES) break
+    decided.push({ event, decision })
+    remaining -= decision.kind === 'accepted' ? decision.deliveries : 0
+    batch.push(...accepted)
+    if (isInLog) unconfirmed.foundInLog(eventName(event), namespace)
+  }
+  if (batch.length > 0) await append(options, namespace, batch)
+  return decided
 }
 
-async function readObject(
-  { resources, namespace }: OriginalSources,
-  ref: { namespace: string; name: string },
-  uid: string,
-): Promise<Original | undefined> {
-  try {
-    const { data } = webhookDelivery.safeParse(await resources.get(webhookDeliveries, ref))
-    // Somebody else's may have the name.
-    if (data?.spec.endpointUid !== uid) return undefined
-    const { deliveryId, eventType, payload, payloadRef } = data.spec
-    const text =
-      payload ?? (payloadRef && (await readLargePayload(resources, namespace, payloadRef, ref.namespace)))
-    return text === undefined ? undefined : { deliveryId, type: eventType, payload: text }
-  } catch (error) {
-    if (isApiError(error, 'NotFound') || error instanceof UnreadableError) return undefined
-    throw error
+/** Its subscribers may have changed since an unanswered append: do not report "no receivers" while it may be delivered. */
+function isPremature(
+  { unconfirmed }: PublishEventsOptions,
+  event: EventOutline,
+  { append, isInLog }: ValidatedEvent,
+): boolean {
+  return append.length === 0 && !isInLog && unconfirmed.isUnanswered(eventName(event))
+}
+
+async function append(
+  { log, unconfirmed }: PublishEventsOptions,
+  namespace: string,
+  batch: readonly AcceptedEvent[],
+): Promise<void> {
+  for (const { event, targets } of batch) unconfirmed.appending(event.id, namespace, targets.length)
+  const { version } = await log.append(batch)
+  for (const { event } of batch) unconfirmed.appended(event.id, version)
+}
+
+/** From the API server: a watch may be behind what the same user created a moment ago. */
+async function listSubscribers(resources: ResourceReader, namespace: string): Promise<Subscriber[]> {
+  const subscribers: Subscriber[] = []
+  for await (const raw of listObjects(resources, webhookEndpoints, { namespace })) {
+    const { data } = webhookEndpoint.safeParse(raw)
+    if (data) subscribers.push(subscriberOf(data, decideState(data).state === 'enabled'))
+  }
+  return subscribers
+}
+
+/** `append` has at most one event. */
+type ValidatedEvent = { decision: EventDecision; append: AcceptedEvent[]; isInLog?: true }
+
+/** Stored under the rules of another version; it must not block those behind it. */
+const UNREADABLE: Refusal = {
+  reason: 'Unreadable',
+  message: 'spec: it does not fit the rules of this version; make a new WebhookEvent',
+}
+
+/** @throws ApiError transient */
+async function validateEvent(
+  options: PublishEventsOptions,
+  outline: EventOutline,
+  subscribers: readonly Subscriber[],
+): Promise<ValidatedEvent | 'gone'> {
+  const { clock, keys, resources } = options
+  const { namespace } = outline.metadata
+  const { type } = outline.spec
+  const name = eventName(outline)
+  const targets = matchEndpoints(type, subscribers)
+  if (keys.has(namespace, name, clock.monotonic())) {
+    // The real receivers are in the log; report as many as it would have today.
+    const deliveries = Math.max(1, targets.length)
+    return { decision: { kind: 'accepted', deliveries }, append: [], isInLog: true }
+  }
+  const event = await readEvent(resources, outline)
+  if (event === 'gone') return 'gone'
+  if (event === 'unreadable') return rejected(UNREADABLE)
+  const { data = null, dataText: given } = event.spec
+  const dataText = given === undefined ? JSON.stringify(data) : given.trim()
+  const refusal = await check(options, namespace, event.spec.type, dataText)
+  if (refusal) return rejected(refusal)
+  const accepted = { name, namespace, type, dataText, acceptedAt: clock.now(), key: name }
+  return {
+    decision: { kind: 'accepted', deliveries: targets.length },
+    append: targets.length === 0 ? [] : [acceptEvent(accepted, targets)],
   }
 }
 
-/** The event of a delivery, by the 26 characters of its id and the UID of the endpoint. */
-type Wanted = { event: string; uid: string }
-
-async function readLine(
-  { resources, namespace }: OriginalSources,
-  name: string,
-  wanted: Wanted,
-): Promise<Original | undefined> {
-  const raw = await findObject(resources, deliverySegments, { namespace, name })
-  return raw && originalIn(raw, wanted)
+function rejected(refusal: Refusal): ValidatedEvent {
+  return { decision: { kind: 'refused', refusal }, append: [] }
 }
 
-function originalIn(raw: RawObject, { event: id, uid }: Wanted): Original | undefined {
-  const found = deliveriesIn(raw).find(({ event, endpoint }) => event.id === id && endpoint.uid === uid)
-  return found && { deliveryId: messageId(id), type: found.event.type, payload: found.event.payload }
+async function readEvent(
+  resources: ResourceReader,
+  { metadata }: EventOutline,
+): Promise<WebhookEvent | 'gone' | 'unreadable'> {
+  const raw = await findObject(resources, webhookEvents, metadata)
+  if (raw?.metadata.uid !== metadata.uid) return 'gone'
+  // The status is known from the outline, and an unreadable one does not matter.
+  return webhookEvent.safeParse({ ...raw, status: undefined }).data ?? 'unreadable'
 }
 
-/** None in a segment that cannot be read: the watch of the log tells of it. */
-function deliveriesIn(raw: RawObject): readonly LogDelivery[] {
+async function check(
+  { resources, organizations, catalogue, validator }: PublishEventsOptions,
+  namespace: string,
+  type: string,
+  dataText: string,
+): Promise<Refusal | undefined> {
+  if (!organizations.get(namespace) && !(await isOrganization(resources, namespace))) {
+    const message = `The namespace ${namespace} is no organization: it lacks the label davit.dev/organization=true.`
+    return { reason: 'NotAnOrganization', message }
+  }
+  const entry = catalogue.get(type) ?? (await findType(resources, type))
+  const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
+  if (refusal) {
+    const { reason, part, message } = refusal
+    const hint = reason === 'UnknownType' ? '; see kubectl get eventtypes' : ''
+    return { reason, message: `${part === 'type' ? 'spec.type' : 'data'}: ${message}${hint}` }
+  }
+  if (!entry) return undefined
+  let data: unknown
   try {
-    return readSegment(raw).deliveries
+    data = parseJson(dataText)
   } catch {
-    return []
+    return { reason: 'NotJson', message: 'spec.dataText is not JSON' }
   }
+  return entry.spec.schema && checkSchema(validator, type, entry.spec.schema, data)
 }
 
-/** A success of an endpoint that keeps its log in segments has no object. Rare, and bounded by retention. */
-async function searchLog(
-  { resources, namespace }: OriginalSources,
-  event: string,
-  uid: string,
-): Promise<Original | undefined> {
-  for await (const raw of listObjects(resources, deliverySegments, { namespace, limit: LOG_PAGE })) {
-    const found = originalIn(raw, { event, uid })
-    if (found) return found
-  }
-  return undefined
+/** The watch may not have returned a type that was created with its first event, and a rejection is final: so read it again. */
+async function findType(resources: ResourceReader, name: string): Promise<EventType | undefined> {
+  const raw = await findObject(resources, eventTypes, { name })
+  return raw && eventType.safeParse(raw).data
 }
 
-/** Events that Davit makes itself: pings, redeliveries, and the news that an endpoint was disabled. */
+/** The same for a namespace that was labeled just now. */
+async function isOrganization(resources: ResourceReader, name: string): Promise<boolean> {
+  const raw = await findObject(resources, namespaces, { name })
+  return raw !== undefined && readOrganization(raw) !== undefined
+}
+
+function checkSchema(
+  validator: SchemaValidator,
+  type: string,
+  schema: Record<string, unknown>,
+  data: unknown,
+): Refusal | undefined {
+  try {
+    const problems = validator.validate(schema, data)
+    if (problems.length === 0) return undefined
+    const list = problems
+      .map(({ pointer, message }) => `${pointer === '' ? '/' : pointer} ${message}`)
+      .join('; ')
+    const message = `data does not fit the schema of ${type}: ${list}`.slice(0, 1000)
+    return { reason: 'SchemaMismatch', message }
+  } catch (error) {
+    const cause = error instanceof Error ? error.message : String(error)
+    const message = `the schema of the EventType ${type} cannot be used: ${cause}`.slice(0, 1000)
+    return { reason: 'SchemaInvalid', message }
+  }
+}
 
 export const PING_TYPE = 'webhook.ping'
 export const DISABLED_TYPE = 'webhook.endpoint.disabled'
 
-export type PublisherOptions = {
+type PublisherOptions = {
   log: EventLog
   keys: DedupeIndex
   directory: EndpointDirectory
   clock: Clock
 }
 
-/** A request by annotation: its value, and the time that it names. */
+/** A request by annotation: its value, and the time in it. */
 export type AnnotationRequest = { value: string; at: number }
 
+/** Publishes Davit's own events. Ids are derived from their cause, so that a retry after a crash has the same. */
 export class Publisher {
   readonly #options: PublisherOptions
 
@@ -132,62 +257,53 @@ export class Publisher {
     this.#options = options
   }
 
-  /** Exactly one delivery, to the endpoint itself, whatever its event types. @returns the 26 characters of its id */
-  async ping(endpoint: WebhookEndpoint, asked: AnnotationRequest): Promise<string> {
+  /** One delivery to this endpoint, whatever its event types. @returns the 26 characters of its id */
+  async ping(endpoint: WebhookEndpoint, request: AnnotationRequest): Promise<string> {
     const { uid, namespace = '', name } = endpoint.metadata
-    const id = derivedName(asked.at, `ping ${uid} ${asked.value}`)
+    const id = derivedName(request.at, `ping ${uid} ${request.value}`)
     const dataText = JSON.stringify({ endpointId: ENDPOINT_PREFIX + name })
-    await this.#append(this.#event(id, namespace, PING_TYPE, dataText), [{ name, uid }])
+    const acceptedAt = this.#options.clock.now()
+    const event = { name: id, namespace, type: PING_TYPE, dataText, acceptedAt, key: id }
+    await this.#append(acceptEvent(event, [{ name, uid }]))
     return id
   }
 
-  /** The original's type and bytes as a brand-new delivery (interface §4.2 rule 2). @returns the 26 characters of its id */
-  async redeliver(endpoint: WebhookEndpoint, original: Original, asked: AnnotationRequest): Promise<string> {
+  /** The original's type and bytes as a new delivery (interface §4.2 rule 2). @returns the 26 characters of its id */
+  async redeliver(
+    endpoint: WebhookEndpoint,
+    original: Original,
+    request: AnnotationRequest,
+  ): Promise<string> {
     const { uid, namespace = '', name } = endpoint.metadata
-    const id = derivedName(asked.at, `redeliver ${uid} ${asked.value}`)
-    if (this.#isInLog(namespace, id)) return id
+    const id = derivedName(request.at, `redeliver ${uid} ${request.value}`)
     const { type, payload, deliveryId } = original
     const redelivery = { name: id, namespace, type, payload, redeliveryOf: deliveryId, key: id }
-    await this.#options.log.append([acceptRedelivery(redelivery, { name, uid })])
+    await this.#append(acceptRedelivery(redelivery, { name, uid }))
     return id
   }
 
-  /** Tells the other enabled endpoints of the organization that subscribe to it (interface §3.1). */
+  /** Notifies the organization's other enabled endpoints that subscribe to it (interface §3.1). @returns their number */
   async endpointDisabled(endpoint: WebhookEndpoint, disabledAt: string): Promise<number> {
     const { uid, namespace = '', name } = endpoint.metadata
-    const { consecutiveFailures = 0, failingSince } = endpoint.status ?? {}
+    const { consecutiveFailures = 0, failingSince = disabledAt } = endpoint.status ?? {}
     const id = derivedName(Date.parse(disabledAt), `disabled ${uid} ${disabledAt}`)
-    const data = {
-      endpointId: ENDPOINT_PREFIX + name,
-      consecutiveFailures,
-      failingSince: failingSince ?? disabledAt,
-      disabledAt,
-    }
+    const data = { endpointId: ENDPOINT_PREFIX + name, consecutiveFailures, failingSince, disabledAt }
     const others = this.#options.directory
       .inNamespace(namespace)
       .filter((view) => view.endpoint.metadata.uid !== uid)
       .map((view) => subscriberOf(view.endpoint, view.enabled))
     const targets = matchEndpoints(DISABLED_TYPE, others)
-    if (targets.length > 0)
-      await this.#append(this.#event(id, namespace, DISABLED_TYPE, JSON.stringify(data)), targets)
+    if (targets.length === 0) return 0
+    const dataText = JSON.stringify(data)
+    const acceptedAt = this.#options.clock.now()
+    const event = { name: id, namespace, type: DISABLED_TYPE, dataText, acceptedAt, key: id }
+    await this.#append(acceptEvent(event, targets))
     return targets.length
   }
 
-  #event(name: string, namespace: string, type: string, dataText: string) {
-    return { name, namespace, type, dataText, acceptedAt: this.#options.clock.now(), key: name }
-  }
-
-  async #append(event: Parameters<typeof acceptEvent>[0], targets: readonly DeliveryTarget[]): Promise<void> {
-    // The process before may have ended between the append and the note that it was made.
-    if (event.key !== undefined && this.#isInLog(event.namespace, event.key)) return
-    const accepted: AcceptedEvent = acceptEvent(
-      event,
-      targets.map(({ name, uid }) => ({ name, uid })),
-    )
-    await this.#options.log.append([accepted])
-  }
-
-  #isInLog(namespace: string, key: string): boolean {
-    return this.#options.keys.has(namespace, key, this.#options.clock.monotonic())
+  async #append(accepted: AcceptedEvent): Promise<void> {
+    const { keys, clock, log } = this.#options
+    const { namespace, id } = accepted.event
+    if (!keys.has(namespace, id, clock.monotonic())) await log.append([accepted])
   }
 }

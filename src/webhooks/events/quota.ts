@@ -1,13 +1,17 @@
 import type { Clock } from '../../lib/clock.ts'
 
-/** Bytes by key over the last minutes, to the minute; the size of what is kept does not depend on how much comes. */
+/**
+ * Whether an organization's events may be accepted now. Pending deliveries and written bytes are limited, since they are in the
+ * store of the whole cluster. Over a limit events wait, and none is lost.
+ */
 
 const MINUTE_MS = 60_000
 
+/** Bytes by key over the last minutes, in buckets of a minute: memory does not grow with traffic. */
 export class ByteWindow {
   readonly #clock: Clock
   readonly #minutes: number
-  /** By minute of the monotonic clock, the oldest first. */
+  /** By minute of the monotonic clock, oldest first. */
   readonly #buckets = new Map<number, Map<string, number>>()
   readonly #sums = new Map<string, number>()
   #total = 0
@@ -36,7 +40,7 @@ export class ByteWindow {
     return this.#total
   }
 
-  /** @returns the minute that it is */
+  /** @returns the current minute */
   #forget(): number {
     const minute = Math.floor(this.#clock.monotonic() / MINUTE_MS)
     for (const [old, bucket] of this.#buckets) {
@@ -53,46 +57,39 @@ export class ByteWindow {
   }
 }
 
-/** How many deliveries may wait at once before new events do (settled, "Events and deliveries"). */
-
-/** Deliveries, or the most of them. */
+/** Pending deliveries, or their limits (interface S14). */
 export type Pending = { organization: number; all: number }
 
-/** Kept for organizations that hold little, so that full ones do not stop the rest. */
+/** Share of the total for organizations with few deliveries, so that full ones do not block the rest. */
 const RESERVE = 0.1
-/** Of the reserve, at least so many organizations get a share. */
+/** At least this many organizations get a share of the reserve. */
 const SHARES = 20
 
-/** @returns how many more deliveries an organization may have; 0 when its events have to wait */
+/** How many more deliveries an organization may have; 0 if its events have to wait. */
 export function remainingQuota(pending: Pending, limits: Pending): number {
   const reserve = Math.floor(limits.all * RESERVE)
-  const ofItsOwn = limits.organization - pending.organization
+  const own = limits.organization - pending.organization
   const unreserved = limits.all - reserve - pending.all
   const share = Math.min(Math.ceil(reserve / SHARES) - pending.organization, limits.all - pending.all)
-  return Math.max(0, Math.min(ofItsOwn, Math.max(unreserved, share)))
+  return Math.max(0, Math.min(own, Math.max(unreserved, share)))
 }
-
-/**
- * Whether an organization's events may be accepted now. What waits and what is written is limited, since it lives
- * in the store of the whole cluster: beyond the limits events wait, and none is lost.
- */
 
 export type IntakeLimits = {
   pending: Pending
-  /** Bytes of payloads that disabled endpoints of an organization hold. */
+  /** Bytes of bodies that wait for disabled endpoints of an organization. */
   heldBytes: number
   /** Bytes written in ten minutes. */
   writtenBytes: Pending
 }
 
-/** `message` says what would help; `fullest` is the endpoint that holds most of what is in the way. */
+/** `message` says what helps; `fullest` is the endpoint with the largest backlog. */
 export type QuotaExceeded = {
   reason: 'TooManyPending' | 'TooMuchHeld' | 'TooMuchWritten'
   message: string
-  fullest?: { namespace: string; name: string; uid: string }
+  fullest?: EndpointBacklog['endpoint']
 }
 
-/** What waits for one endpoint: deliveries that have not ended, and the bytes of their payloads. */
+/** The open deliveries of one endpoint, and the bytes of their bodies. */
 export type EndpointBacklog = {
   readonly endpoint: { readonly namespace: string; readonly name: string; readonly uid: string }
   readonly size: number
@@ -101,15 +98,15 @@ export type EndpointBacklog = {
   readonly held: boolean
 }
 
-export type PublishQuotaOptions = {
+type PublishQuotaOptions = {
   counters: {
     readonly all: { readonly pending: number }
     ofOrganization(namespace: string): { readonly pending: number; readonly heldBytes: number }
   }
-  /** Deliveries that were appended and that the tally does not count yet. */
+  /** Deliveries that were appended and are not counted yet. */
   unconfirmed: { total: number; ofOrganization(namespace: string): number }
   written: ByteWindow
-  /** Of the organization's endpoints at least the fullest ones; others may be among them. */
+  /** The organization's endpoints, at least those with the largest backlogs; may include others. */
   queues: (namespace: string) => Iterable<EndpointBacklog>
   limits: IntakeLimits
 }
@@ -121,7 +118,7 @@ export class PublishQuota {
     this.#options = options
   }
 
-  /** @returns how many deliveries the organization may have more, or why none */
+  /** How many more deliveries the organization may have, or why none. */
   remaining(namespace: string): number | QuotaExceeded {
     const { counters, unconfirmed, written, limits } = this.#options
     const { pending, heldBytes } = counters.ofOrganization(namespace)
@@ -135,18 +132,18 @@ export class PublishQuota {
         message: `New events wait: as many bytes as may be were written in the last ten minutes (${written.bytesOf(namespace)} of this organization, ${written.total} in all).`,
       }
     }
-    const room = remainingQuota(
+    const remaining = remainingQuota(
       {
         organization: pending + unconfirmed.ofOrganization(namespace),
         all: counters.all.pending + unconfirmed.total,
       },
       limits.pending,
     )
-    return room > 0 ? room : this.#tooManyPending(namespace, pending)
+    return remaining > 0 ? remaining : this.#tooManyPending(namespace, pending)
   }
 
   #tooMuchHeld(namespace: string): QuotaExceeded {
-    const fullest = this.#fullest(namespace, (lane) => (lane.held ? lane.bytes : 0))
+    const fullest = this.#fullest(namespace, (queue) => (queue.held ? queue.bytes : 0))
     const message =
       `New events wait: what disabled endpoints hold has reached ${this.#options.limits.heldBytes} bytes, most of it ` +
       `${nameOf(fullest)}. Enable or delete that endpoint.`
@@ -154,24 +151,24 @@ export class PublishQuota {
   }
 
   #tooManyPending(namespace: string, pending: number): QuotaExceeded {
-    const fullest = this.#fullest(namespace, (lane) => (lane.held ? 0 : lane.size))
+    const fullest = this.#fullest(namespace, (queue) => (queue.held ? 0 : queue.size))
     const most = fullest ? `, ${fullest.size} of them ${nameOf(fullest)}` : ''
     const message = `New events wait: ${pending} deliveries of this organization have not ended${most}. Mend, disable or delete what does not take them.`
     return { reason: 'TooManyPending', message, ...(fullest ? { fullest: fullest.endpoint } : {}) }
   }
 
-  #fullest(namespace: string, weigh: (lane: EndpointBacklog) => number): EndpointBacklog | undefined {
+  #fullest(namespace: string, weigh: (queue: EndpointBacklog) => number): EndpointBacklog | undefined {
     let fullest: EndpointBacklog | undefined
     let most = 0
-    for (const lane of this.#options.queues(namespace)) {
-      if (lane.endpoint.namespace !== namespace || weigh(lane) <= most) continue
-      fullest = lane
-      most = weigh(lane)
+    for (const queue of this.#options.queues(namespace)) {
+      if (queue.endpoint.namespace !== namespace || weigh(queue) <= most) continue
+      fullest = queue
+      most = weigh(queue)
     }
     return fullest
   }
 }
 
-function nameOf(lane: EndpointBacklog | undefined): string {
-  return lane ? `of the endpoint ${lane.endpoint.name}` : 'of endpoints that are gone'
+function nameOf(queue: EndpointBacklog | undefined): string {
+  return queue ? `of the endpoint ${queue.endpoint.name}` : 'of endpoints that are gone'
 }

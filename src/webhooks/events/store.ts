@@ -3,59 +3,62 @@ import type { EventOutline } from '../../apis/webhook-event.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { copyString } from '../../lib/text.ts'
 
-/** The WebhookEvents that are known, without their data: which wait to be accepted, and which to be finished. */
+/**
+ * What the controller remembers of WebhookEvents: those that it still has work for (without their data), and appends of theirs that
+ * the log has not returned yet.
+ */
 
-/** Own writes of a status: the version of the last that was answered, 0 without one, and the one that the watch has shown. */
-type PendingWrites = { version: number; watched: number; underWay: boolean }
+/** Status writes of this process: the version of the last answered one (0 without one), and the version from the watch. */
+type PendingWrites = { version: number; watched: number; inFlight: boolean }
 
-/** `at`: the first version that was seen to say so. */
+/** `at`: the first version with the state `accepted`. */
 type Accepted = { event: EventOutline; at: number }
 
 export class WebhookEventStore {
-  /** Whether all that were made before one that is known are known: lists come page by page, in the order of names. */
+  /** False during the first list, which is in the order of names: older events may still be unknown. */
   isComplete: () => boolean = () => true
-  /** Told the UID of each that was shown with a state, or has gone: what is remembered of what it was before is of no use. */
+  /** Called with an event's UID once it has a state or is deleted, so that cached decisions can be dropped. */
   onSettled: (uid: string) => void = () => undefined
-  /** Told of each, by the 26 characters of the event's id, that has come to its end or has gone. */
+  /** Called with the 26 characters of an event's id once it is finished or deleted. */
   onFinished: (name: string) => void = () => undefined
-  /** Not accepted yet, by namespace and UID. */
+  /** Undecided, by namespace and UID. */
   readonly #waiting = new Map<string, Map<string, EventOutline>>()
-  /** Accepted, deliveries under way: by the 26 characters of the event's id. */
+  /** Accepted, with open deliveries, by the 26 characters of the event's id. */
   readonly #accepted = new Map<string, Accepted>()
   /** Finished, with a time to live. */
   readonly #expiring = new Map<string, EventOutline>()
-  /** By UID, while the watch may be behind them. */
+  /** By UID, while the watch may be behind. */
   readonly #writes = new Map<string, PendingWrites>()
 
-  /** From the watch, which may be behind an own write. @returns true when there is something to do for the namespace */
+  /** From the watch, which may be behind a write of this process. @returns whether the namespace has to be reconciled */
   apply(event: EventOutline): boolean {
     const { uid } = event.metadata
     const writes = this.#writes.get(uid)
-    if (!writes) return this.#hold(event)
-    const shown = versionOf(event)
-    // Behind itself the watch is only when the store was set back, and then all is news.
-    const isBehind = shown < writes.version && shown >= writes.watched
-    writes.watched = shown
+    if (!writes) return this.#keep(event)
+    const version = versionOf(event)
+    // The watch goes back only if the store was restored: then everything is new.
+    const isBehind = version < writes.version && version >= writes.watched
+    writes.watched = version
     if (isBehind) return false
     writes.version = 0
-    if (!writes.underWay) this.#writes.delete(uid)
-    return this.#hold(event)
+    if (!writes.inFlight) this.#writes.delete(uid)
+    return this.#keep(event)
   }
 
-  /** From the watch, or when it was deleted here. */
+  /** From the watch, or after a delete by this process. */
   remove(event: EventOutline): void {
     this.#writes.delete(event.metadata.uid)
-    this.#letGo(event)
+    this.#drop(event)
     this.onSettled(event.metadata.uid)
     this.onFinished(eventName(event))
   }
 
-  /** Whether it was shown, and has no state yet. */
+  /** Whether it is known and undecided. */
   isWaiting({ metadata: { namespace, uid } }: EventOutline): boolean {
     return this.#waiting.get(namespace)?.has(uid) === true
   }
 
-  /** Whether there is something left to do for it. */
+  /** Whether there is work left for it. */
   isOpen(event: EventOutline): boolean {
     const { uid } = event.metadata
     return (
@@ -65,44 +68,43 @@ export class WebhookEventStore {
     )
   }
 
-  /** Before its status is written. */
   beginWrite(event: EventOutline): void {
     const { version, watched } = this.#writes.get(event.metadata.uid) ?? {
       version: 0,
       watched: versionOf(event),
     }
-    this.#writes.set(event.metadata.uid, { version, watched, underWay: true })
+    this.#writes.set(event.metadata.uid, { version, watched, inFlight: true })
   }
 
-  /** Its status was written. @param version of the answer; absent: the event has gone, or is another one */
+  /** @param version of the answer; absent: the event was deleted or replaced */
   completeWrite(event: EventOutline, version: number | undefined): void {
     const { uid } = event.metadata
     const writes = this.#writes.get(uid)
     if (!writes) return
-    // It was shown before the answer came, or what came after it was.
+    // The watch was faster than the answer.
     const isKnown = version !== undefined && writes.watched >= version
-    if (!isKnown) this.#hold(event)
+    if (!isKnown) this.#keep(event)
     if (isKnown || version === undefined) this.#writes.delete(uid)
-    else this.#writes.set(uid, { version, watched: writes.watched, underWay: false })
+    else this.#writes.set(uid, { version, watched: writes.watched, inFlight: false })
   }
 
-  /** Nobody knows whether its status was written. */
+  /** The status may or may not have been written. */
   failWrite({ metadata }: EventOutline): void {
     const writes = this.#writes.get(metadata.uid)
     if (!writes) return
-    writes.underWay = false
+    writes.inFlight = false
     if (writes.version === 0) this.#writes.delete(metadata.uid)
   }
 
-  /** Those with events that are not over. */
+  /** Those with events that are not finished. */
   organizations(): Set<string> {
     const left = [...this.#accepted.values().map(({ event }) => event), ...this.#expiring.values()]
     return new Set([...this.#waiting.keys(), ...left.map(({ metadata }) => metadata.namespace)])
   }
 
-  #hold(event: EventOutline): boolean {
+  #keep(event: EventOutline): boolean {
     const before = this.#accepted.get(eventName(event))
-    this.#letGo(event)
+    this.#drop(event)
     const { state } = event.status ?? {}
     if (state === undefined) {
       const waiting = this.#waiting.get(event.metadata.namespace) ?? new Map<string, EventOutline>()
@@ -122,7 +124,7 @@ export class WebhookEventStore {
     return true
   }
 
-  #letGo(event: EventOutline): void {
+  #drop(event: EventOutline): void {
     const { namespace, uid } = event.metadata
     this.#waiting.get(namespace)?.delete(uid)
     if (this.#waiting.get(namespace)?.size === 0) this.#waiting.delete(namespace)
@@ -130,20 +132,20 @@ export class WebhookEventStore {
     this.#expiring.delete(uid)
   }
 
-  /** When the one that waits longest was made, milliseconds since 1970, in namespaces that count; undefined when none waits. */
-  oldestWaiting(counts: (namespace: string) => boolean): number | undefined {
+  /** Creation time of the oldest undecided event in some namespaces, milliseconds since 1970; undefined if there is none. */
+  oldestWaiting(isIncluded: (namespace: string) => boolean): number | undefined {
     let oldest: number | undefined
     for (const [namespace, events] of this.#waiting) {
-      if (!counts(namespace)) continue
+      if (!isIncluded(namespace)) continue
       for (const { metadata } of events.values()) {
-        const madeAt = Date.parse(metadata.creationTimestamp)
-        if (madeAt < (oldest ?? Number.POSITIVE_INFINITY)) oldest = madeAt
+        const createdAt = Date.parse(metadata.creationTimestamp)
+        if (createdAt < (oldest ?? Number.POSITIVE_INFINITY)) oldest = createdAt
       }
     }
     return oldest
   }
 
-  /** In the order of their creation: the time has whole seconds, so within one the store's order decides. */
+  /** In the order of their creation; within a second, of their versions. */
   waitingIn(namespace: string): EventOutline[] {
     return [...(this.#waiting.get(namespace)?.values() ?? [])].sort(
       (a, b) =>
@@ -156,7 +158,7 @@ export class WebhookEventStore {
     return this.#accepted.get(name)?.event
   }
 
-  /** A version of the store by which it was accepted; infinite where it is not known to be. */
+  /** A version at which it was accepted; infinite if it is not known to be. */
   acceptedAt(name: string): number {
     return this.#accepted.get(name)?.at ?? Number.POSITIVE_INFINITY
   }
@@ -175,7 +177,7 @@ function versionOf({ metadata }: EventOutline): number {
   return Number(metadata.resourceVersion)
 }
 
-/** The 26 characters of the id of a WebhookEvent's deliveries: the same again after a crash. */
+/** The 26 characters of the event's id: derived, so that a retry after a crash has the same. */
 export function eventName(event: EventOutline): string {
   const known = event.status?.eventId === undefined ? undefined : nameOfMessage(event.status.eventId)
   return known ?? derivedName(Date.parse(event.metadata.creationTimestamp), `event ${event.metadata.uid}`)
@@ -185,47 +187,46 @@ export function eventIdOf(event: EventOutline): string {
   return messageId(eventName(event))
 }
 
-/**
- * Events whose deliveries this process cannot count yet: that nothing of them is pending does not mean that they were
- * delivered. The log may show an append late, however long ago it was: how far it is shown decides, not the time.
- */
-
-/** An append without an answer that the log has not shown by then was not made. */
+/** After this time, an append that has no answer and that the log has not returned was not made. */
 const UNANSWERED_MS = 10_000
 
 type Appended = {
   at: number
   namespace: string
-  /** Deliveries that are on their way into the tally; 0 once one is there. */
-  unseen: number
-  /** Of the log with the event in it; undefined while the append has no answer. */
+  /** Deliveries that the counters do not have yet; 0 once they have one. */
+  unconfirmed: number
+  /** Version of the segment; undefined while the append has no answer. */
   version?: number
-  /** The version of the log in which the delivery stands that ended when no other was known. */
+  /** Version of the segment with the delivery that ended when no other was known. */
   endedIn?: number
 }
 
+/**
+ * Appended events whose deliveries this process cannot count yet: no pending delivery does not mean that the event is delivered. The
+ * log may return an append late, so the version up to which it was read decides, not the time.
+ */
 export class UnconfirmedAppends {
   readonly #clock: Clock
-  readonly #shownUpTo: () => number
+  readonly #readUpTo: () => number
   /** By the 26 characters of the event's id, until `forget`. */
   readonly #events = new Map<string, Appended>()
-  /** Those that take room, in the order of the appends. */
-  readonly #unseen = new Map<string, Appended>()
+  /** Those that count against the quota, in the order of the appends. */
+  readonly #unconfirmed = new Map<string, Appended>()
   readonly #ofOrganization = new Map<string, number>()
   #total = 0
 
-  /** @param shownUpTo every segment of the log up to this version was taken in */
-  constructor(clock: Clock, shownUpTo: () => number) {
+  /** @param readUpTo the version up to which every segment was read */
+  constructor(clock: Clock, readUpTo: () => number) {
     this.#clock = clock
-    this.#shownUpTo = shownUpTo
+    this.#readUpTo = readUpTo
   }
 
-  /** Events of which something is known. */
+  /** Number of events. */
   get size(): number {
     return this.#events.size
   }
 
-  /** Deliveries that were appended and not shown yet. */
+  /** Deliveries that were appended and not read yet. */
   get total(): number {
     return this.#total
   }
@@ -234,91 +235,85 @@ export class UnconfirmedAppends {
     return this.#ofOrganization.get(namespace) ?? 0
   }
 
-  /** Call it before the append: the log may show the event before its answer comes. */
+  /** Call it before the append: the watch may be faster than the answer. */
   appending(name: string, namespace: string, deliveries: number): void {
     this.confirm(name)
-    const appended = { at: this.#clock.monotonic(), namespace, unseen: deliveries }
+    const appended = { at: this.#clock.monotonic(), namespace, unconfirmed: deliveries }
     this.#events.set(name, appended)
-    if (deliveries > 0) this.#unseen.set(name, appended)
+    if (deliveries > 0) this.#unconfirmed.set(name, appended)
     this.#count(namespace, deliveries)
   }
 
-  /** The append was answered. @param version of the log with the event in it */
+  /** The append was answered. @param version of the segment */
   appended(name: string, version: number): void {
     const appended = this.#events.get(name)
     if (appended) appended.version = version
   }
 
-  /** The log has shown it before it was accepted: the process before appended it, or an answer was lost. */
+  /** The log has it already: an earlier process appended it, or an answer was lost. */
   foundInLog(name: string, namespace: string): void {
     const known = this.#events.get(name)
     if (known) known.version ??= 0
-    else this.#events.set(name, { at: this.#clock.monotonic(), namespace, unseen: 0, version: 0 })
+    else this.#events.set(name, { at: this.#clock.monotonic(), namespace, unconfirmed: 0, version: 0 })
   }
 
-  /** An append of it has no answer, and the log may still show it. */
+  /** Its append has no answer, and the log may still return it. */
   isUnanswered(name: string): boolean {
     const appended = this.#events.get(name)
     if (!appended || appended.version !== undefined || appended.endedIn !== undefined) return false
     return this.#clock.monotonic() - appended.at < UNANSWERED_MS
   }
 
-  /** The first of its deliveries is known: the tally counts them from now on. */
+  /** The counters have one of its deliveries, and count them from now on. */
   confirm(name: string): void {
-    const appended = this.#unseen.get(name)
+    const appended = this.#unconfirmed.get(name)
     if (!appended) return
-    this.#unseen.delete(name)
-    this.#count(appended.namespace, -appended.unseen)
-    appended.unseen = 0
+    this.#unconfirmed.delete(name)
+    this.#count(appended.namespace, -appended.unconfirmed)
+    appended.unconfirmed = 0
   }
 
   /**
-   * All of its deliveries that are known have ended, whoever appended it.
-   * @param version of the log in which the last of them stands @param namespace its organization, if it is to be finished
+   * All of its known deliveries have ended.
+   * @param version of the segment with the last of them @param namespace its organization, if its status must be written
    */
   delivered(name: string, version: number, namespace: string | undefined): void {
     const known = this.#events.get(name)
     if (known) known.endedIn = version
     else if (namespace !== undefined)
-      // It may be cut out of the text of a segment, which must not stay.
+      // A slice would keep the text of the segment in memory.
       this.#events.set(copyString(name), {
         at: this.#clock.monotonic(),
         namespace,
-        unseen: 0,
+        unconfirmed: 0,
         endedIn: version,
       })
   }
 
-  /**
-   * Whether all of its deliveries have ended, if none is pending: they stand in one segment, which may be shown later than
-   * the object of one of them.
-   */
+  /** Whether all deliveries have ended, if none is pending: their segment may be read later than the object of one of them. */
   wasDelivered(name: string): boolean {
     const { endedIn } = this.#events.get(name) ?? {}
-    return endedIn !== undefined && this.#shownUpTo() >= endedIn
+    return endedIn !== undefined && this.#readUpTo() >= endedIn
   }
 
-  /**
-   * Whether the log may still have to show it.
-   * @param acceptedAt a version of the event whose status says that it is in the log
-   */
+  /** Whether the log may still return it. @param acceptedAt a version of the event with the state `accepted` */
   mayStillArrive(name: string, acceptedAt: number): boolean {
     const { endedIn, version } = this.#events.get(name) ?? {}
-    return this.#shownUpTo() < (endedIn ?? version ?? acceptedAt)
+    return this.#readUpTo() < (endedIn ?? version ?? acceptedAt)
   }
 
-  /** It has come to its end, is gone, or is another replica's; what the log has not shown of it takes room until it has. */
+  /** It is finished, deleted, or another replica's. Deliveries not read yet count against the quota until they are. */
   forget(name: string): void {
     this.#events.delete(name)
   }
 
-  /** What has no answer and was not shown by now was not appended; what was shown and is pending nowhere takes no room. */
+  /** Releases the quota of appends that failed, and of those that were read and have no pending delivery. */
   expire(): void {
     const now = this.#clock.monotonic()
-    const shownUpTo = this.#shownUpTo()
-    for (const [name, { at, version = 0 }] of this.#unseen) {
+    const read = this.#readUpTo()
+    for (const [name, { at, version = 0 }] of this.#unconfirmed) {
       if (now - at < UNANSWERED_MS) return
-      if (version <= shownUpTo) this.confirm(name)
+      if (version <= read) this.confirm(name)
     }
   }
 
