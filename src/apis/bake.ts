@@ -19,7 +19,6 @@ export const SERVICE_NAME = /^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$/
 export const MAX_TOOL_WORDS = 2048
 export const DIGEST = /^sha256:[0-9a-f]{64}$/
 
-/** Failures at the registry or in the tool, as the pod sees them. */
 export const POD_FAILURE_CODES = [
   'wrong_credentials',
   'no_pull_right',
@@ -71,7 +70,6 @@ export const RUN_FAILURE_CODES = [
 export const bakeFailureCode = z.enum([...POD_FAILURE_CODES, ...PROBLEM_CODES, ...RUN_FAILURE_CODES])
 export type BakeFailureCode = z.infer<typeof bakeFailureCode>
 
-/** The step in the pod at which a bake failed. */
 const bakeStep = z.enum(['read-secret', 'login', 'pull', 'store'])
 export type BakeStep = z.infer<typeof bakeStep>
 
@@ -227,7 +225,6 @@ export type BakeStatus = z.infer<typeof bakeStatus>
 export const ORDER_VARIABLE = 'DAVIT_BAKE_ORDER'
 export const MAX_ORDER_BYTES = 64 * 1024
 export const MAX_DEADLINE_SECONDS = 12 * 3600
-/** Mount path of the output volume in the pod. */
 export const OUTPUT_PATH = '/output'
 /** Mount path of memory, for data that must touch no disk. */
 export const TMPFS_PATH = '/run/davit'
@@ -242,7 +239,6 @@ export const orderedCredential = z.object({
   uid: some(128).optional(),
   generation: z.int().min(1).optional(),
   type: credentialType,
-  /** Canonical, the host of the image. */
   registry: some(259),
   username: some(255 * 2).optional(),
   /** token only; exactly this version is read. */
@@ -276,7 +272,6 @@ export const bakeOrder = z.object({
     }),
     z.object({ kind: z.literal('none') }),
   ]),
-  /** When the controller decided the content. */
   orderedAt: z.iso.datetime().optional(),
   /** For multi-platform images; absent: the platform of the node. */
   platform: z.string().max(64).optional(),

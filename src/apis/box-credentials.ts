@@ -19,7 +19,6 @@ const shared = {
   /** UID of the resource, which may be recreated under its name. */
   uid: z.string().min(1).max(128).optional(),
   generation: z.int().min(1).optional(),
-  /** As `rc_ghcr`. */
   id: z
     .string()
     .max(CREDENTIAL_PREFIX.length + 63)
@@ -55,7 +54,6 @@ const label = z.string().max(63).regex(DNS_LABEL, 'must be a DNS label')
 export const boxCredentials = z.object({
   version: z.literal(1),
   template: z.object({ namespace: label, name: label }),
-  /** The bake that wrote it. */
   bake: z.string().min(1).max(63),
   /** When the controller decided the content; of two files that disagree about a credential the later one counts. */
   orderedAt: z.iso.datetime().optional(),

@@ -48,7 +48,6 @@ export const configMap = z.object({
   data: z.record(z.string(), z.string()).optional(),
 })
 
-/** The answer to a TokenReview. */
 export const tokenReview = z.object({
   status: z.object({
     authenticated: z.boolean().default(false),
@@ -65,7 +64,6 @@ export const tokenReview = z.object({
   }),
 })
 
-/** The answer to a SubjectAccessReview. */
 export const subjectAccessReview = z.object({
   status: z.object({
     allowed: z.boolean().default(false),

@@ -41,16 +41,13 @@ export const MAX_SEGMENT_DELIVERIES = 4096
 export type SegmentEvent = {
   /** The event id without its prefix. */
   id: string
-  /** The organization. */
   namespace: string
   type: string
-  /** The exact body. */
   payload: string
   /** Deduplicates: of several positions with one key, the first counts. */
   key?: string
   /** Keyed hash of the request that brought the key; only for keys of requests. */
   fingerprint?: string
-  /** The delivery that this one repeats. */
   redeliveryOf?: string
 }
 
@@ -154,7 +151,6 @@ export function encodeEventLine(event: SegmentEvent): string {
   return `${id} ${namespace} ${type} ${mark} ${redeliveryOf} ${payload}`
 }
 
-/** Undefined if malformed. */
 export function decodeEventLine(line: string): SegmentEvent | undefined {
   // Hot path, since each replica reads all events: no split, and no string for an absent field.
   const id = line.indexOf(' ')

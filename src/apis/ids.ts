@@ -76,7 +76,6 @@ export function messageId(name: string): string {
   return MESSAGE_PREFIX + name
 }
 
-/** The 26 characters of a `msg_` id, or undefined. */
 export function nameOfMessage(id: string): string | undefined {
   return MESSAGE_ID.test(id) ? id.slice(MESSAGE_PREFIX.length) : undefined
 }

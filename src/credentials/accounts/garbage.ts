@@ -30,7 +30,6 @@ type AccountListingsOptions = {
   cloud: ParameterListing
   clock: Clock
   prefix: string
-  /** Between two listings of an account. */
   listEveryMs: number
 }
 

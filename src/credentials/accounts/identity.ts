@@ -22,7 +22,6 @@ export class AccountIdentity {
   readonly #key: Uint8Array
   /** Every parameter is under it, such as `/davit`. */
   readonly prefix: string
-  /** Id of this installation, in the tags of its parameters. */
   readonly installation: string
 
   /** @param installationKey see installation-key.ts @param prefix from the configuration */

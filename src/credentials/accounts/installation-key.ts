@@ -8,7 +8,6 @@ const KEY_BYTES = 32
 
 export type InstallationKeyOptions = {
   resources: ResourceReader & ResourceWriter
-  /** The operator's namespace. */
   namespace: string
   random: Random
 }

@@ -41,7 +41,6 @@ export type ConnectionView = {
   problem?: { reason: SettingsStall; message: string } | undefined
   roleArn?: string | undefined
   externalId: string
-  /** ARN of the operator's own identity, if known. */
   principal?: string | undefined
   /** Absent: not tried in this pass. */
   results?: ProbeResults | undefined
@@ -53,11 +52,9 @@ export type ConnectionView = {
 
 export type ConnectionAssessment = {
   findings: ConditionUpdate[]
-  /** Secrets can be saved. */
   ready: boolean
   /** The role can be assumed and writes: the account becomes `status.connected`. */
   connected: boolean
-  /** For an Event. */
   warning?: { reason: string; message: string } | undefined
 }
 
@@ -283,9 +280,7 @@ export type SettingsFacts = {
   /** Named by the trust policy; absent while unknown. */
   principal?: string | undefined
   assessment: ConnectionAssessment
-  /** The account was tried in this pass. */
   tried: boolean
-  /** Milliseconds since 1970. */
   now: number
 }
 
@@ -309,7 +304,6 @@ export function settingsStatus(facts: SettingsFacts): SecretsSettingsStatus {
   }
 }
 
-/** Undefined without a role. */
 export function connectedTo({ spec }: SecretsSettings): ConnectedAccount | undefined {
   const { roleArn, region, kmsKeyId } = spec
   if (roleArn === undefined) return undefined

@@ -30,7 +30,6 @@ type Times = { uid: string; generation: number; failures: number; checkAt: numbe
 /** Soon enough for an owner who fixes a policy and waits for the result, without asking AWS the same for ever. */
 const RETRY = { firstMs: 15_000, longestMs: 600_000 }
 const LEAST_MS = 1000
-/** Reasons of Reachable. */
 const NO_ANSWERS: ReadonlySet<string> = new Set(['NotChecked', 'Connecting'])
 
 /** When an account is checked and listed next: soon while something is wrong, rarely while all is well, never all at once. */
@@ -94,7 +93,6 @@ export class CheckSchedule {
     return times
   }
 
-  /** With 10 % jitter. */
   #after(ms: number): number {
     const { clock, random } = this.#options
     return clock.monotonic() + ms * (0.9 + 0.2 * random.fraction())

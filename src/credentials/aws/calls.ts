@@ -40,7 +40,6 @@ export class CallDeadline {
     this.#leftMs = limits.deadlineMs ?? DEADLINE_MS
   }
 
-  /** Milliseconds of work left. */
   get leftMs(): number {
     return this.#leftMs
   }
@@ -85,7 +84,6 @@ export type Call<C, T> = {
   /** As `ssm:PutParameter`. */
   operation: string
   limits: CallLimits
-  /** Each attempt takes a turn. */
   turns?: { of: RateLimiter; flow: string }
   /** Nothing was sent to the service if this fails. Its CloudErrors end the call: they had their own attempts. */
   connect(signal: AbortSignal): Promise<C>

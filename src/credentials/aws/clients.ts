@@ -8,7 +8,6 @@ import type { STSClient, Credentials as StsCredentials } from '@aws-sdk/client-s
 import { LRUCache } from 'lru-cache'
 import { CloudError } from '../cloud.ts'
 
-/** A client, and the module of its commands. */
 export type Sdk<M, C> = { module: M; client: C }
 export type Ssm = Sdk<typeof import('@aws-sdk/client-ssm'), SSMClient>
 export type Sts = Sdk<typeof import('@aws-sdk/client-sts'), STSClient>
@@ -28,7 +27,6 @@ export function credentialsIn(given: StsCredentials | undefined, operation?: str
 const CONNECT_MS = 2000
 /** Until the response headers, within the deadline of the call. */
 const ANSWER_MS = 5000
-/** Per host, and in total. */
 const MAX_SOCKETS = 50
 const MAX_TOTAL_SOCKETS = 200
 const MAX_IDLE_SOCKETS = 10
@@ -104,7 +102,6 @@ export class AwsClients {
     }
   }
 
-  /** Closes all connections, also those in use. */
   close(): void {
     this.#agents.httpAgent.destroy()
     this.#agents.httpsAgent.destroy()

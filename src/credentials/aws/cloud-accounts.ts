@@ -111,7 +111,6 @@ function createAccountProbes(options: AccountProbesOptions): AccountProbes {
   }
 }
 
-/** The code of the refusal; undefined if it was not refused. */
 async function refusalOf(
   calls: SsmCalls,
   access: CloudAccess,
@@ -152,10 +151,8 @@ const DENIED = ['AccessDenied', 'AccessDeniedException']
 const SHORT_SECONDS = 900
 
 export type CloudAccountsOptions = AwsDependencies & {
-  /** As `davit/0.1.0`. */
   userAgent: string
   sessionRules: SessionRules
-  /** By account and region. */
   writeTurns: RateLimiterFor
   listTurns: RateLimiterFor
   /** Default 3,600, the maximum for a role that was assumed by a role. */

@@ -3,7 +3,7 @@ import { exponentialMs } from '../../lib/sleep.ts'
 import { CloudError, type CloudRemedy } from '../cloud.ts'
 
 const LONGEST = 400
-/** Shorter pieces of a secret reveal too little, and occur in any text. */
+/** Minimum length of a leaked piece: shorter ones reveal too little, and occur in any text. */
 const PIECE = 6
 /** In secrets as long as a session token, 6 characters reveal nothing, and often match by chance. */
 const LONG = 100
@@ -248,7 +248,6 @@ export function meaningOfUnknown(status: number): ErrorMeaning {
   return PASSING
 }
 
-/** Per call. */
 export const MAX_ATTEMPTS = 5
 const LONGEST_MS = 4000
 /** Before the second attempt; doubles with each further one. */

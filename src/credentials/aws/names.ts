@@ -27,7 +27,6 @@ export function parameterStoreServices({ partition, region }: AwsScope): string[
   return [...new Set(['amazonaws.com', suffix])].map((end) => `ssm.${region}.${end}`)
 }
 
-/** `path` starts and ends with a slash. */
 export type RoleArn = { partition: string; account: string; path: string; name: string }
 
 export function parseRoleArn(arn: string): RoleArn | undefined {
@@ -57,7 +56,6 @@ export function principalOf(callerArn: string): string {
 /** A KMS key by id, alias, or the ARN of either; `home` only for an ARN. */
 export type KmsKey = { kind: 'key' | 'alias'; id: string; home?: { region: string; account: string } }
 
-/** The account's own key for parameters. */
 export const DEFAULT_KMS_KEY = 'alias/aws/ssm'
 
 export function parseKmsKey(text: string): KmsKey | undefined {
@@ -142,7 +140,6 @@ export function installationId(installationKey: Uint8Array): string {
   return keyedHash(deriveKey('installation-id', installationKey), [])
 }
 
-/** @param credential absent for the probe */
 export function ownerTags(owner: Owner & { organization: string; credential?: string }): OwnerTags {
   return {
     ...ownerFilter(owner),
@@ -151,7 +148,6 @@ export function ownerTags(owner: Owner & { organization: string; credential?: st
   }
 }
 
-/** The tags of all parameters of an organization. */
 export function ownerFilter({ installation, organizationUid }: Owner): OwnerTags {
   return { [INSTALLATION_TAG]: installation, [ORGANIZATION_UID_TAG]: organizationUid }
 }

@@ -36,7 +36,6 @@ export type SessionScope = {
   kmsKeyId?: string | undefined
 }
 
-/** Limit of STS. */
 const MAX_SESSION_NAME = 64
 const HASH = 16
 
@@ -148,7 +147,6 @@ export function trustPolicy({ principal, externalId }: { principal: string; exte
   ])
 }
 
-/** May write, list and remove, and never read. */
 export function writerPolicy(scope: PolicyScope): Policy {
   return policy([
     {

@@ -34,16 +34,13 @@ export type CredentialView = {
   type: CredentialType
   /** The conclusion of the pass, or an action in progress. */
   step: CredentialAction
-  /** The future status.parameter. */
   stored?: StoredParameter | undefined
-  /** There is an input Secret whose value is not stored. */
   pending?: boolean | undefined
   /** Its parameter was in an account that it has left. */
   moved?: boolean | undefined
   listing: ListingFacts
   /** From bakes, which write a fact; only this controller writes conditions. */
   verified: Finding
-  /** Appended to the message of Ready. */
   warning?: string | undefined
 }
 

@@ -100,7 +100,6 @@ export type CredentialFacts = {
   inputSecret: InputSecretFacts
   /** An older credential that names the same Secret. */
   sharedWith?: string | undefined
-  /** status.parameter and status.handover. */
   stored?: StoredParameter | undefined
   storedInputSecret?: InputSecretRef | undefined
   /** The newest version in the account may belong to fields that are not written yet (hasPendingFields in spec.ts). */
@@ -207,7 +206,6 @@ export function failedDeletionReason(failure: CloudFailure | undefined): string 
   return failure === undefined ? NOT_OURS : failureText(failure)
 }
 
-/** For the Event that records it. */
 export function deletionMessage(name: string, result: DeletionOutcome): string {
   if (result.outcome === 'deleted') return `Removed the parameter ${name}.`
   if (result.outcome === 'not-found') return `The parameter ${name} was not there any more.`

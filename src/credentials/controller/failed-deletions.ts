@@ -16,7 +16,6 @@ export const FAILED_DELETIONS_NAME = 'davit-orphaned-parameters'
 
 export type FailedDeletionsOptions = {
   resources: ResourceReader & ResourceWriter
-  /** The operator's namespace. */
   namespace: string
   events: EventRecorder
   metrics: Pick<CredentialMetrics, 'parameterRemoved'>
@@ -58,7 +57,6 @@ export class FailedDeletions {
     this.#options = options
   }
 
-  /** For a metric. */
   get size(): number {
     return this.#size
   }
