@@ -1,3 +1,4 @@
+/** Runs one bake as a process, in the pod of its Job. It makes no calls to the API server. */
 import { spawnSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -18,18 +19,13 @@ import { type BakeConfig, type Environment, parseBakeConfig } from './config.ts'
 import { logUncaughtErrors } from './process.ts'
 
 /**
- * From now on neither this process nor what it starts writes a core when it is killed: a core has all secrets that were in memory.
- * @returns whether it could be done; it takes `prlimit` of util-linux
+ * Disables core dumps of this process and its children, since they contain all secrets in memory.
+ * @returns whether it worked; it needs `prlimit` of util-linux
  */
 export function disableCoreDumps(): boolean {
   const { status } = spawnSync('prlimit', [`--pid=${process.pid}`, '--core=0:0'], { stdio: 'ignore' })
   return status === 0
 }
-
-/** Runs one bake as a process: what its pod does. It asks nothing of the API server. */
-
-/** Keeps the process while it waits: the timers of the clock do not. */
-const AWAKE_MS = 60_000
 
 /** @returns the exit code: 0 when the box is baked, 1 when it is not @throws ConfigError */
 export async function runBake(environment: Environment): Promise<number> {
@@ -39,7 +35,8 @@ export async function runBake(environment: Environment): Promise<number> {
   logUncaughtErrors(process, { log, exit: (code) => process.exit(code) })
   if (!disableCoreDumps())
     log.warn('Cores cannot be forbidden: if this process crashes, one may have its secrets in it')
-  const awake = setInterval(() => undefined, AWAKE_MS)
+  // The timers of the clock do not keep the process alive.
+  const awake = setInterval(() => undefined, 60_000)
   const ending = new AbortController()
   const end = (why: BakeInterruption) => ending.abort(why)
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => end('canceled'))
@@ -62,14 +59,14 @@ async function run(config: BakeConfig, log: StructuredLogger, signal: AbortSigna
     bake: order.bake,
     services: services.map(({ name }) => name),
   })
-  const result = await bakeOrTell(config, log, signal)
+  const result = await bakeOrFail(config, log, signal)
   await writeFile(terminationLog, encodeBakeResult(result))
   if (result.state === 'succeeded') log.info('Baked', { template, services: result.services })
   return result.state === 'succeeded' ? 0 : 1
 }
 
-/** A pod that lacks something of its own tells that too: its log is gone before somebody looks. */
-async function bakeOrTell(
+/** Errors of the pod itself become a result too: its log is gone before anyone reads it. */
+async function bakeOrFail(
   config: BakeConfig,
   log: StructuredLogger,
   signal: AbortSignal,
@@ -77,9 +74,9 @@ async function bakeOrTell(
   try {
     await mkdir(config.memory, { recursive: true })
     await wipe(config.memory)
-    const parts = await partsOf(config, log, signal)
-    const result = await bake(parts, config.order, signal)
-    await tidyUp(config, parts, log)
+    const dependencies = await createDependencies(config, log, signal)
+    const result = await bake(dependencies, config.order, signal)
+    await cleanUp(config, dependencies, log)
     return result
   } catch (error) {
     log.error('The pod of the bake is not as it must be', { error })
@@ -93,21 +90,21 @@ async function bakeOrTell(
   }
 }
 
-/** Whatever goes wrong in it, the bake has come to what it has come to; its memory ends with the pod. */
-async function tidyUp(
+/** Errors are only logged: the result of the bake stands, and its memory ends with the pod. */
+async function cleanUp(
   { memory }: BakeConfig,
-  parts: { close(): void },
+  dependencies: { close(): void },
   log: StructuredLogger,
 ): Promise<void> {
   try {
-    parts.close()
+    dependencies.close()
     await wipe(memory)
   } catch (error) {
     log.warn('The end of the bake was not as it must be', { error })
   }
 }
 
-async function partsOf(
+async function createDependencies(
   { order, memory, scratch, extraCaFile, tool }: BakeConfig,
   log: StructuredLogger,
   signal: AbortSignal,
@@ -119,12 +116,11 @@ async function partsOf(
   const parameters = createParameterReader(cloud)
   const tokens = createRegistryTokens(cloud)
   const { output, bake: id, template } = order
-  const place = join(scratch, 'davit-bake')
   return {
     store:
       output.kind === 'layout'
         ? createBoxStore({ output: output.path, template: template.name, bake: id, clock, signal, log })
-        : createScratchStore(place, { signal, log }),
+        : createScratchStore(join(scratch, 'davit-bake'), { signal, log }),
     copier: createSkopeo({
       memory,
       extraCa,
@@ -143,7 +139,7 @@ async function partsOf(
   }
 }
 
-/** What a bake before this one may have left; no login is in it. */
+/** Removes what an earlier bake may have left; there is no login in it. */
 async function wipe(memory: string): Promise<void> {
   for (const name of await readdir(memory))
     if (name.startsWith(TOOL_HOME_PREFIX)) await rm(join(memory, name), { recursive: true, force: true })

@@ -1,30 +1,30 @@
 /**
- * The command `davit check`, which `helm test` runs: both roles are ready, and the REST API knows a key of this cluster from
- * none. It publishes nothing and changes nothing.
+ * The command `davit check`, which `helm test` runs: checks that both roles are ready, and that the REST API accepts tokens of this
+ * cluster only. It changes nothing.
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type CheckConfig, type Environment, parseCheckConfig } from './config.ts'
 
-type Question = { what: string; url: string; headers?: Record<string, string>; want: number }
+type Probe = { what: string; url: string; headers?: Record<string, string>; want: number }
 
 const ASK_MS = 5000
 const AGAIN_MS = 1000
 
-/** @returns the exit code: 0 when all is as it should be @throws ConfigError */
+/** @returns the exit code: 0 when all checks pass @throws ConfigError */
 export async function runCheck(environment: Environment): Promise<number> {
   const config = parseCheckConfig(environment)
   const deadline = performance.now() + config.limitMs
   let isWell = true
-  for (const question of await questions(config)) {
-    const problem = await untilAnswered(question, deadline)
-    process.stdout.write(`${problem === undefined ? 'ok    ' : 'FAILED'} ${question.what}${problem ?? ''}\n`)
+  for (const probe of await probes(config)) {
+    const problem = await untilAnswered(probe, deadline)
+    process.stdout.write(`${problem === undefined ? 'ok    ' : 'FAILED'} ${probe.what}${problem ?? ''}\n`)
     if (problem !== undefined) isWell = false
   }
   return isWell ? 0 : 1
 }
 
-async function questions({ ready, api, tokenFile, organization }: CheckConfig): Promise<Question[]> {
+async function probes({ ready, api, tokenFile, organization }: CheckConfig): Promise<Probe[]> {
   const readiness = ready.map((url) => ({ what: `${url} is ready`, url, want: 200 }))
   if (api === undefined) return readiness
   const closed = `${api}/organizations/${encodeURIComponent(organization)}/webhooks`
@@ -33,7 +33,7 @@ async function questions({ ready, api, tokenFile, organization }: CheckConfig): 
     ...readiness,
     { what: 'the REST API describes itself', url: `${api}/openapi.json`, want: 200 },
     { what: 'it lets nobody in without a key', url: closed, want: 401 },
-    // The key is one; what it asks for it may not know of.
+    // The token is valid but has no rights, so that nothing is found.
     ...(key === undefined
       ? []
       : [
@@ -42,20 +42,20 @@ async function questions({ ready, api, tokenFile, organization }: CheckConfig): 
   ]
 }
 
-/** @returns what is wrong, in words; undefined when it was answered as wanted before the deadline */
-async function untilAnswered(question: Question, deadline: number): Promise<string | undefined> {
+/** @returns what is wrong; undefined once the expected response came */
+async function untilAnswered(probe: Probe, deadline: number): Promise<string | undefined> {
   for (;;) {
-    const problem = await ask(question)
+    const problem = await ask(probe)
     if (problem === undefined || performance.now() > deadline) return problem
     await sleep(AGAIN_MS)
   }
 }
 
-async function ask({ url, headers = {}, want }: Question): Promise<string | undefined> {
+async function ask({ url, headers = {}, want }: Probe): Promise<string | undefined> {
   try {
-    const answer = await fetch(url, { headers, redirect: 'error', signal: AbortSignal.timeout(ASK_MS) })
-    const body = (await answer.text()).slice(0, 200)
-    return answer.status === want ? undefined : `: answered ${answer.status}, not ${want}: ${body}`
+    const response = await fetch(url, { headers, redirect: 'error', signal: AbortSignal.timeout(ASK_MS) })
+    const body = (await response.text()).slice(0, 200)
+    return response.status === want ? undefined : `: answered ${response.status}, not ${want}: ${body}`
   } catch (error) {
     return `: no answer: ${reasonOf(error)}`
   }

@@ -1,4 +1,4 @@
-/** The forms that settings have as text, each with what is allowed in words. */
+/** How the text of each kind of setting is parsed, with the message that says what is allowed. */
 import { BlockList, isIP } from 'node:net'
 import { z } from 'zod'
 
@@ -6,13 +6,12 @@ export const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 const PRINCIPAL_ARN = /^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)\/[A-Za-z0-9+=,.@_/-]{1,576}$/
 export const MAILBOX = /^([^\p{Cc}<>@,;]{1,100} <[^\s<>@,;]+@[^\s<>@,;]+>|[^\s<>@,;]+@[^\s<>@,;]+)$/u
 
-/** What a value of the chart is that becomes the text, in JSON Schema. */
+/** JSON Schema of the chart value that becomes the text. */
 type ChartValue = Readonly<Record<string, unknown>>
 
-/** As a value of the chart, a list of what is separated by commas in the text. */
+/** A list in the chart, separated by commas in the text. */
 const LIST: ChartValue = { type: 'array', items: { type: 'string' } }
 
-/** A setting as text; an empty variable counts as absent, since charts write empty values. */
 function setting<T>(allowed: string, parse: (text: string) => T | undefined, chart: ChartValue = {}) {
   return z
     .string()
@@ -55,7 +54,6 @@ export const networks = setting(
 const UID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 const UID_PAIR = new RegExp(`^(${UID})=(${UID})$`)
 
-/** UIDs of namespaces as they are, each with the one that it had before. */
 export const formerUids = setting(
   'must be pairs of UIDs, the one of now and the one of before, separated by commas',
   (text) => {
@@ -66,7 +64,7 @@ export const formerUids = setting(
   LIST,
 ).default([])
 
-/** Addresses of IPv4 in those of IPv6. */
+/** IPv4 addresses in IPv6 form. */
 const MAPPED = new BlockList()
 MAPPED.addSubnet('::ffff:0:0', 96, 'ipv6')
 
@@ -75,11 +73,11 @@ function isNetwork(text: string): boolean {
   if (rest.length > 0 || !/^\d{1,3}$/.test(bits)) return false
   const family = isIP(address)
   if (address.includes('%') || family === 0 || Number(bits) > (family === 4 ? 32 : 128)) return false
-  // As it is written, it would not match the address that it stands for.
+  // In this form it would not match the IPv4 address.
   return family === 4 || !MAPPED.check(address, 'ipv6')
 }
 
-/** @param standard port where none is given; then all addresses of the machine are listened on */
+/** @param standard the port of the default, which listens on all addresses */
 export function address(standard: number) {
   const examples = `0.0.0.0:${standard}, [::]:${standard} or localhost:${standard}`
   return setting(`must be an address and a port, such as ${examples}`, (text) => {
@@ -100,7 +98,7 @@ export const waitScale = setting(
   { type: 'number', minimum: 0.001, maximum: 1 },
 ).default(1)
 
-/** A query is refused: it could switch the verification of certificates off. */
+/** Rejects a query, which could switch certificate verification off. */
 export const smtpUrl = setting(
   'must be smtp://host:port or smtps://host:port, with user:password@ before the host where needed (percent-encoded), and nothing after the port',
   (text) => {
@@ -118,7 +116,7 @@ export const yesOrNo = setting(
   { type: 'boolean' },
 )
 
-/** So short that no name of a parameter is too long; AWS keeps names that begin with its own for itself. */
+/** Short enough for every parameter name. AWS reserves names that begin with aws or ssm. */
 export const parameterPrefix = setting(
   'must be a path such as /davit or /platform/davit: at most 100 letters, digits, dots, dashes and underscores in at most 8 parts, the first of which begins neither with aws nor with ssm',
   (text) =>
@@ -127,7 +125,6 @@ export const parameterPrefix = setting(
       : undefined,
 )
 
-/** A quantity of Kubernetes. */
 export function quantity(what: string, example: string) {
   return matching(
     /^[1-9][0-9]{0,11}(m|k|M|G|T|Ki|Mi|Gi|Ti)?$/,
@@ -135,10 +132,9 @@ export function quantity(what: string, example: string) {
   )
 }
 
-/** The image that bakes run: a reference without white space and scheme. What the nodes make of it, a bake tells. */
+/** An image reference without white space and scheme. Nodes check the rest. */
 export const BAKE_IMAGE = /^(?!.*:\/\/)[A-Za-z0-9[][^\p{Cc}\p{Z}]{0,715}$/u
 
-/** Hosts, with ports where they have one. */
 export const hosts = setting(
   'must be at most 64 hosts, separated by commas, such as auth.example.com,tokens.example.com:8443',
   (text) => {
@@ -153,7 +149,6 @@ const CONFIG_MAP = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/
 const KEY = /^(?!\.\.?$)(?!\.\.)[-._a-zA-Z0-9]{1,253}$/
 const STANDARD_KEY = 'ca.crt'
 
-/** A ConfigMap, and what of it. */
 export const configMapKey = setting(
   `must be the name of a ConfigMap, with its key after a slash where that is not ${STANDARD_KEY}, such as davit-bake-ca or trust/ca-bundle.crt`,
   (text) => {
@@ -162,7 +157,7 @@ export const configMapKey = setting(
   },
 )
 
-/** It is seen in the Jobs that have it: no login is in it. */
+/** Rejects a password, since the URL is visible in the Jobs. */
 export const endpointUrl = setting(
   'must be an http or https URL without user and password, such as https://vpce-1a2b.ssm.eu-west-1.vpce.amazonaws.com',
   (text) => {
@@ -172,7 +167,7 @@ export const endpointUrl = setting(
   },
 )
 
-/** Of a replica that was given no name: that of its host, in the form of a name of an object. */
+/** The name of a replica without a given one: its host, as a valid object name. */
 export function replicaNameFromHost(host: string): string {
   const words = host.toLowerCase().match(/[a-z0-9]+/g) ?? []
   return words.join('-').slice(0, 63).replace(/-$/, '') || 'davit'

@@ -1,3 +1,8 @@
+/**
+ * All settings, read from the environment: the variables of each command as a table, and what they become. Only this file reads
+ * process.env. Every mistake is reported at once, unknown DAVIT_ variables included, so that a typing error does not silently leave a default
+ * active. The two programs that run with every image pull have a smaller table in node-helpers.ts, since they must start fast.
+ */
 import { hostname } from 'node:os'
 import { z } from 'zod'
 import {
@@ -29,90 +34,19 @@ import {
   yesOrNo,
 } from './config-values.ts'
 
-/** Settings of the controller for the Jobs of bakes, and what of its own environment it hands on to them. */
-
-const DAY_SECONDS = 24 * 3600
-
-const isTrue = matching(/^(true|false)$/, 'must be true or false')
-  .meta({ type: 'boolean' })
-  .optional()
-const endpoint = endpointUrl.optional()
-
-/** Where AWS is, as its SDK reads it: no more than the services that a bake calls. */
-const awsEndpoints = {
-  AWS_ENDPOINT_URL: endpoint,
-  AWS_ENDPOINT_URL_ECR: endpoint,
-  AWS_ENDPOINT_URL_SSM: endpoint,
-  AWS_ENDPOINT_URL_STS: endpoint,
-  AWS_IGNORE_CONFIGURED_ENDPOINT_URLS: isTrue,
-  AWS_USE_DUALSTACK_ENDPOINT: isTrue,
-  AWS_USE_FIPS_ENDPOINT: isTrue,
-}
-
-export const AWS_ENDPOINTS: readonly string[] = Object.keys(awsEndpoints)
-
-export const bakeJobVariables = {
-  DAVIT_BAKE_IMAGE: matching(BAKE_IMAGE, 'must be a reference to an image').optional(),
-  DAVIT_BAKE_DEADLINE_SECONDS: integer(60, 12 * 3600, 3600),
-  DAVIT_BAKE_TTL_SECONDS: integer(3600, 7 * DAY_SECONDS, 3600),
-  DAVIT_BAKE_CPU: quantity('CPU', '500m').default('500m'),
-  DAVIT_BAKE_MEMORY: quantity('memory', '512Mi').default('512Mi'),
-  DAVIT_BAKE_SCRATCH: quantity('a size', '20Gi').default('20Gi'),
-  DAVIT_BAKE_REALMS: hosts,
-  DAVIT_BAKE_CA_CONFIG_MAP: configMapKey.optional(),
-  DAVIT_MAX_TEMPLATES_PER_ORGANIZATION: integer(1, 100_000, 500),
-  DAVIT_MAX_BAKES: integer(1, 10_000, 50),
-  DAVIT_MAX_BAKES_PER_ORGANIZATION: integer(1, 10_000, 5),
-  ...awsEndpoints,
-}
-
-const bakeJobsSchema = z.object(bakeJobVariables)
-
-export function bakeJobConfig(env: z.infer<typeof bakeJobsSchema>) {
-  return {
-    /** Absent: nothing is baked. */
-    image: env.DAVIT_BAKE_IMAGE,
-    deadlineSeconds: env.DAVIT_BAKE_DEADLINE_SECONDS,
-    ttlSeconds: env.DAVIT_BAKE_TTL_SECONDS,
-    cpu: env.DAVIT_BAKE_CPU,
-    memory: env.DAVIT_BAKE_MEMORY,
-    /** Room for images where they go into no claim. */
-    scratch: env.DAVIT_BAKE_SCRATCH,
-    /** Hosts that may ask for a login besides the registries themselves. */
-    realms: env.DAVIT_BAKE_REALMS,
-    /** Who is trusted besides the known ones: a ConfigMap in every organization. */
-    ca: env.DAVIT_BAKE_CA_CONFIG_MAP,
-    /** Variables of the pods, as this process has them itself. */
-    awsEndpoints: z.object(awsEndpoints).parse(env),
-    /** Of one organization; those beyond are not baked. */
-    maxTemplates: env.DAVIT_MAX_TEMPLATES_PER_ORGANIZATION,
-    /** Under way at a time. */
-    limits: { organization: env.DAVIT_MAX_BAKES_PER_ORGANIZATION, all: env.DAVIT_MAX_BAKES },
-  }
-}
-
-/**
- * Settings, from the environment: the only file that reads it. Every mistake is reported at once, unknown
- * DAVIT_ processVariables included, so that a typing error does not silently leave a default in force.
- */
-
-/**
- * Libraries of the REST API print the requests that they get where it is set. They read it when they are loaded, which is after
- * this file.
- */
+// Libraries of the REST API print the requests that they get if it is set. They read it when they load, which is after this file.
 delete process.env.DEBUG
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
 export type Config = z.infer<typeof settings>['config']
 
-/** Kept apart so that the configuration can be logged. */
+/** Separate, so that the configuration can be logged. */
 export type Secrets = z.infer<typeof settings>['secrets']
 
 /** `given` is absent for secrets. */
 export type ConfigMistake = { variable: string; given?: string; allowed: string }
 
-/** The start stops with this. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly mistakes: readonly ConfigMistake[]
@@ -126,25 +60,43 @@ export class ConfigError extends Error {
   }
 }
 
-/** The environment of this process. */
 export function readEnvironment(): Environment {
   return process.env
 }
 
-/** @throws ConfigError with every mistake, those in secrets included */
+/** @throws ConfigError with every mistake, including those in secrets */
 export function parseConfig(environment: Environment): Config {
   return parseSettings(environment).config
 }
 
-/** @throws ConfigError as `parseConfig` */
+/** @throws ConfigError like `parseConfig` */
 export function parseSecrets(environment: Environment): Secrets {
   return parseSettings(environment).secrets
 }
 
 const MIB = 1024 * 1024
+const DAY_SECONDS = 24 * 3600
 const YEAR_SECONDS = 365 * DAY_SECONDS
 
-/** Each variable; the chart's values are made of them as well. */
+const isTrue = matching(/^(true|false)$/, 'must be true or false')
+  .meta({ type: 'boolean' })
+  .optional()
+const endpoint = endpointUrl.optional()
+
+/** Variables of the AWS SDK for the services that a bake calls. The controller passes them on to the Jobs. */
+const awsEndpoints = {
+  AWS_ENDPOINT_URL: endpoint,
+  AWS_ENDPOINT_URL_ECR: endpoint,
+  AWS_ENDPOINT_URL_SSM: endpoint,
+  AWS_ENDPOINT_URL_STS: endpoint,
+  AWS_IGNORE_CONFIGURED_ENDPOINT_URLS: isTrue,
+  AWS_USE_DUALSTACK_ENDPOINT: isTrue,
+  AWS_USE_FIPS_ENDPOINT: isTrue,
+}
+
+export const AWS_ENDPOINTS: readonly string[] = Object.keys(awsEndpoints)
+
+/** The variables of `davit controller` and `davit api`. The values of the chart are generated from them as well. */
 export const processVariables = z.object({
   KUBECONFIG: z.string().optional(),
   DAVIT_NAMESPACE: matching(DNS_LABEL, 'must be the name of a namespace').default('davit-system'),
@@ -192,13 +144,24 @@ export const processVariables = z.object({
   DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION: integer(1, 5000, 500),
   DAVIT_ACCOUNT_CHECK_SECONDS: integer(60, DAY_SECONDS, 3600),
   DAVIT_DRIFT_CHECK_SECONDS: integer(60, DAY_SECONDS, 900),
-  ...bakeJobVariables,
+  DAVIT_BAKE_IMAGE: matching(BAKE_IMAGE, 'must be a reference to an image').optional(),
+  DAVIT_BAKE_DEADLINE_SECONDS: integer(60, 12 * 3600, 3600),
+  DAVIT_BAKE_TTL_SECONDS: integer(3600, 7 * DAY_SECONDS, 3600),
+  DAVIT_BAKE_CPU: quantity('CPU', '500m').default('500m'),
+  DAVIT_BAKE_MEMORY: quantity('memory', '512Mi').default('512Mi'),
+  DAVIT_BAKE_SCRATCH: quantity('a size', '20Gi').default('20Gi'),
+  DAVIT_BAKE_REALMS: hosts,
+  DAVIT_BAKE_CA_CONFIG_MAP: configMapKey.optional(),
+  DAVIT_MAX_TEMPLATES_PER_ORGANIZATION: integer(1, 100_000, 500),
+  DAVIT_MAX_BAKES: integer(1, 10_000, 50),
+  DAVIT_MAX_BAKES_PER_ORGANIZATION: integer(1, 10_000, 5),
+  ...awsEndpoints,
   DAVIT_LEASE_SECONDS: integer(3, 300, 9),
   DAVIT_DRAIN_SECONDS: integer(0, 3600, 25),
   DAVIT_LINGER_SECONDS: integer(0, 3600, 5),
 })
 
-/** What one organization may have of what all may have. */
+/** The limit of one organization must not exceed the limit of all. */
 const SHARES = [
   ['DAVIT_MAX_PENDING_PER_ORGANIZATION', 'DAVIT_MAX_PENDING'],
   ['DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION', 'DAVIT_MAX_WRITTEN_BYTES'],
@@ -235,87 +198,102 @@ const settings = processVariables
   })
   .transform((env) => ({
     config: {
-      /** The operator's own namespace. */
+      /** Davit's own namespace. */
       namespace: env.DAVIT_NAMESPACE,
-      /** Name of this replica, unique among those that run. */
+      /** The name of this replica, unique among those that run. */
       replica: env.DAVIT_REPLICA ?? replicaNameFromHost(hostname()),
-      /** Then it is one process's at a time; two may run on one host, and names of hosts are cut. */
+      /** A given name belongs to one process at a time. Host names do not: two processes may run on a host, and names are cut. */
       isReplicaGiven: env.DAVIT_REPLICA !== undefined,
-      /** Absent: in a cluster, with the pod's ServiceAccount. */
+      /** Absent in a cluster, where the ServiceAccount of the pod is used. */
       kubeconfig: env.KUBECONFIG,
-      /** CIDRs that webhooks may reach although they are not public, and by plain http; and those that they never reach. */
+      /** `allowed`: CIDRs that webhooks may reach although they are not public, and by plain http. `closed`: those that they never reach. */
       networks: { allowed: env.DAVIT_ALLOWED_NETWORKS, closed: env.DAVIT_CLOSED_NETWORKS },
       api: {
-        /** Where the REST API is served. */
         address: env.DAVIT_API_ADDRESS,
-        /** Absent: it is served by plain http. */
+        /** Absent for plain http. */
         certificate: certificateFiles(env.DAVIT_API_CERTIFICATE_FILE, env.DAVIT_API_KEY_FILE),
-        /** Requests a second. */
+        /** Requests per second. */
         rate: { key: env.DAVIT_MAX_REQUESTS_PER_KEY, organization: env.DAVIT_MAX_REQUESTS_PER_ORGANIZATION },
-        /** Deliveries that its log shows. */
+        /** Deliveries in the index. */
         maxShown: env.DAVIT_MAX_SHOWN_DELIVERIES,
         idempotencyKeys: {
           organization: env.DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION,
           all: env.DAVIT_MAX_IDEMPOTENCY_KEYS,
         },
-        /** How long of a stop new connections are still taken; the rest of it is for what runs then. */
+        /** How long a stop still accepts connections. The rest of the drain time is for the requests that run then. */
         lingerMs: Math.min(env.DAVIT_LINGER_SECONDS, env.DAVIT_DRAIN_SECONDS / 2) * 1000,
       },
-      /** Where metrics and health are served. */
+      /** The address of metrics and health. */
       ops: env.DAVIT_OPS_ADDRESS,
       logLevel: env.DAVIT_LOG_LEVEL,
       smtpFrom: env.DAVIT_SMTP_FROM,
-      /** PEM file of certificate authorities trusted besides the known ones. */
+      /** PEM file of certificate authorities to trust in addition to the known ones. */
       extraCaFile: env.DAVIT_EXTRA_CA_FILE,
-      /** Factor on the documented waits; 1 but in demonstrations. */
+      /** Factor on the documented retry waits; 1 except in demonstrations. */
       waitScale: env.DAVIT_WAIT_SCALE,
-      /** Event types that ship are made where they are missing. */
+      /** Whether missing built-in event types are created. */
       shippedEventTypes: env.DAVIT_SHIPPED_EVENT_TYPES,
       retention: {
         succeededMs: env.DAVIT_RETENTION_SUCCEEDED_SECONDS * 1000,
         failedMs: env.DAVIT_RETENTION_FAILED_SECONDS * 1000,
-        /** Finished delivery objects kept. */
+        /** Finished WebhookDeliveries to keep. */
         maxFinishedPerEndpoint: env.DAVIT_MAX_FINISHED_PER_ENDPOINT,
         maxFinished: env.DAVIT_MAX_FINISHED,
         maxLogBytes: env.DAVIT_MAX_LOG_BYTES,
       },
-      /** Beyond these new events wait. */
+      /** New events wait beyond these limits. */
       intake: {
         pending: { organization: env.DAVIT_MAX_PENDING_PER_ORGANIZATION, all: env.DAVIT_MAX_PENDING },
         heldBytes: env.DAVIT_MAX_HELD_BYTES_PER_ORGANIZATION,
-        /** In ten minutes. */
+        /** Per ten minutes. */
         writtenBytes: {
           organization: env.DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION,
           all: env.DAVIT_MAX_WRITTEN_BYTES,
         },
       },
-      /** UIDs of organizations that a restore has made anew, each with the one that it is known by in its account. */
+      /** UIDs of organizations that a restore re-created, each with the UID that its account knows. */
       formerOrganizations: env.DAVIT_FORMER_ORGANIZATION_UIDS,
       /** The cloud accounts of organizations. */
       cloud: {
-        /** Every parameter is under it. */
         parameterPrefix: env.DAVIT_PARAMETER_PREFIX,
-        /** Davit's own identity, as a trust policy names it. Absent: what STS says of it. */
+        /** Davit's own identity, as trust policies name it. Default: what STS returns. */
         principalArn: env.DAVIT_OPERATOR_PRINCIPAL_ARN,
-        /** An account whose role can read what it writes is refused. */
+        /** Whether an account is rejected if its role can read what it writes. */
         requireWriteOnly: env.DAVIT_REQUIRE_WRITE_ONLY,
-        /** To one account in one region. */
+        /** Per account and region. */
         writesPerSecond: env.DAVIT_CLOUD_WRITES_PER_SECOND,
         credentialsPerOrganization: env.DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION,
-        /** How often an account is tried again, and its parameters are listed. */
         accountCheckMs: env.DAVIT_ACCOUNT_CHECK_SECONDS * 1000,
         driftCheckMs: env.DAVIT_DRIFT_CHECK_SECONDS * 1000,
       },
-      /** The Jobs of bakes. */
-      bake: bakeJobConfig(env),
+      bake: {
+        /** Absent to bake nothing. */
+        image: env.DAVIT_BAKE_IMAGE,
+        deadlineSeconds: env.DAVIT_BAKE_DEADLINE_SECONDS,
+        ttlSeconds: env.DAVIT_BAKE_TTL_SECONDS,
+        cpu: env.DAVIT_BAKE_CPU,
+        memory: env.DAVIT_BAKE_MEMORY,
+        /** Disk for images that go into no volume claim. */
+        scratch: env.DAVIT_BAKE_SCRATCH,
+        /** Token endpoints to allow in addition to the registries themselves. */
+        realms: env.DAVIT_BAKE_REALMS,
+        /** ConfigMap in every organization, with certificate authorities to trust in addition to the known ones. */
+        ca: env.DAVIT_BAKE_CA_CONFIG_MAP,
+        /** Variables of the pods, as this process has them. */
+        awsEndpoints: z.object(awsEndpoints).parse(env),
+        /** Per organization; templates beyond are not baked. */
+        maxTemplates: env.DAVIT_MAX_TEMPLATES_PER_ORGANIZATION,
+        /** Bakes at a time. */
+        limits: { organization: env.DAVIT_MAX_BAKES_PER_ORGANIZATION, all: env.DAVIT_MAX_BAKES },
+      },
       limits: {
         endpointsPerOrganization: env.DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION,
         /** Attempts at a time. */
         inFlight: env.DAVIT_MAX_IN_FLIGHT,
       },
-      /** How long a stop waits for attempts on the wire, or for requests that are being answered. */
-      /** After so long without renewing its Lease a replica is taken for gone, milliseconds. */
+      /** A replica counts as dead after this long without renewing its Lease. */
       leaseMs: env.DAVIT_LEASE_SECONDS * 1000,
+      /** How long a stop waits for attempts or requests in flight. */
       drainMs: env.DAVIT_DRAIN_SECONDS * 1000,
     },
     secrets: { smtpUrl: env.DAVIT_SMTP_URL },
@@ -325,10 +303,10 @@ function certificateFiles(certFile: string | undefined, keyFile: string | undefi
   return certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile }
 }
 
-/** What is never shown: an endpoint may be given with a password, and is refused for it. */
+/** Their values are never printed. An AWS endpoint with a password is rejected, and must not be printed for it. */
 const SECRET_VARIABLES: ReadonlySet<string> = new Set(['DAVIT_SMTP_URL', ...AWS_ENDPOINTS])
 
-/** What Kubernetes puts into pods for a Service whose name starts with `davit`: no settings of ours. */
+/** Variables that Kubernetes adds to pods for a Service whose name starts with `davit`. */
 const SERVICE_LINK = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/
 
 function parseSettings(environment: Environment): z.infer<typeof settings> {
@@ -359,19 +337,16 @@ function mistakesOf(error: z.ZodError, environment: Environment): ConfigMistake[
   return error.issues.map((issue) => {
     const variable = String(issue.path[0])
     const value = environment[variable]
-    const shown = value !== undefined && value !== '' && !SECRET_VARIABLES.has(variable)
+    const isPrintable = value !== undefined && value !== '' && !SECRET_VARIABLES.has(variable)
     return {
       variable,
-      ...(shown ? { given: JSON.stringify(value.slice(0, 200)) } : {}),
+      ...(isPrintable ? { given: JSON.stringify(value.slice(0, 200)) } : {}),
       allowed: issue.message,
     }
   })
 }
 
-/**
- * Those of a command that has settings of its own; an empty one counts as absent, and others are not looked at.
- * @throws ConfigError with every mistake
- */
+/** Reads the variables of one command; empty ones count as absent. @throws ConfigError with every mistake */
 export function parseVariables<Schema extends z.ZodObject>(
   schema: Schema,
   environment: Environment,
@@ -384,10 +359,9 @@ export function parseVariables<Schema extends z.ZodObject>(
   )
 }
 
-/** Settings of `davit check`, the test of a release: where what it looks at is. */
-
 const url = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' })
 
+/** The variables of `davit check`. */
 export const checkVariables = z.object({
   DAVIT_CHECK_READY: z
     .string('is missing')
@@ -399,35 +373,27 @@ export const checkVariables = z.object({
   DAVIT_CHECK_SECONDS: integer(1, 3600, 60),
 })
 
-export type CheckConfig = {
-  /** Answer 200 once what is behind them is ready. */
-  ready: string[]
-  /** The REST API, without a path; absent: it is not called. */
-  api: string | undefined
-  /** A file with a key for it, which may do nothing. */
-  tokenFile: string | undefined
-  /** A name that no organization has. */
-  organization: string
-  /** How long it may take until all is well. */
-  limitMs: number
-}
+export type CheckConfig = ReturnType<typeof parseCheckConfig>
 
 /** @throws ConfigError with every mistake */
-export function parseCheckConfig(environment: Environment): CheckConfig {
+export function parseCheckConfig(environment: Environment) {
   const data = parseVariables(checkVariables, environment)
   return {
+    /** Readiness URLs. */
     ready: data.DAVIT_CHECK_READY,
+    /** The REST API, without a path. Absent if it is not checked. */
     api: data.DAVIT_CHECK_API?.replace(/\/+$/, ''),
+    /** A file with an API token that has no rights. */
     tokenFile: data.DAVIT_CHECK_TOKEN_FILE,
+    /** A name that no organization has. */
     organization: data.DAVIT_CHECK_ORGANIZATION,
     limitMs: data.DAVIT_CHECK_SECONDS * 1000,
   }
 }
 
-/** Settings of `davit stop` and `davit cleanup`, which the chart runs when it is uninstalled: what belongs to the release. */
-
 const name = matching(DNS_LABEL, 'must be a name of Kubernetes')
 
+/** The variables of `davit stop` and `davit cleanup`: what belongs to the release. */
 export const uninstallVariables = z.object({
   DAVIT_RELEASE: matching(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, 'must be the value of a label'),
   DAVIT_RELEASE_DEPLOYMENTS: z
@@ -438,35 +404,26 @@ export const uninstallVariables = z.object({
   DAVIT_RELEASE_SECONDS: integer(1, 7200, 120),
 })
 
-/** What other settings are read from. */
 export function withoutUninstallVariables(environment: Environment): Environment {
   return Object.fromEntries(
     Object.entries(environment).filter(([key]) => !Object.hasOwn(uninstallVariables.shape, key)),
   )
 }
 
-export type UninstallConfig = {
-  /** Of the pods of both roles. */
-  podSelector: string
-  deployments: string[]
-  /** How long pods are waited for. */
-  limitMs: number
-}
-
 /** @throws ConfigError with every mistake */
-export function parseUninstallConfig(environment: Environment): UninstallConfig {
+export function parseUninstallConfig(environment: Environment) {
   const data = parseVariables(uninstallVariables, environment)
   return {
+    /** Selects the pods of both roles. */
     podSelector: `app.kubernetes.io/name=davit,app.kubernetes.io/instance=${data.DAVIT_RELEASE},app.kubernetes.io/component in (controller,api)`,
     deployments: data.DAVIT_RELEASE_DEPLOYMENTS,
     limitMs: data.DAVIT_RELEASE_SECONDS * 1000,
   }
 }
 
-/** Settings of the pod of a bake, which has its own: nothing of the operator's. */
-
 const path = z.string().regex(/^\/[^:\0]*$/, 'must be an absolute path without colons')
 
+/** The variables of `davit bake`, which runs in a pod of an organization. */
 export const bakeVariables = z.object({
   DAVIT_TMPFS: path.default(TMPFS_PATH),
   DAVIT_SCRATCH: path.default(OUTPUT_PATH),
@@ -475,26 +432,13 @@ export const bakeVariables = z.object({
   DAVIT_LOG_LEVEL: z.enum(['info', 'warn', 'error'], 'must be info, warn or error').default('info'),
 })
 
-export type BakeConfig = {
-  order: BakeOrder
-  /** A folder in memory. */
-  memory: string
-  /** Where images go that are only pulled and verified: on a disk, where they are large. */
-  scratch: string
-  /** What its kubelet reads when the container has ended. */
-  terminationLog: string
-  /** PEM file of certificate authorities trusted besides the known ones. */
-  extraCaFile: string | undefined
-  logLevel: 'info' | 'warn' | 'error'
-  /** What the tool may have of the environment. */
-  tool: Record<string, string>
-}
+export type BakeConfig = ReturnType<typeof parseBakeConfig>
 
-/** Where programs are, and who is trusted; nothing that is an identity or a secret. */
+/** Where programs and trusted authorities are; no identity and no secret. */
 const FOR_THE_TOOL = ['PATH', 'SSL_CERT_FILE', 'SSL_CERT_DIR'] as const
 
 /** @throws ConfigError with every mistake */
-export function parseBakeConfig(environment: Environment): BakeConfig {
+export function parseBakeConfig(environment: Environment) {
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
   const parsed = bakeVariables.safeParse(given)
   const order = orderOf(environment[ORDER_VARIABLE] ?? '')
@@ -507,12 +451,16 @@ export function parseBakeConfig(environment: Environment): BakeConfig {
   const tool = FOR_THE_TOOL.flatMap((name) => (given[name] ? [[name, given[name]] as const] : []))
   return {
     order: order.order,
+    /** A folder in memory. */
     memory: data.DAVIT_TMPFS,
+    /** A folder on disk, for images that are only pulled and verified. */
     scratch: data.DAVIT_SCRATCH,
+    /** Read by kubelet when the container has ended. */
     terminationLog: data.DAVIT_TERMINATION_LOG,
     extraCaFile: data.DAVIT_EXTRA_CA_FILE,
     logLevel: data.DAVIT_LOG_LEVEL,
-    tool: Object.fromEntries(tool),
+    /** The environment of the tool. */
+    tool: Object.fromEntries(tool) as Record<string, string>,
   }
 }
 

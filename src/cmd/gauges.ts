@@ -10,39 +10,31 @@ import type { Config } from './config.ts'
 import type { RunningController } from './start-controller.ts'
 
 /** Registered first, since a process that waits for the API server is not ready either. @param problems those of `/readyz` */
-export function registerReadiness(registry: GaugeRegistry, problems: () => readonly string[]): void {
-  registry.gauge('davit_ready', 'Whether the process is ready, as /readyz says: 0 or 1.', () =>
+export function registerReadiness({ gauge }: GaugeRegistry, problems: () => readonly string[]): void {
+  gauge('davit_ready', 'Whether the process is ready, as /readyz says: 0 or 1.', () =>
     Number(problems().length === 0),
   )
 }
 
-function registerLease(registry: GaugeRegistry, lease: { isHeld: () => boolean; ageMs: () => number }): void {
-  registry.gauge('davit_lease_held', 'Whether the own Lease is renewed in time: 0 or 1.', () =>
-    Number(lease.isHeld()),
-  )
-  registry.gauge(
-    'davit_lease_age_seconds',
-    'Time since the own Lease was renewed.',
-    () => lease.ageMs() / 1000,
-  )
+function registerLease(
+  { gauge }: GaugeRegistry,
+  lease: { isHeld: () => boolean; ageMs: () => number },
+): void {
+  gauge('davit_lease_held', 'Whether the own Lease is renewed in time: 0 or 1.', () => Number(lease.isHeld()))
+  gauge('davit_lease_age_seconds', 'Time since the own Lease was renewed.', () => lease.ageMs() / 1000)
 }
 
 /** @param limits by the name of the limited metric, without `davit_` */
-function registerLimits(registry: GaugeRegistry, limits: Readonly<Record<string, number>>): void {
-  registry.gauge(
-    'davit_limit',
-    'What a metric of this name is limited to by the settings.',
-    () => limits,
-    'of',
-  )
+function registerLimits({ gauge }: GaugeRegistry, limits: Readonly<Record<string, number>>): void {
+  gauge('davit_limit', 'What a metric of this name is limited to by the settings.', () => limits, 'of')
 }
 
 /** Has no value without a certificate. */
 export function registerCertificate(
-  registry: GaugeRegistry,
+  { gaugeRows }: GaugeRegistry,
   certificate: CertificateSource | undefined,
 ): void {
-  registry.gaugeRows(
+  gaugeRows(
     'davit_certificate_expiry_timestamp_seconds',
     'When the certificate of the REST API ends, in seconds since 1970.',
     [],
@@ -91,12 +83,9 @@ export function registerControllerGauges(
   running: RunningController,
   config: Pick<Config, 'intake' | 'retention' | 'limits'>,
 ): void {
+  const { gauge } = registry
   const { replica } = running
-  registry.gauge(
-    'davit_shards_owned',
-    'Shards of 256 that this replica works on.',
-    () => replica.ownedShardCount,
-  )
+  gauge('davit_shards_owned', 'Shards of 256 that this replica works on.', () => replica.ownedShardCount)
   registerLease(registry, { isHeld: () => replica.mayAct, ageMs: () => replica.leaseAgeMs })
   registerDeliveries(registry, running)
   registerEndpoints(registry, running)
@@ -111,16 +100,16 @@ export function registerControllerGauges(
   })
 }
 
-function registerDeliveries(registry: GaugeRegistry, { webhooks }: RunningController): void {
+function registerDeliveries({ gauge }: GaugeRegistry, { webhooks }: RunningController): void {
   const { engine, written, book, organizations } = webhooks
   const clock = () => engine.ctx.clock
-  registry.gauge(
+  gauge(
     'davit_deliveries_late_seconds',
     'For how long the delivery that is due longest has not been sent, by what it waits for.',
     () => lateSeconds(engine.queues.ours(), clock().now()),
     'waits_for',
   )
-  registry.gauge(
+  gauge(
     'davit_events_oldest_waiting_seconds',
     'Age of the oldest WebhookEvent that has not been accepted; 0 without one.',
     () => {
@@ -129,35 +118,35 @@ function registerDeliveries(registry: GaugeRegistry, { webhooks }: RunningContro
       return Math.max(0, now - (oldest ?? now)) / 1000
     },
   )
-  registry.gauge(
+  gauge(
     'davit_deliveries_pending',
     'Deliveries that have not come to their end, without those that are held.',
     () => engine.counters.all.pending,
   )
-  registry.gauge(
+  gauge(
     'davit_deliveries_held',
     'Deliveries of disabled endpoints, which go on when those are enabled.',
     () => engine.counters.all.held,
   )
-  registry.gauge(
+  gauge(
     'davit_written_bytes',
     'Bytes that events and deliveries have added to the store of the cluster in the last ten minutes, about.',
     () => written.total,
   )
-  registry.gauge('davit_attempts_in_flight', 'Attempts under way.', () => engine.stats().inFlight)
-  registry.gauge('davit_lanes', 'Endpoints with deliveries that have not ended.', () => engine.stats().lanes)
+  gauge('davit_attempts_in_flight', 'Attempts under way.', () => engine.stats().inFlight)
+  gauge('davit_lanes', 'Endpoints with deliveries that have not ended.', () => engine.stats().lanes)
 }
 
-function registerEndpoints(registry: GaugeRegistry, { webhooks }: RunningController): void {
+function registerEndpoints({ gauge, gaugeRows }: GaugeRegistry, { webhooks }: RunningController): void {
   const { engine, directory } = webhooks
   const failing = () => failingEndpoints(engine.queues.ours(), engine.ctx.clock.now())
-  registry.gauge('davit_endpoints', 'Endpoints, by their state.', () => endpointsByState(directory), 'state')
-  registry.gauge(
+  gauge('davit_endpoints', 'Endpoints, by their state.', () => endpointsByState(directory), 'state')
+  gauge(
     'davit_endpoints_failing',
     'Enabled endpoints of this replica whose last attempt failed.',
     () => failing().length,
   )
-  registry.gaugeRows(
+  gaugeRows(
     'davit_endpoint_failing_seconds',
     'For how long an endpoint has failed: since its first attempt that failed after the last success. At most the 100 that have failed for longest.',
     ['organization', 'endpoint_name', 'class'],
@@ -167,7 +156,7 @@ function registerEndpoints(registry: GaugeRegistry, { webhooks }: RunningControl
         value: seconds,
       })),
   )
-  registry.gaugeRows(
+  gaugeRows(
     'davit_endpoint_failed_attempts',
     'Attempts of those endpoints since their last success.',
     ['organization', 'endpoint_name'],
@@ -175,27 +164,27 @@ function registerEndpoints(registry: GaugeRegistry, { webhooks }: RunningControl
   )
 }
 
-function registerLog(registry: GaugeRegistry, { webhooks }: RunningController): void {
+function registerLog({ gauge }: GaugeRegistry, { webhooks }: RunningController): void {
   const { engine, outcomes, eventLog, retention } = webhooks
-  registry.gauge(
+  gauge(
     'davit_log_open_segments',
     'Segments of the log with something open.',
     () => engine.stats().openSegments,
   )
-  registry.gauge('davit_outcomes_waiting', 'Outcomes that wait to become durable.', () => outcomes.waiting())
-  registry.gauge(
+  gauge('davit_outcomes_waiting', 'Outcomes that wait to become durable.', () => outcomes.waiting())
+  gauge(
     'davit_log_oldest_write_seconds',
     'For how long what waits longest to be written to the delivery log has waited; 0 when nothing waits.',
     () => ({ delivery: eventLog.oldestMs() / 1000, outcome: outcomes.oldestMs() / 1000 }),
     'kind',
   )
-  registry.gauge(
+  gauge(
     'davit_deliveries_finished',
     'Finished deliveries that have an object.',
     () => retention.stats().finished,
   )
-  registry.gauge('davit_log_bytes', 'Size of the delivery log, about.', () => retention.stats().logBytes)
-  registry.gauge(
+  gauge('davit_log_bytes', 'Size of the delivery log, about.', () => retention.stats().logBytes)
+  gauge(
     'davit_log_segments',
     'Segments of the delivery log, by what is in them.',
     () => {
@@ -204,12 +193,12 @@ function registerLog(registry: GaugeRegistry, { webhooks }: RunningController): 
     },
     'kind',
   )
-  registry.gauge(
+  gauge(
     'davit_log_oldest_segment_seconds',
     'Age of the oldest segment of the delivery log.',
     () => retention.stats().oldestSegmentAgeMs / 1000,
   )
-  registry.gauge(
+  gauge(
     'davit_retention_deleted',
     'Objects that retention has deleted since the start.',
     () => retention.stats().deleted,
@@ -217,10 +206,11 @@ function registerLog(registry: GaugeRegistry, { webhooks }: RunningController): 
 }
 
 function registerLoops(registry: GaugeRegistry, { webhooks, leaderTasks }: RunningController): void {
+  const { gauge, gaugeRows } = registry
   const { endpointLoop, eventLoop } = webhooks
   const credentials = () => leaderTasks.running?.credentials
   const boxes = () => leaderTasks.running?.boxes
-  registry.gauge(
+  gauge(
     'davit_queue_depth',
     'Objects that wait for a pass.',
     () => ({
@@ -232,7 +222,7 @@ function registerLoops(registry: GaugeRegistry, { webhooks, leaderTasks }: Runni
     }),
     'controller',
   )
-  registry.gaugeRows(
+  gaugeRows(
     'davit_objects_not_ready',
     'Objects whose condition Ready is not True, by kind and reason.',
     ['kind', 'reason'],
@@ -244,13 +234,13 @@ function registerLoops(registry: GaugeRegistry, { webhooks, leaderTasks }: Runni
         BoxTemplate: boxes()?.templates.all() ?? [],
       }),
   )
-  registry.gauge(
+  gauge(
     'davit_orphaned_parameters',
     'Parameters that could not be removed, as recorded.',
     () => credentials()?.failedDeletions.size ?? 0,
   )
-  registry.gauge('davit_bakes_under_way', 'Bakes that have not ended.', () => boxes()?.slots.taken ?? 0)
-  registry.gauge(
+  gauge('davit_bakes_under_way', 'Bakes that have not ended.', () => boxes()?.slots.taken ?? 0)
+  gauge(
     'davit_bakes_waiting',
     'Templates that wait for their turn to bake.',
     () => boxes()?.slots.waiting ?? 0,
@@ -262,6 +252,7 @@ export function registerApiGauges(
   api: RunningApi,
   config: Pick<Config, 'intake' | 'api'>,
 ): void {
+  const { gauge } = registry
   registerLease(registry, {
     isHeld: () => api.replicaStats().isWaitedFor,
     ageMs: () => api.replicaStats().leaseAgeMs,
@@ -271,21 +262,21 @@ export function registerApiGauges(
     written_bytes: config.intake.writtenBytes.all,
     index_deliveries: config.api.maxShown,
   })
-  registry.gauge(
+  gauge(
     'davit_written_bytes',
     'Bytes that events have added to the store of the cluster in the last ten minutes, about.',
     () => api.appendStats().writtenBytes,
   )
-  registry.gauge(
+  gauge(
     'davit_log_oldest_write_seconds',
     'For how long what waits longest to be written to the delivery log has waited; 0 when nothing waits.',
     () => ({ delivery: api.appendStats().oldestMs / 1000 }),
     'kind',
   )
-  registry.gauge('davit_http_requests_in_flight', 'Requests of the REST API that are being answered.', () =>
+  gauge('davit_http_requests_in_flight', 'Requests of the REST API that are being answered.', () =>
     api.inFlight(),
   )
-  registry.gauge(
+  gauge(
     'davit_changes_waiting',
     'Changes of endpoints that wait until the other replicas have seen them.',
     () => api.replicaStats().waiting,

@@ -1,3 +1,7 @@
+/**
+ * The two programs that pull images on a box: the credential provider of kubelet and the credential helper of docker. They start with every
+ * pull, so they have their own settings and load the AWS SDK only for a login.
+ */
 import { z } from 'zod'
 import type { HelperResult } from '../boxes/node/credential-choice.ts'
 import { createBoxMaps } from '../boxes/node/credential-maps.ts'
@@ -7,12 +11,11 @@ import type { BoxLogins } from '../credentials/cloud.ts'
 import { createClock } from '../lib/clock.ts'
 import { integer, matching, parameterPrefix } from './config-values.ts'
 
-/** More than a program is willing to read. */
 export class InputTooLongError extends Error {
   override readonly name = 'InputTooLongError'
 }
 
-/** All of a stream as text in UTF-8. Throws InputTooLongError beyond `maxBytes`. */
+/** @returns the whole stream as UTF-8 @throws InputTooLongError beyond `maxBytes` */
 export async function readInput(stream: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
   const chunks: Uint8Array[] = []
   let size = 0
@@ -24,19 +27,12 @@ export async function readInput(stream: AsyncIterable<Uint8Array>, maxBytes: num
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/**
- * Settings of the two programs that pull on a box: from the environment, in a file of their own, since they start with every
- * pull and must not wait for what a server is configured with.
- */
-
 export type BoxConfig = {
   credentialsPath: string
   keepSeconds: number
-  /** That of the operator. */
   parameterPrefix: string
 }
 
-/** `words` name every mistake. */
 export class BoxConfigError extends Error {
   override readonly name = 'BoxConfigError'
 }
@@ -70,7 +66,7 @@ export function readBoxConfig(
   }
 }
 
-/** Logins of a box, from AWS. Nothing of that is loaded before one is asked for: most pulls need none of it. */
+/** Loads the AWS SDK for the first login only: most pulls need none. */
 export function lazyBoxLogins(): BoxLogins {
   return {
     async login(credential, pod) {
@@ -80,35 +76,33 @@ export function lazyBoxLogins(): BoxLogins {
   }
 }
 
-/** Until there is an answer nothing else may keep the process alive: timers of waits do not. */
-const STAY_MS = 60_000
-
-/** Prints what `run` answers, and lets the process end with it; `failed` is the answer for what went wrong before. */
+/** Prints the result and sets the exit code. @param failed makes the result of an error */
 export async function respondAndExit(
   run: () => Promise<HelperResult>,
   failed: (words: string) => HelperResult,
 ): Promise<void> {
-  const stay = setInterval(() => {}, STAY_MS)
-  const { exitCode, stdout, stderr } = await run().catch((error) => failed(wordsOf(error)))
+  // Timers of waits do not keep the process alive.
+  const stay = setInterval(() => {}, 60_000)
+  const { exitCode, stdout, stderr } = await run().catch((error) => failed(describe(error)))
   clearInterval(stay)
   process.stderr.write(stderr)
   process.stdout.write(stdout)
   process.exitCode = exitCode
 }
 
-/** An error that nobody has foreseen is named and not quoted: it could repeat what must not be shown. */
-function wordsOf(error: unknown): string {
+/** An unexpected error is named but not quoted: its message could contain a secret. */
+function describe(error: unknown): string {
   if (error instanceof BoxConfigError) return `the environment has a mistake: ${error.message}`
   if (error instanceof InputTooLongError) return `what came on stdin ${error.message}`
   const { name = 'Error', stack = '' } = error instanceof Error ? error : {}
-  const [, place = ''] = /\/([^/\s]+\.ts:\d+)/.exec(stack) ?? []
-  return `an error that is Davit's own: ${name} ${place}`.trimEnd()
+  const [, line = ''] = /\/([^/\s]+\.ts:\d+)/.exec(stack) ?? []
+  return `an error that is Davit's own: ${name} ${line}`.trimEnd()
 }
 
-/** A token, and the annotations of a service account, which may have 256 KiB. */
+/** A token and the annotations of a ServiceAccount, at most 256 KiB. */
 const MAX_INPUT_BYTES = 1024 * 1024
 
-/** One request of kubelet, with this process's stdin, stdout and environment. */
+/** Handles one request of kubelet. */
 export async function runCredentialProvider(): Promise<void> {
   await respondAndExit(async () => {
     const { credentialsPath, keepSeconds, parameterPrefix } = readBoxConfig()
@@ -123,10 +117,10 @@ export async function runCredentialProvider(): Promise<void> {
   }, providerFailure)
 }
 
-/** A host, or what a login would store. */
+/** A host, or a login to store. */
 const MAX_DOCKER_INPUT_BYTES = 64 * 1024
 
-/** One action of the credential helper, with this process's stdin, stdout and environment. */
+/** Handles one action of the credential helper. */
 export async function runDockerHelper(action: string): Promise<void> {
   await respondAndExit(async () => {
     const { credentialsPath, parameterPrefix } = readBoxConfig()

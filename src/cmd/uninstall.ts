@@ -1,3 +1,7 @@
+/**
+ * The commands that the chart runs around an uninstall. `davit stop` runs before it, so that replicas end with the rights they have.
+ * `davit cleanup` runs after it, so that no finalizer keeps an object or a namespace from being deleted, and no Lease stays.
+ */
 import { deployments, pod, pods } from '../apis/core-kinds.ts'
 import { leases, REPLICA_LABEL } from '../apis/leases.ts'
 import { type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
@@ -18,12 +22,9 @@ import { sleep } from '../lib/sleep.ts'
 import { type Environment, parseUninstallConfig, withoutUninstallVariables } from './config.ts'
 import { type CommandSettings, runCommand } from './process.ts'
 
-/** Waits for the end of pods, since what they hold is theirs until then. */
-
 export type WaitForPodsOptions = {
   resources: ResourceReader
   clock: Clock
-  /** Which pods. */
   query: ListQuery
   limitMs: number
 }
@@ -31,7 +32,7 @@ export type WaitForPodsOptions = {
 const LOOK_EVERY_MS = 1000
 const ENDED: readonly unknown[] = ['Succeeded', 'Failed']
 
-/** @returns whether none runs any more; false when some still did at the limit @throws ApiError */
+/** @returns false if pods still run at the limit @throws ApiError */
 export async function waitForPodsGone({
   resources,
   clock,
@@ -46,29 +47,27 @@ export async function waitForPodsGone({
   return true
 }
 
-/** A pod that was evicted has ended, and its object stays. */
+/** The object of an evicted pod stays, although the pod has ended. */
 async function anyRuns(resources: ResourceReader, query: ListQuery): Promise<boolean> {
   for await (const item of listObjects(resources, pods, query))
     if (!ENDED.includes(pod.parse(item).status?.phase)) return true
   return false
 }
 
-/**
- * Ends the replicas of a release before it is uninstalled. Helm takes their accounts away at once, while pods go on for as long as a stop
- * waits: without rights they could not write what became of their last attempts.
- */
-
 export type StopOptions = Omit<WaitForPodsOptions, 'resources' | 'query'> & {
   resources: WaitForPodsOptions['resources'] & ResourceWriter
   log: Logger
   namespace: string
-  /** Names of Deployments. */
   deployments: readonly string[]
-  /** Their pods. */
+  /** Selects their pods. */
   labelSelector: string
 }
 
-/** An uninstall goes on without it, as it did before: what fails is said, and no error. @returns whether all have ended */
+/**
+ * Helm deletes the ServiceAccounts at once, while pods run on for as long as a stop takes: without rights they could not record their
+ * last attempts. A failure is only logged, and the uninstall goes on.
+ * @returns whether all replicas have ended
+ */
 export async function scaleDownRelease(options: StopOptions): Promise<boolean> {
   const { resources, namespace, labelSelector, log } = options
   try {
@@ -90,20 +89,19 @@ async function scaleDown(resources: ResourceWriter, ref: { namespace: string; na
   }
 }
 
-/**
- * Takes Davit's finalizers off what organizations have, so that it can be deleted while no Davit runs. What is not being deleted stays as it is,
- * and gets its finalizer back from the next Davit. What is goes, without its account having been asked: that is said.
- */
-
 const FINALIZERS: readonly { type: ResourceType; finalizer: string }[] = [
   { type: registryCredentials, finalizer: PARAMETER_FINALIZER },
   { type: secretsSettingsResource, finalizer: ACCOUNT_FINALIZER },
 ]
 
-/** Somebody may write an object between its list and its patch, or a controller that ends put a finalizer back. */
+/** Objects may change between list and patch, and a controller that still ends may put a finalizer back. */
 const MOST_ROUNDS = 10
 
-/** @returns how many were let go @throws ApiError; Error when some are still held after all rounds */
+/**
+ * Objects that are not being deleted stay, and get their finalizer back from the next Davit. The others go while their parameters stay in
+ * the account, which is logged.
+ * @returns the number of objects @throws ApiError; Error if finalizers are still there after all rounds
+ */
 export async function removeFinalizers(
   resources: ResourceReader & ResourceWriter,
   log: Logger,
@@ -135,7 +133,7 @@ async function* objectsWithFinalizer(
   } while (from !== undefined)
 }
 
-/** Of a kind that is not there any more, nothing is. */
+/** Nothing of a kind whose CRD is gone. */
 async function listed(resources: ResourceReader, type: ResourceType, from: string | undefined) {
   try {
     return await resources.list(type, {}, from)
@@ -158,7 +156,7 @@ async function release(
   try {
     await resources.patch(type, { namespace, name }, { metadata: { resourceVersion, finalizers: rest } })
   } catch (error) {
-    // It has changed, which the next round sees, or is gone.
+    // The next round sees the change.
     if (isApiError(error, 'Conflict', 'NotFound')) return false
     throw error
   }
@@ -168,15 +166,13 @@ async function release(
   return true
 }
 
-/** Where its secret is, for whoever removes it by hand. */
+/** Where the secret is, so that it can be removed by hand. */
 function leftBehind({ status }: RawObject): { account?: string; region?: string; parameter?: string } {
   const { data } = storedParameter.safeParse((status as { parameter?: unknown } | undefined)?.parameter)
   return data ? { account: data.account, region: data.region, parameter: data.name } : {}
 }
 
-/** Takes away the Leases of replicas that are gone. Other replicas would: here none is left. */
-
-/** @returns how many there were @throws ApiError */
+/** Removes the Leases of replicas, since none is left to do so. @returns how many there were @throws ApiError */
 export async function removeLeases(
   resources: ResourceReader & ResourceWriter,
   namespace: string,
@@ -186,28 +182,17 @@ export async function removeLeases(
     namespace,
     labelSelector: REPLICA_LABEL,
   })) {
-    await remove(resources, { namespace, name: metadata.name })
+    try {
+      await resources.delete(leases, { namespace, name: metadata.name })
+    } catch (error) {
+      if (!isApiError(error, 'NotFound')) throw error
+    }
     removed += 1
   }
   return removed
 }
 
-async function remove(resources: ResourceWriter, ref: { namespace: string; name: string }): Promise<void> {
-  try {
-    await resources.delete(leases, ref)
-  } catch (error) {
-    if (!isApiError(error, 'NotFound')) throw error
-  }
-}
-
-/**
- * The commands that the chart runs around its uninstall: `davit stop` before, so that replicas end with the rights they have, and
- * `davit cleanup` after, so that nothing of Davit keeps an object or a namespace from going, and no Lease stays.
- */
-
-const ALIVE_MS = 60_000
-
-/** @returns the exit code: 0 also where they could not be stopped, which keeps nobody from uninstalling @throws ConfigError */
+/** @returns the exit code: 0 even if replicas could not be stopped, since the uninstall must go on @throws ConfigError */
 export function runStop(environment: Environment): Promise<number> {
   const { podSelector: labelSelector, ...release } = parseUninstallConfig(environment)
   return runCommand(
@@ -228,7 +213,7 @@ export function runStop(environment: Environment): Promise<number> {
   )
 }
 
-/** @returns the exit code: 0 when nothing is held any more @throws ConfigError */
+/** @returns the exit code: 0 when no finalizer is left @throws ConfigError */
 export function runCleanup(environment: Environment): Promise<number> {
   const { podSelector: labelSelector, limitMs } = parseUninstallConfig(environment)
   return runCommand(
@@ -237,7 +222,7 @@ export function runCleanup(environment: Environment): Promise<number> {
     ({ config: { kubeconfig, namespace }, log }: CommandSettings) =>
       connected(kubeconfig, async (resources, clock) => {
         log.info('Objects were let go', { released: await removeFinalizers(resources, log) })
-        // A replica that still runs has what its Lease says.
+        // A replica that still runs needs its Lease.
         const gone = await waitForPodsGone({ resources, clock, query: { namespace, labelSelector }, limitMs })
         if (gone) log.info('Leases were taken away', { leases: await removeLeases(resources, namespace) })
         else log.warn('Pods still run; their Leases stay')
@@ -249,13 +234,13 @@ async function connected(
   kubeconfig: string | undefined,
   use: (resources: KubernetesClient, clock: Clock) => Promise<void>,
 ): Promise<void> {
-  const world = { clock: createClock(), random: createRandom() }
+  const clock = createClock()
   const path = kubeconfig === undefined ? {} : { kubeconfigPath: kubeconfig }
-  const api = await connectKubernetes({ ...world, ...path })
-  // Timers of the clock keep no process alive, and between two looks at pods there is nothing else.
-  const alive = setInterval(() => undefined, ALIVE_MS)
+  const api = await connectKubernetes({ clock, random: createRandom(), ...path })
+  // Timers of the clock do not keep the process alive between two looks at pods.
+  const alive = setInterval(() => undefined, 60_000)
   try {
-    await use(api, world.clock)
+    await use(api, clock)
   } finally {
     clearInterval(alive)
     await api.close()
