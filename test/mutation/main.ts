@@ -1,7 +1,7 @@
 /**
- * `npm run test:mutation [-- --mutate src/domain,src/runtime/shards]`: changes the pure parts of Davit line by line, and
+ * `npm run test:mutation [-- --mutate src/webhooks/log,src/ha]`: changes the pure parts of Davit line by line, and
  * looks whether the tests beside them notice. What did not change since the last run is not tried again.
- * `--tests 'src/runtime/shards/shard-keeper*.test.ts'` holds each change against these alone, and `--name NAME` keeps what was found
+ * `--tests 'src/ha/coordinator*.test.ts'` holds each change against these alone, and `--name NAME` keeps what was found
  * apart from the rest: for a file each change of which would be held against histories that take long.
  */
 import { spawn } from 'node:child_process'
