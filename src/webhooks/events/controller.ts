@@ -34,8 +34,8 @@ const MAX_REJECTED = 20
 const WINDOW_MS = 2000
 
 /**
- * When to retry a write that the API server rejected for one event: with backoff, and only some per organization and window, so
- * that a policy that rejects thousands of events does not cost hundreds of calls per second.
+ * When to retry a write that the API server rejected for one event: with backoff, and only some per organization and window, so that a
+ * policy that rejects thousands of events does not cost hundreds of calls per second.
  */
 export class WriteBackoff {
   readonly #clock: Clock
@@ -43,7 +43,6 @@ export class WriteBackoff {
   readonly #limits: BackoffLimits
   /** By UID: when it is due again (monotonic), after this many rejections in a row. */
   readonly #rejected = new Map<string, { at: number; count: number }>()
-  /** By organization. */
   readonly #windows = new Map<string, { until: number; count: number }>()
 
   constructor({ clock, random }: { clock: Clock; random: Random }, limits: BackoffLimits) {
@@ -52,7 +51,6 @@ export class WriteBackoff {
     this.#limits = limits
   }
 
-  /** Number of events. */
   get size(): number {
     return this.#rejected.size
   }
@@ -95,9 +93,7 @@ type EventExpiryOptions = {
   random: Random
   /** The wall time for ages. */
   time: Pick<Clock, 'now'>
-  /** Longest time of a pass, in milliseconds. */
   partMs: number
-  /** Called with the first error of a pass. */
   onNotDeleted: (error: unknown) => void
 }
 
@@ -134,7 +130,6 @@ export class EventExpiry {
     return waits.length === 0 ? undefined : Math.min(...waits)
   }
 
-  /** Milliseconds until it is deleted, or that is retried. */
   #waitOf(event: EventOutline, now: number): number {
     return Math.max(expiresIn(event, now), this.#backoff.waitOf(event))
   }
@@ -173,7 +168,6 @@ type EventStatusOptions = {
 
 /** After rejections of one event. The first is short, since an API server that has just started may not know Davit's rights yet. */
 const STATUS_RETRY: BackoffLimits = { firstMs: 1000, longestMs: 60_000 }
-/** Conflicts are rare. */
 const MAX_ATTEMPTS = 5
 
 /** `since` is monotonic. */
@@ -183,7 +177,6 @@ type UnreportedFailures = { first: string; count: number; cause: unknown; since:
 class EventStatusWriter {
   readonly #options: EventStatusOptions
   readonly #backoff: WriteBackoff
-  /** By organization. */
   readonly #unreported = new Map<string, UnreportedFailures>()
 
   constructor(options: EventStatusOptions) {
@@ -304,7 +297,6 @@ type ReconcileEventsOptions = PublishEventsOptions &
     recorder: EventRecorder
   }
 
-/** Events read and checked in one pass. */
 const BATCH = 200
 const POLL_MS = 2000
 /** Longest time of each part of a pass, since a shard handoff waits for its end. A busy API server is slow, and an event takes two calls. */
@@ -351,10 +343,7 @@ export class EventsReconciler implements Reconciler {
     }
   }
 
-  /**
-   * @param namespace the key is the organization
-   * @throws Error at the end, if the API server rejects the status of some events
-   */
+  /** @param namespace the key is the organization @throws Error at the end, if the API server rejects the status of some events */
   async reconcile(namespace: string): Promise<ReconcileResult> {
     const afterMs = await this.#pass(namespace)
     // An error delays the next pass, so report it when there is nothing more to do, or after some time.

@@ -20,12 +20,8 @@ export type Original = { deliveryId: string; type: string; payload: string }
 
 export type OriginalSources = {
   resources: ResourceReader
-  /** Davit's namespace. */
   namespace: string
-  /**
-   * Name of the segment with the delivery's event, if there is one; absent: search the log.
-   * @param deliveryId `msg_...`
-   */
+  /** Name of the segment with the delivery's event, if there is one; absent: search the log. @param deliveryId `msg_...` */
   segmentOf?: (
     endpoint: { namespace: string; name: string; uid: string },
     deliveryId: string,

@@ -6,11 +6,10 @@ import { byteLength, webhookPayload } from '../log/codec.ts'
 import { eventIdOf } from './store.ts'
 
 /**
- * Decides whether an event may be published, which endpoints get it (once, at acceptance: interface §6), what is appended to the
- * log, and the status of a WebhookEvent.
+ * Decides whether an event may be published, which endpoints get it (once, at acceptance: interface §6), what is appended to the log, and
+ * the status of a WebhookEvent.
  */
 
-/** The part of an endpoint that matching needs. */
 export type Subscriber = {
   name: string
   uid: string
@@ -123,8 +122,8 @@ export function refuseEvent(
 export type EventDecision = { kind: 'accepted'; deliveries: number } | { kind: 'refused'; refusal: Refusal }
 
 /**
- * Limits of decisions that no status has yet: a restart would decide all of them again. Below its reserve an organization goes
- * on whatever the others have.
+ * Limits of decisions that no status has yet: a restart would decide all of them again. Below its reserve an organization goes on
+ * whatever the others have.
  */
 const MAX_UNWRITTEN = { organization: 5000, all: 50_000, reserve: 500 }
 

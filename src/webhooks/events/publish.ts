@@ -35,8 +35,8 @@ import {
 import { eventName, type UnconfirmedAppends } from './store.ts'
 
 /**
- * How the controller publishes: WebhookEvents, and Davit's own events (pings, redeliveries, disabled endpoints). An event that the log has under
- * its key is not appended again, since a crash may have come between the append and the status update.
+ * How the controller publishes: WebhookEvents, and Davit's own events (pings, redeliveries, disabled endpoints). An event that the log
+ * has under its key is not appended again, since a crash may have come between the append and the status update.
  */
 
 export type PublishEventsOptions = {

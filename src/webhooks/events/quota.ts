@@ -1,8 +1,8 @@
 import type { Clock } from '../../lib/clock.ts'
 
 /**
- * Whether an organization's events may be accepted now. Pending deliveries and written bytes are limited, since they are in the
- * store of the whole cluster. Over a limit events wait, and none is lost.
+ * Whether an organization's events may be accepted now. Pending deliveries and written bytes are limited, since they are in the store of
+ * the whole cluster. Over a limit events wait, and none is lost.
  */
 
 const MINUTE_MS = 60_000
@@ -40,7 +40,6 @@ export class ByteWindow {
     return this.#total
   }
 
-  /** @returns the current minute */
   #forget(): number {
     const minute = Math.floor(this.#clock.monotonic() / MINUTE_MS)
     for (const [old, bucket] of this.#buckets) {
@@ -78,7 +77,6 @@ export type IntakeLimits = {
   pending: Pending
   /** Bytes of bodies that wait for disabled endpoints of an organization. */
   heldBytes: number
-  /** Bytes written in ten minutes. */
   writtenBytes: Pending
 }
 
@@ -94,7 +92,6 @@ export type EndpointBacklog = {
   readonly endpoint: { readonly namespace: string; readonly name: string; readonly uid: string }
   readonly size: number
   readonly bytes: number
-  /** The endpoint is disabled. */
   readonly held: boolean
 }
 

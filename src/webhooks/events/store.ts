@@ -4,8 +4,8 @@ import type { Clock } from '../../lib/clock.ts'
 import { copyString } from '../../lib/text.ts'
 
 /**
- * What the controller remembers of WebhookEvents: those that it still has work for (without their data), and appends of theirs that
- * the log has not returned yet.
+ * What the controller remembers of WebhookEvents: those that it still has work for (without their data), and appends of theirs that the
+ * log has not returned yet.
  */
 
 /** Status writes of this process: the version of the last answered one (0 without one), and the version from the watch. */
@@ -25,7 +25,6 @@ export class WebhookEventStore {
   readonly #waiting = new Map<string, Map<string, EventOutline>>()
   /** Accepted, with open deliveries, by the 26 characters of the event's id. */
   readonly #accepted = new Map<string, Accepted>()
-  /** Finished, with a time to live. */
   readonly #expiring = new Map<string, EventOutline>()
   /** By UID, while the watch may be behind. */
   readonly #writes = new Map<string, PendingWrites>()
@@ -53,12 +52,10 @@ export class WebhookEventStore {
     this.onFinished(eventName(event))
   }
 
-  /** Whether it is known and undecided. */
   isWaiting({ metadata: { namespace, uid } }: EventOutline): boolean {
     return this.#waiting.get(namespace)?.has(uid) === true
   }
 
-  /** Whether there is work left for it. */
   isOpen(event: EventOutline): boolean {
     const { uid } = event.metadata
     return (
@@ -96,7 +93,6 @@ export class WebhookEventStore {
     if (writes.version === 0) this.#writes.delete(metadata.uid)
   }
 
-  /** Those with events that are not finished. */
   organizations(): Set<string> {
     const left = [...this.#accepted.values().map(({ event }) => event), ...this.#expiring.values()]
     return new Set([...this.#waiting.keys(), ...left.map(({ metadata }) => metadata.namespace)])
@@ -202,8 +198,8 @@ type Appended = {
 }
 
 /**
- * Appended events whose deliveries this process cannot count yet: no pending delivery does not mean that the event is delivered. The
- * log may return an append late, so the version up to which it was read decides, not the time.
+ * Appended events whose deliveries this process cannot count yet: no pending delivery does not mean that the event is delivered. The log
+ * may return an append late, so the version up to which it was read decides, not the time.
  */
 export class UnconfirmedAppends {
   readonly #clock: Clock
@@ -221,12 +217,10 @@ export class UnconfirmedAppends {
     this.#readUpTo = readUpTo
   }
 
-  /** Number of events. */
   get size(): number {
     return this.#events.size
   }
 
-  /** Deliveries that were appended and not read yet. */
   get total(): number {
     return this.#total
   }

@@ -1,6 +1,6 @@
 /**
- * Which replica drives a shard, according to the log: see "Claims and releases" in README.md. A claim or a release counts only
- * if its writer had read the last claim of another writer.
+ * Which replica drives a shard, according to the log: see "Claims and releases" in README.md. A claim or a release counts only if its
+ * writer had read the last claim of another writer.
  */
 
 type Claim = {
@@ -10,7 +10,6 @@ type Claim = {
   writer: string
   /** The previous owner had released the shard, so nothing was in flight. */
   wasReleasedCleanly: boolean
-  /** The writer has released the shard. */
   isReleased: boolean
 }
 
@@ -21,7 +20,6 @@ type ClaimStatement = { version: number; writer: string; after?: number | undefi
 const MAX_CLAIMS = 8
 
 export class ShardClaims {
-  /** By shard, oldest first. */
   readonly #claims = new Map<number, Claim[]>()
   /** Shards without a known claim: the version of the last unverifiable one. */
   readonly #unverifiable = new Map<number, number>()
@@ -45,9 +43,9 @@ export class ShardClaims {
   }
 
   /**
-   * The writer of this claim had read less than this reader has, so only readers from that time know whether another
-   * claim comes before it. If no claim is known but the writer's own, every writer counts again, and later claims by
-   * writers that had not read this one are unverifiable too.
+   * The writer of this claim had read less than this reader has, so only readers from that time know whether another claim comes before
+   * it. If no claim is known but the writer's own, every writer counts again, and later claims by writers that had not read this one are
+   * unverifiable too.
    */
   markUnverifiable(
     shards: readonly number[],

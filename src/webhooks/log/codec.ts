@@ -16,9 +16,9 @@ import { isKeyLine } from './dedupe.ts'
 import type { LogDelivery, SegmentContent, SegmentKeys, UndeliveredEvent } from './store.ts'
 
 /**
- * Events and deliveries as the text of a DeliverySegment, and the split of waiting appends into segments. A body is Standard Webhooks
- * `{ type, timestamp, data }`, serialized once at acceptance: the bytes that are stored are signed and sent, so receivers get
- * `data` to the digit. README.md describes the lines.
+ * Events and deliveries as the text of a DeliverySegment, and the split of waiting appends into segments. A body is Standard Webhooks `{
+ * type, timestamp, data }`, serialized once at acceptance: the bytes that are stored are signed and sent, so receivers get `data` to the
+ * digit. README.md describes the lines.
  */
 
 /** Bodies up to this size are copied into the delivery's object; larger ones stay in their segment. */
@@ -40,9 +40,8 @@ const TARGET = /^([a-z0-9-]{1,63}) ([A-Za-z0-9-]{1,64})$/
 const MAX_KNOWN = 20_000
 
 /**
- * Name and UID of an endpoint, as a line of a segment has them. Undefined when no object can have such names.
- * Every replica reads the targets of all deliveries, and they repeat: one string per UID, whose hash is computed once, saves
- * more than parsing the line costs.
+ * Name and UID of an endpoint, as a line of a segment has them. Undefined when no object can have such names. Every replica reads the
+ * targets of all deliveries, and they repeat: one string per UID, whose hash is computed once, saves more than parsing the line costs.
  */
 export const readTarget = memoize<Readonly<DeliveryTarget> | undefined>(
   MAX_KNOWN,
@@ -139,8 +138,8 @@ const SHARED = ''
 
 /**
  * Splits waiting appends into segments of at most 256 KiB and 4,096 deliveries (a larger append stands alone). Busy organizations get
- * their own, so that a rejected write affects few. An append is never split, and appends of one organization keep their order.
- * Segments are in the order of their oldest append, so that none waits behind later ones.
+ * their own, so that a rejected write affects few. An append is never split, and appends of one organization keep their order. Segments
+ * are in the order of their oldest append, so that none waits behind later ones.
  */
 export function planSegments<A extends Append>(waiting: readonly A[]): A[][] {
   const counts = new Map<string, number>()

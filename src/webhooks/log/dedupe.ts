@@ -11,9 +11,9 @@ import {
 import { timeOfName } from '../../apis/ids.ts'
 
 /**
- * Keys in the delivery log: the first position with a key counts, later ones are duplicates. See "Keys" in README.md. An idempotency key is a key with a
- * fingerprint of its request. If the request creates something outside of the log, the event is a claim without receivers, and a `done` line follows.
- * Retention deletes segments before keys expire, so it copies their keys as shorter `kept` lines.
+ * Keys in the delivery log: the first position with a key counts, later ones are duplicates. See "Keys" in README.md. An idempotency key
+ * is a key with a fingerprint of its request. If the request creates something outside of the log, the event is a claim without
+ * receivers, and a `done` line follows. Retention deletes segments before keys expire, so it copies their keys as shorter `kept` lines.
  */
 
 /** How long an idempotency key stands for its request. */
@@ -38,7 +38,6 @@ export type KeyRecord = {
   key: string
   fingerprint: string
   position: Position
-  /** Endpoints that get the event. */
   deliveries: number
   /** Index of its first delivery in the segment at `position`. */
   firstDelivery: number
@@ -51,12 +50,10 @@ export function claimLine(mark: Mark): AcceptedEvent {
   return keyLine(mark, CLAIM, '')
 }
 
-/** The request's object was created. */
 export function doneLine(mark: Mark): AcceptedEvent {
   return keyLine(mark, DONE, '')
 }
 
-/** A short copy of the record. */
 export function keptLine(record: KeyRecord): AcceptedEvent {
   const { position, kind, deliveries, firstDelivery } = record
   return keyLine(record, KEPT, `${formatPosition(position)} ${kind} ${deliveries} ${firstDelivery}`)

@@ -2,8 +2,8 @@ import { shardOf } from '../../ha/assignment.ts'
 import { type FinishedCount, type Holders, nextToDelete, type RetentionLimits } from './retention-plan.ts'
 
 /**
- * What retention knows of finished deliveries that have an object, of which there may be 200,000 at some 150 bytes each: a queue by
- * age, an index by endpoint, and which objects refer to a body in a segment of the log.
+ * What retention knows of finished deliveries that have an object, of which there may be 200,000 at some 150 bytes each: a queue by age,
+ * an index by endpoint, and which objects refer to a body in a segment of the log.
  */
 
 export type ExpiringItem = { readonly completedAt: number; isRemoved: boolean }
@@ -14,8 +14,8 @@ const NEAR = 64
 const SLACK = 64
 
 /**
- * A queue by completion time, oldest first. Adding at the end and removing at the front are O(1), amortized; items that are
- * removed elsewhere stay as dead entries until a compaction pays.
+ * A queue by completion time, oldest first. Adding at the end and removing at the front are O(1), amortized; items that are removed
+ * elsewhere stay as dead entries until a compaction pays.
  */
 export class ExpiryQueue<T extends ExpiringItem> {
   #items: T[] = []
@@ -23,7 +23,6 @@ export class ExpiryQueue<T extends ExpiringItem> {
   #size = 0
   #sorted = true
 
-  /** Without removed items. */
   get size(): number {
     return this.#size
   }
@@ -55,7 +54,6 @@ export class ExpiryQueue<T extends ExpiringItem> {
     }
   }
 
-  /** Undefined if it is not near the end. */
   #indexFor(item: T): number | undefined {
     let index = this.#items.length
     const nearest = Math.max(this.#start, index - NEAR)
@@ -82,19 +80,17 @@ export class ExpiryQueue<T extends ExpiringItem> {
 
 export type EndpointRef = { readonly namespace: string; readonly name: string; readonly uid: string }
 
+/** A finished delivery with the name of its object. Times in milliseconds since 1970. */
 export type FinishedDelivery = {
   /** Shared by all deliveries of an endpoint. */
   readonly endpoint: EndpointRef
-  /** Name of the object. */
   readonly name: string
   readonly succeeded: boolean
-  /** Milliseconds since 1970. */
   readonly completedAt: number
   /** Version of its segment. While its log entry is open, deleting the object would send it again. */
   readonly version: number
   /** The object's resourceVersion with the final status; 0 if unknown. */
   readonly objectVersion: number
-  /** No longer in the index. */
   isRemoved: boolean
   /** This process will not delete it, and does not know whether it still exists. */
   isAbandoned: boolean
@@ -136,7 +132,6 @@ export class FinishedIndex {
   readonly #groups = new Map<string, Group>()
   /** Endpoints over their limit. */
   readonly #full = new Set<Group>()
-  /** Deleted endpoints. */
   readonly #deleted = new Set<Group>()
   readonly #evicted = new Set<FinishedDelivery>()
 
@@ -150,7 +145,6 @@ export class FinishedIndex {
     return this.#all.size
   }
 
-  /** Whether it has deliveries of this endpoint. */
   has(endpointUid: string): boolean {
     return this.#groups.has(endpointUid)
   }
@@ -240,23 +234,21 @@ export class FinishedIndex {
 }
 
 /**
- * Which delivery objects refer to a body in the log (those over 16 KiB): a segment with a body that may still be sent, or read
- * by a user, must stay. Objects are named `<namespace>/<name>`.
+ * Which delivery objects refer to a body in the log (those over 16 KiB): a segment with a body that may still be sent, or read by a user,
+ * must stay. Objects are named `<namespace>/<name>`.
  */
 export class PayloadRefs {
   /**
-   * By segment: the objects, and those known to be finished. An abandoned one does not count as known, since the new owner of
-   * its shard may have deleted it.
+   * By segment: the objects, and those known to be finished. An abandoned one does not count as known, since the new owner of its shard
+   * may have deleted it.
    */
   readonly #holders = new Map<string, Map<string, FinishedDelivery | undefined>>()
   readonly #segments = new Map<string, string>()
 
-  /** Number of objects that refer to a segment. */
   get size(): number {
     return this.#segments.size
   }
 
-  /** Idempotent. */
   hold(object: string, segment: string): void {
     if (this.#segments.has(object)) return
     this.#segments.set(object, segment)
@@ -271,7 +263,6 @@ export class PayloadRefs {
     if (segment !== undefined) this.#holders.get(segment)?.set(object, finished)
   }
 
-  /** The object was deleted. */
   release(object: string): void {
     const segment = this.#segments.get(object)
     if (segment === undefined) return
@@ -281,7 +272,6 @@ export class PayloadRefs {
     if (holders?.size === 0) this.#holders.delete(segment)
   }
 
-  /** The segment was deleted. */
   forget(segment: string): void {
     for (const object of this.#holders.get(segment)?.keys() ?? []) this.#segments.delete(object)
     this.#holders.delete(segment)
@@ -298,7 +288,6 @@ export class PayloadRefs {
     return found
   }
 
-  /** Objects not known to be finished. */
   unfinishedOf(segment: string): string[] {
     const holders = [...(this.#holders.get(segment) ?? [])]
     return holders.flatMap(([object, finished]) => (isKnown(finished) ? [] : [object]))

@@ -3,8 +3,8 @@ import { type Clock, type DualTimestamp, dualTimestamp } from '../../lib/clock.t
 import { TokenBucket } from '../../lib/rate-limit.ts'
 
 /**
- * Group commit: items that arrive while others are being written, or faster than the write rate, share the next write. At a low
- * rate an item does not wait; at a high rate there are few writes. The delivery log is written this way, see README.md.
+ * Group commit: items that arrive while others are being written, or faster than the write rate, share the next write. At a low rate an
+ * item does not wait; at a high rate there are few writes. The delivery log is written this way, see README.md.
  */
 
 type WriteRateLimits = {
@@ -31,9 +31,7 @@ const SMOOTHING = 0.8
  */
 export class WriteRateLimiter {
   readonly #limits: WriteRateLimits
-  /** Moving average of the duration of a write. */
   #typicalMs = 0
-  /** Writes that may start at once. */
   readonly #credit: TokenBucket
 
   constructor(limits: WriteRateLimits) {
@@ -45,7 +43,6 @@ export class WriteRateLimiter {
     this.#credit.set(Math.max(0, this.#credit.available(now) - 1), now)
   }
 
-  /** @param ms duration of the write */
   recordEnd(ms: number): void {
     this.#typicalMs = this.#typicalMs * SMOOTHING + ms * (1 - SMOOTHING)
   }
@@ -101,7 +98,6 @@ export class GroupCommit<I, R> {
   readonly #rate: WriteRateLimiter | undefined
   readonly #writing = new Set<readonly Entry<I, R>[]>()
   #waiting: Entry<I, R>[] = []
-  /** Urgent items that wait. */
   #urgent = 0
   /** The timer for the next write. */
   #timer: { at: number; cancel(): void } | undefined
@@ -116,12 +112,10 @@ export class GroupCommit<I, R> {
     this.#rate = options.pace && new WriteRateLimiter(options.pace)
   }
 
-  /** Items whose write has not started. */
   get waiting(): number {
     return this.#waiting.length
   }
 
-  /** Batches that are being written. */
   get inFlight(): number {
     return this.#writing.size
   }

@@ -18,8 +18,8 @@ import { GroupCommit } from './group-commit.ts'
 import type { Appended, EventLog, OutcomeRecorder } from './store.ts'
 
 /**
- * The delivery log in Kubernetes: names of segments, creates that a lost answer does not repeat, and the group commits of
- * accepted events and of outcomes. See "Writing" in README.md.
+ * The delivery log in Kubernetes: names of segments, creates that a lost answer does not repeat, and the group commits of accepted events
+ * and of outcomes. See "Writing" in README.md.
  */
 
 /** Later than any clock; a name with such a time must leave later names to count on. */
@@ -35,8 +35,8 @@ type SegmentNamerOptions = {
 }
 
 /**
- * Names of the segments of one sequence. A list by name must start with the last write, even if a writer's clock is ahead: so each
- * name is newer than all that its writer has made or seen, and has the clock's time only if that is later.
+ * Names of the segments of one sequence. A list by name must start with the last write, even if a writer's clock is ahead: so each name
+ * is newer than all that its writer has made or seen, and has the clock's time only if that is later.
  */
 export class SegmentNamer {
   readonly #options: SegmentNamerOptions
@@ -123,7 +123,6 @@ export async function createIdempotently(
   }
 }
 
-/** An object with the name that it is tried under. */
 class Draft {
   readonly #make: () => Promise<RawObject>
   readonly #options: IdempotentCreateOptions
@@ -180,7 +179,6 @@ function isPermanent(
 
 type SegmentWriterOptions = {
   resources: Resources
-  /** Davit's namespace. */
   namespace: string
   /** Name of this process, or of the replica's start. */
   writer: string
@@ -227,21 +225,19 @@ type EventLogOptions = SegmentWriterOptions & {
   onWritten?: (organization: string, bytes: number) => void
 }
 
-/** Segments in flight to the API server. */
 const MAX_EVENT_WRITES = 4
 /**
  * A segment costs the API server the same whatever is in it: create, watch events, delete. At a higher rate, appends wait some
  * milliseconds to share a segment, until `enough` wait.
  */
 const EVENT_WRITE_RATE = { perSecond: 100, burst: 20, writesApart: 2, enough: 32 }
-/** More waiting appends than this are rejected at once. */
 const MAX_WAITING_APPENDS = 20_000
 /** After this time without an answer, the publisher learns that the outcome is unknown. */
 const WRITE_DEADLINE_MS = 10_000
 
 /**
- * Whether an event is a duplicate is looked up shortly before its append. A process that was paused since then may not know what others have
- * accepted under the same idempotency key. Readers of the log remember keys for at least a minute.
+ * Whether an event is a duplicate is looked up shortly before its append. A process that was paused since then may not know what others
+ * have accepted under the same idempotency key. Readers of the log remember keys for at least a minute.
  */
 const LOOKUP_LIFE_MS = 30_000
 
@@ -287,7 +283,6 @@ async function writeEvents(
 }
 
 type OutcomeLogOptions = SegmentWriterOptions & {
-  /** The low-water mark to write with the records. */
   lowWater: () => number
   /** False while the replica's Lease has lapsed; writes wait, and go on when it is renewed. */
   mayWrite: () => boolean
@@ -301,8 +296,8 @@ const MAX_WAITING_RECORDS = 1000
 const MAX_WAIT_MS = 5000
 const LINGER_MS = 3
 /**
- * A segment costs the same however few records it has: create, a watch event for every replica, delete. Records that an ordered
- * queue or a shard handoff waits for are urgent. Attempts without a durable record are sent again if this replica is killed.
+ * A segment costs the same however few records it has: create, a watch event for every replica, delete. Records that an ordered queue or
+ * a shard handoff waits for are urgent. Attempts without a durable record are sent again if this replica is killed.
  */
 const OUTCOME_WRITE_RATE = { perSecond: 20, burst: 20, enough: 256 }
 const MAX_BATCH_BYTES = 256 * 1024

@@ -18,8 +18,8 @@ import { decodeDeliveries } from './codec.ts'
 import type { LoggedOutcomes, LogSegment } from './store.ts'
 
 /**
- * Reading the log: segments, the low-water mark at the start, and how far this process has read. Names are newest first, so a list
- * ends soon after the mark. See "The low-water mark" in README.md.
+ * Reading the log: segments, the low-water mark at the start, and how far this process has read. Names are newest first, so a list ends
+ * soon after the mark. See "The low-water mark" in README.md.
  */
 
 /** Segments per page of a list: few, since they may be large. Where they are small, a page may grow. */
@@ -52,8 +52,8 @@ export class OutcomeReadProgress {
   }
 
   /**
-   * The first list has ended: what follows is from the watch, which has no gaps. So a local clock ahead of the API server's, to
-   * which everything looks old, costs no more than what was listed.
+   * The first list has ended: what follows is from the watch, which has no gaps. So a local clock ahead of the API server's, to which
+   * everything looks old, costs no more than what was listed.
    */
   listComplete(): void {
     this.#isListed = true
@@ -116,8 +116,8 @@ export function reachesLowWater(lowWater: number): (page: readonly RawObject[]) 
 }
 
 /**
- * The highest low-water mark of the newest outcome segments; 0 in an empty log. A mark that is not behind its own segment
- * is ignored: segments up to it would never be read.
+ * The highest low-water mark of the newest outcome segments; 0 in an empty log. A mark that is not behind its own segment is ignored:
+ * segments up to it would never be read.
  */
 export async function readLowWater(resources: ResourceReader, namespace: string): Promise<number> {
   const page = await resources.list(outcomeSegments, { namespace, limit: 10 })

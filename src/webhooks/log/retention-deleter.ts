@@ -11,8 +11,8 @@ import type { LogSweep, UnverifiedSegment } from './segment-sweep.ts'
 import type { EventLog } from './store.ts'
 
 /**
- * The deletes of retention: how fast, in small groups of segments and delivery objects in turns, and look-ups of objects that may
- * be finished or deleted without this process knowing.
+ * The deletes of retention: how fast, in small groups of segments and delivery objects in turns, and look-ups of objects that may be
+ * finished or deleted without this process knowing.
  */
 
 /** Deletes per second. */
@@ -46,7 +46,6 @@ const LARGEST_GROUP = 24
 export class DeletionRate {
   readonly #share: number
   #grown = SLOWEST_RATE
-  /** Duration of the last group. */
   #tookMs = 0
 
   /** @param share of the total rate, if several run concurrently */
@@ -142,7 +141,6 @@ export async function preserveKeys(
 
 type DeleterOptions = {
   resources: Resources
-  /** Davit's namespace. */
   namespace: string
   clock: Clock
   log: Logger
@@ -171,7 +169,6 @@ export class Deleter {
     this.#options = options
   }
 
-  /** Since the start. */
   get counts(): { deleted: number; failed: number } {
     return { deleted: this.#deleted, failed: this.#failed }
   }
@@ -197,7 +194,6 @@ export class Deleter {
     }
   }
 
-  /** Failed deletes that are due again. */
   drainRetries(): FinishedDelivery[] {
     const due: FinishedDelivery[] = []
     for (const [finished, at] of this.#retries) {
@@ -208,7 +204,6 @@ export class Deleter {
     return due
   }
 
-  /** The last error since the last call. */
   takeError(): unknown {
     const error = this.#lastError
     this.#lastError = undefined
@@ -271,12 +266,11 @@ const CONCURRENCY = 16
 /** Between two rounds; if space is needed, after a round that freed none. */
 const REST_MS = 60_000
 
-/** `finishedIn` is the version with the final status. */
 type LookUp = 'gone' | 'stays' | { finishedIn: number }
 
 /**
- * Looks up objects that refer to bodies in the log and are not known to be finished: objects of other replicas' endpoints finish and are deleted without
- * notice to this one. It goes round, so that objects that stay do not keep it from the others.
+ * Looks up objects that refer to bodies in the log and are not known to be finished: objects of other replicas' endpoints finish and are
+ * deleted without notice to this one. It goes round, so that objects that stay do not keep it from the others.
  */
 export class PayloadRefVerifier {
   readonly #resources: Resources

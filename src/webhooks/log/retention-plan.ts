@@ -1,6 +1,6 @@
 /**
- * Decides what retention deletes: finished deliveries by age and number, segments of the log by age and bytes. Unfinished deliveries
- * are never deleted, nor segments ahead of the low-water mark. See "Retention" in README.md.
+ * Decides what retention deletes: finished deliveries by age and number, segments of the log by age and bytes. Unfinished deliveries are
+ * never deleted, nor segments ahead of the low-water mark. See "Retention" in README.md.
  */
 
 /** Ages in milliseconds. */
@@ -80,8 +80,8 @@ export type LogState<S extends SegmentSummary, O extends OutcomesSummary> = {
 export const MIN_AGE_MS = 2 * 60_000
 
 /**
- * Segments to `delete` now (expired, or surplus), surplus segments to `release` by deleting the finished objects that refer to them, and `unverified`
- * ones, referred to by objects that are not known to be finished.
+ * Segments to `delete` now (expired, or surplus), surplus segments to `release` by deleting the finished objects that refer to them, and
+ * `unverified` ones, referred to by objects that are not known to be finished.
  */
 export function segmentsToDelete<S extends SegmentSummary>(
   log: LogState<S, OutcomesSummary>,
@@ -109,7 +109,6 @@ export function segmentsToDelete<S extends SegmentSummary>(
 class Surplus {
   readonly #held = new Map<string, number>()
   readonly #share: number
-  /** Number of organizations beyond their share. */
   #over = 0
 
   constructor(segments: readonly SegmentSummary[], capacity: number) {
@@ -136,8 +135,8 @@ class Surplus {
 }
 
 /**
- * Outcome segments whose deliveries are all deleted. A delivery without its record would be sent again, so deliveries go first, and
- * no segment goes that may be about deliveries not read yet. The newest stays: it holds the low-water mark for the next start.
+ * Outcome segments whose deliveries are all deleted. A delivery without its record would be sent again, so deliveries go first, and no
+ * segment goes that may be about deliveries not read yet. The newest stays: it holds the low-water mark for the next start.
  */
 export function outcomesToDelete<O extends OutcomesSummary>(
   log: Pick<LogState<SegmentSummary, O>, 'segments' | 'outcomes' | 'syncedVersion'>,

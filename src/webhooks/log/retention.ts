@@ -22,8 +22,8 @@ import { LogSweep, outcomesBytes, scanLog, toSegmentEntry } from './segment-swee
 import type { EventLog, LoggedOutcomes, LogSegment } from './store.ts'
 
 /**
- * Keeps the space that Davit takes in the cluster's store bounded: deletes finished deliveries and closed segments, evenly and off
- * the hot path. retention-plan.ts decides; see "Retention" in README.md.
+ * Keeps the space that Davit takes in the cluster's store bounded: deletes finished deliveries and closed segments, evenly and off the
+ * hot path. retention-plan.ts decides; see "Retention" in README.md.
  */
 
 /** Smaller corrections of the clock apply at once. */
@@ -77,7 +77,6 @@ export class ArrivalRate {
   #perMs = 0
   #at = 0
 
-  /** @param monotonic milliseconds */
   arrived(monotonic: number): void {
     this.#perMs = this.#decayed(monotonic) + 1 / SMOOTHED_OVER_MS
     this.#at = monotonic
@@ -95,8 +94,8 @@ export class ArrivalRate {
 const MAX_LOOK_UPS = 16
 
 /**
- * Endpoints that seem deleted. Their finished deliveries are deleted with them: owner references do that too, but not every cluster
- * runs the garbage collector. The watch may be behind, so each is looked up first.
+ * Endpoints that seem deleted. Their finished deliveries are deleted with them: owner references do that too, but not every cluster runs
+ * the garbage collector. The watch may be behind, so each is looked up first.
  */
 class DeletedEndpoints {
   readonly #resources: ResourceReader
@@ -110,7 +109,6 @@ class DeletedEndpoints {
     this.#suspected.set(endpoint.uid, endpoint)
   }
 
-  /** Looks up some of them. @returns the UIDs of deleted ones */
   async check(): Promise<string[]> {
     const some = [...this.#suspected.values()].slice(0, MAX_LOOK_UPS)
     const gone = await Promise.all(
@@ -136,7 +134,6 @@ class DeletedEndpoints {
 
 type RetentionOptions = {
   resources: ResourceReader & ResourceWriter
-  /** Davit's namespace. */
   namespace: string
   clock: Clock
   log: Logger
@@ -144,7 +141,6 @@ type RetentionOptions = {
   directory: EndpointDirectory
   /** Every log entry up to this version is closed. */
   lowWater: () => number
-  /** False while outcomes cannot be stored. */
   healthy: () => boolean
   /** Cancels some deliveries that waited too long for a disabled endpoint; called every few seconds. @param now milliseconds since 1970 */
   cancelHeld: (now: number) => void
@@ -152,7 +148,6 @@ type RetentionOptions = {
   share?: () => number
   /** Whether this process deletes finished deliveries of the shard; absent: all. */
   isOurs?: (shard: number) => boolean
-  /** For idempotency keys of deleted segments. */
   eventLog: EventLog
 }
 

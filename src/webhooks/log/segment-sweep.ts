@@ -19,8 +19,8 @@ import {
 import type { LogDelivery, LogSegment } from './store.ts'
 
 /**
- * Which segments of the log retention deletes next. It knows the name, version, time and size of every segment: from one slow scan of
- * the whole log after the start, then from the watch. It plans over all of them now and then.
+ * Which segments of the log retention deletes next. It knows the name, version, time and size of every segment: from one slow scan of the
+ * whole log after the start, then from the watch. It plans over all of them now and then.
  */
 
 export type SegmentEntry = SegmentSummary & {
@@ -71,7 +71,6 @@ export class LogSequence<T extends Entry> {
     this.#bytes += entry.bytes
   }
 
-  /** Adds many, in any order. */
   merge(found: readonly T[]): void {
     const entries = new Map<number, T>()
     for (const entry of [...found, ...this.values()]) entries.set(entry.version, entry)
@@ -129,7 +128,6 @@ export function outcomesBytes(size: number): number {
 
 type ScanOptions = {
   resources: ResourceReader
-  /** Davit's namespace. */
   namespace: string
   clock: Clock
   log: Logger
@@ -282,7 +280,6 @@ export class LogSweep {
     this.#outcomes.add(entry)
   }
 
-  /** Forgets the log; nothing is deleted. */
   reset(): void {
     this.#segments = new LogSequence<SegmentEntry>()
     this.#outcomes = new LogSequence<OutcomesEntry>()
@@ -291,7 +288,6 @@ export class LogSweep {
     this.#giveUp()
   }
 
-  /** Returns those of the last plan once. */
   takeUnverified(): UnverifiedSegment[] {
     return this.#unverified.splice(0)
   }
@@ -308,8 +304,8 @@ export class LogSweep {
   }
 
   /**
-   * Plans deletions. Outcome segments go first and alone, so that the plan for the others knows the space that is really
-   * used. @param now milliseconds since 1970
+   * Plans deletions. Outcome segments go first and alone, so that the plan for the others knows the space that is really used. @param now
+   * milliseconds since 1970
    */
   plan(now: number): void {
     if (!this.#complete) return

@@ -2,8 +2,8 @@ import type { AcceptedEvent, DeliveryTarget, SegmentEvent } from '../../apis/del
 import type { LogRecord } from '../../apis/outcome-segment.ts'
 
 /**
- * The delivery log as its users need it: append events, read segments, record outcomes. README.md explains the protocol. Every
- * delivery starts with `EventLog.append`.
+ * The delivery log as its users need it: append events, read segments, record outcomes. README.md explains the protocol. Every delivery
+ * starts with `EventLog.append`.
  */
 
 /** Where an append landed: the segment's name and version, and the index of its first delivery in the segment. */
@@ -69,13 +69,12 @@ export interface OutcomeRecorder {
   healthy(): boolean
 }
 
-/** A segment of outcomes from the watch. */
+/** A segment of outcomes from the watch. Times in milliseconds since 1970. */
 export type LoggedOutcomes = {
   name: string
   version: number
   /** The start of the replica that wrote it. */
   writer: string
-  /** Milliseconds since 1970. */
   createdAt: number
   lowWater: number
   /** Characters of its records. */
