@@ -22,7 +22,7 @@ export type PlaygroundFacade = {
 }
 
 /** Not ready yet. Keys and process end with `stack`. @param state folder of its files @param environment of its cloud */
-export async function startFacade(
+export async function startServerBed(
   { state, environment }: { state: string; environment: Readonly<Record<string, string>> },
   { access }: ControlPlane,
   stack: AsyncDisposableStack,

@@ -11,7 +11,7 @@ import { installCrds } from './control-plane/api-server.ts'
 import { type ControlPlane, startControlPlane } from './control-plane/control-plane.ts'
 import { lastToEnd, type PlaygroundController, startControllers, wordsOf } from './controllers.ts'
 import { type SavedCredentials, saveCredentials } from './credentials.ts'
-import { type PlaygroundFacade, startFacade } from './facade.ts'
+import { type PlaygroundFacade, startServerBed } from './facade.ts'
 import { applyInstallation } from './installation.ts'
 import { type PlaygroundOptions, UsageError } from './options.ts'
 import {
@@ -110,7 +110,7 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
   const { environment } = cloud
   const controllers = await startControllers({ ...options, environment }, controlPlane, stack)
   const [{ opsUrl }] = controllers
-  const facade = await startFacade({ state, environment }, controlPlane, stack)
+  const facade = await startServerBed({ state, environment }, controlPlane, stack)
   await untilStopped(stopping, Promise.all([...controllers, facade].map(({ process }) => process.ready)))
   const { logins } = prepared
   const saved = await untilStopped(stopping, saveCredentials({ api, cloud, facade: facade.facts, logins }))

@@ -11,8 +11,8 @@ import { registrySecretProblem } from '../src/credentials/spec.ts'
 import { createLogger } from '../src/lib/log.ts'
 import { nastySecret, traceOf } from './support/aws/nasty-secrets.ts'
 import { ACME, CredentialsBed } from './support/credentials-bed.ts'
-import { ask, type FacadeBed, KEYS, openFacade } from './support/facade-bed.ts'
 import { fc } from './support/fast-check.ts'
+import { ask, KEYS, openServerBed, type ServerBed } from './support/server-bed.ts'
 import { STEP_FAULTS, Steps } from './support/steps.ts'
 
 const PATH = `/organizations/${ACME}/registry-credentials`
@@ -24,7 +24,7 @@ class CanaryBed {
   readonly lines: string[] = []
   readonly answers: string[] = []
   readonly steps = new Steps()
-  declare facade: FacadeBed
+  declare server: ServerBed
 
   static async open(): Promise<CanaryBed> {
     const bed = new CanaryBed()
@@ -34,14 +34,14 @@ class CanaryBed {
     bed.secrets.log = log
     bed.secrets.metrics = bed.metrics
     await bed.secrets.connect()
-    const credentials = bed.secrets.facade(bed.steps)
-    bed.facade = await openFacade({ clock, credentials, log, metrics: bed.metrics })
+    const credentials = bed.secrets.server(bed.steps)
+    bed.server = await openServerBed({ clock, credentials, log, metrics: bed.metrics })
     return bed
   }
 
   /** While time goes on. */
   async send(method: string, path: string, body: string, headers: Record<string, string> = {}) {
-    const asked = ask(this.facade, path, { method, key: KEYS.owner, body, headers })
+    const asked = ask(this.server, path, { method, key: KEYS.owner, body, headers })
     let isOver = false
     const end = () => {
       isOver = true
@@ -128,6 +128,6 @@ test('no answer, no line of the log, no metric and nothing in the cluster has a 
       )
     }
   } finally {
-    await bed.facade.close()
+    await bed.server.close()
   }
 }, 120_000)

@@ -11,16 +11,16 @@ import {
   wanted,
   wordsOf,
 } from '../../test/support/access-matrix.ts'
+import { FakeClock } from '../../test/support/fake-clock.ts'
 import {
   ask,
-  type FacadeBed,
   KEYS,
   ORGANIZATION,
   OTHER_ORGANIZATION,
-  openFacade,
-} from '../../test/support/facade-bed.ts'
-import { credentialIn, deliveryIn, FakeServices, idIn } from '../../test/support/facade-services.ts'
-import { FakeClock } from '../../test/support/fake-clock.ts'
+  openServerBed,
+  type ServerBed,
+} from '../../test/support/server-bed.ts'
+import { credentialIn, deliveryIn, FakeServices, idIn } from '../../test/support/server-services.ts'
 import { Cursors } from './lists.ts'
 import { allRoutes } from './routes.ts'
 
@@ -48,11 +48,11 @@ const KEY_VALUES: Record<KeyKind, string | undefined> = { ...KEYS, none: undefin
 const fakes = new FakeServices([])
 const routes = allRoutes({ ...fakes, cursors: new Cursors(Buffer.from('k'), new FakeClock()) })
 
-let bed: FacadeBed
+let bed: ServerBed
 /** What is answered where there is nothing. */
 let notFound: Record<string, unknown>
 beforeAll(async () => {
-  bed = await openFacade()
+  bed = await openServerBed()
   notFound = anonymous((await ask(bed, `/organizations/${INVENTED}/webhooks`, { key: KEYS.owner })).json)
 })
 afterAll(() => bed.close())

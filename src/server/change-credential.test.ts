@@ -17,7 +17,7 @@ beforeEach(async () => {
 
 const NEW = { secret: new SecretText('the next one') }
 const change = (how: CredentialChange, more: { ifMatch?: string; idempotencyKey?: string } = {}) =>
-  bed.answer(bed.facade().change(id, how, more))
+  bed.answer(bed.server().change(id, how, more))
 const versions = () => bed.cloud.held.map((held) => held.versions)
 const pinned = () => bed.credentials()[0]?.status?.parameter?.version
 const ref = () => ({ namespace: ACME, name: id.credentialId.slice('rc_'.length) })
@@ -51,7 +51,7 @@ describe('the fields', () => {
 
   test('are changed only where the ETag is the one that was seen', async () => {
     expect(await codeOf(change({ label: 'Next' }, { ifMatch: '"another"' }))).toBe('precondition_failed')
-    const { etag } = await bed.facade().get(id)
+    const { etag } = await bed.server().get(id)
     expect(await codeOf(change({ label: 'Next' }, { ifMatch: etag }))).toBe('answered')
   })
 })
@@ -95,31 +95,31 @@ describe('under an Idempotency-Key', () => {
 
 describe('one that is deleted', () => {
   test('is gone at once, also while something holds it, and its parameter is left to the controller', async () => {
-    const facade = bed.facade()
-    await bed.answer(facade.remove(id, {}))
+    const server = bed.server()
+    await bed.answer(server.remove(id, {}))
     expect(bed.credentials()[0]?.metadata.deletionTimestamp).toBeDefined()
-    expect(await facade.list(ACME, { limit: 10 })).toEqual({ registryCredentials: [] })
-    expect(await codeOf(facade.get(id))).toBe('not_found')
-    expect(await codeOf(bed.answer(facade.change(id, NEW, {})))).toBe('not_found')
-    expect(await codeOf(bed.answer(facade.remove(id, {})))).toBe('not_found')
+    expect(await server.list(ACME, { limit: 10 })).toEqual({ registryCredentials: [] })
+    expect(await codeOf(server.get(id))).toBe('not_found')
+    expect(await codeOf(bed.answer(server.change(id, NEW, {})))).toBe('not_found')
+    expect(await codeOf(bed.answer(server.remove(id, {})))).toBe('not_found')
     expect(bed.cloud.held).toHaveLength(1)
   })
 
   test('is deleted only where the ETag is the one that was seen', async () => {
-    expect(await codeOf(bed.answer(bed.facade().remove(id, { ifMatch: '"x"' })))).toBe('precondition_failed')
+    expect(await codeOf(bed.answer(bed.server().remove(id, { ifMatch: '"x"' })))).toBe('precondition_failed')
     const [credential] = bed.credentials()
     const ifMatch = credential && etagOf(credential.metadata)
-    expect(await codeOf(bed.answer(bed.facade().remove(id, { ifMatch })))).toBe('answered')
+    expect(await codeOf(bed.answer(bed.server().remove(id, { ifMatch })))).toBe('answered')
   })
 
   test('while its new secret was stored leaves no parameter behind', async () => {
-    const facade = bed.facade()
+    const server = bed.server()
     let letGo: () => void = () => undefined
     bed.cloud.hold = new Promise<void>((resolve) => {
       letGo = resolve
     })
     bed.cloud.held.splice(0)
-    const changing = codeOf(facade.change(id, NEW, {}))
+    const changing = codeOf(server.change(id, NEW, {}))
     await bed.clock.elapse(100)
     await bed.store.patch(registryCredentials, ref(), { metadata: { finalizers: [] } })
     await bed.store.delete(registryCredentials, ref())
@@ -130,11 +130,11 @@ describe('one that is deleted', () => {
 })
 
 test('what is no id of a credential, or one of another organization, is not there', async () => {
-  const facade = bed.facade()
+  const server = bed.server()
   for (const credentialId of ['whe_billing', 'rc_', 'rc_../other', 'rc_none'])
-    expect(await codeOf(facade.get({ organization: ACME, credentialId }))).toBe('not_found')
-  expect(await codeOf(facade.get({ ...id, organization: 'umbrella' }))).toBe('not_found')
-  expect(await codeOf(bed.answer(facade.create('umbrella', token(), {})))).toBe('not_found')
+    expect(await codeOf(server.get({ organization: ACME, credentialId }))).toBe('not_found')
+  expect(await codeOf(server.get({ ...id, organization: 'umbrella' }))).toBe('not_found')
+  expect(await codeOf(bed.answer(server.create('umbrella', token(), {})))).toBe('not_found')
 })
 
 test('a list goes by name through pages, and is refused while the watch is behind', async () => {
@@ -142,18 +142,18 @@ test('a list goes by name through pages, and is refused while the watch is behin
     await bed.clock.elapse(1000)
     await bed.make(ecr())
   }
-  const facade = bed.facade()
-  const all = await facade.list(ACME, { limit: 200 })
+  const server = bed.server()
+  const all = await server.list(ACME, { limit: 200 })
   const ids = all.registryCredentials.map((credential) => credential.id)
   expect([ids.length, ids]).toEqual([5, ids.toSorted()])
   const paged: string[] = []
   let after: string | undefined
   do {
-    const page = await facade.list(ACME, { limit: 2, after })
+    const page = await server.list(ACME, { limit: 2, after })
     paged.push(...page.registryCredentials.map((credential) => credential.id))
     after = page.next
   } while (after !== undefined)
   expect(paged).toEqual(ids)
   bed.behind = 'registry credentials are being read'
-  expect(await codeOf(facade.list(ACME, { limit: 10 }))).toBe('overloaded')
+  expect(await codeOf(server.list(ACME, { limit: 10 }))).toBe('overloaded')
 })

@@ -52,11 +52,11 @@ describe.each([
 ])('making $what', async ({ draft }: { draft: CredentialDraft }) => {
   const plain = await callsOf(async (steps) => {
     const bed = await connected()
-    await bed.answer(bed.facade(steps).create(ACME, draft, {}))
+    await bed.answer(bed.server(steps).create(ACME, draft, {}))
   })
   const keyed = await callsOf(async (steps) => {
     const bed = await connected()
-    await bed.answer(bed.facade(steps).create(ACME, draft, KEY))
+    await bed.answer(bed.server(steps).create(ACME, draft, KEY))
   })
   const parameters = draft.type === 'token' ? 1 : 0
 
@@ -70,7 +70,7 @@ describe.each([
       const bed = await connected()
       const steps = new Steps()
       steps.failAt(at, fault)
-      const outcome = await outcomeOf(bed, bed.facade(steps).create(ACME, draft, {}), steps)
+      const outcome = await outcomeOf(bed, bed.server(steps).create(ACME, draft, {}), steps)
       const made = bed.credentials()
       expect(bed.cloud.held.every((held) => bed.isOurs(held))).toBe(true)
       if (outcome === 'answered') expect([made.length, bed.cloud.held.length]).toEqual([1, parameters])
@@ -94,8 +94,8 @@ describe.each([
       const bed = await connected()
       const steps = new Steps()
       steps.failAt(at, fault)
-      await outcomeOf(bed, bed.facade(steps).create(ACME, draft, KEY), steps)
-      const { credential } = await bed.answer(bed.facade().create(ACME, draft, KEY))
+      await outcomeOf(bed, bed.server(steps).create(ACME, draft, KEY), steps)
+      const { credential } = await bed.answer(bed.server().create(ACME, draft, KEY))
       const made = bed.credentials()
       expect(made.map(({ metadata }) => `rc_${metadata.name}`)).toEqual([credential.id])
       expect(bed.cloud.held.map(({ name, versions }) => [name, versions])).toEqual(
@@ -139,7 +139,7 @@ describe.each([
   const run = async (how: { idempotencyKey?: string }) =>
     await callsOf(async (steps) => {
       const { bed, id } = await begin()
-      await bed.answer(bed.facade(steps).change(id, change, how))
+      await bed.answer(bed.server(steps).change(id, change, how))
     })
   const [plain, keyed] = [await run({}), await run(KEY)]
 
@@ -147,7 +147,7 @@ describe.each([
     const { bed, id } = await begin()
     const steps = new Steps()
     steps.failAt(at, fault)
-    const outcome = await outcomeOf(bed, bed.facade(steps).change(id, change, {}), steps)
+    const outcome = await outcomeOf(bed, bed.server(steps).change(id, change, {}), steps)
     const state = stateOf(bed)
     expect(bed.cloud.held.every((held) => bed.isOurs(held))).toBe(true)
     if (outcome === 'answered') expect(state).toEqual({ value: NEXT, username: change.username ?? 'bot' })
@@ -165,8 +165,8 @@ describe.each([
       const { bed, id } = await begin()
       const steps = new Steps()
       steps.failAt(at, fault)
-      await outcomeOf(bed, bed.facade(steps).change(id, change, KEY), steps)
-      await bed.answer(bed.facade().change(id, change, KEY))
+      await outcomeOf(bed, bed.server(steps).change(id, change, KEY), steps)
+      await bed.answer(bed.server().change(id, change, KEY))
       expect(stateOf(bed)).toEqual({ value: NEXT, username: change.username ?? 'bot' })
       expect(bed.cloud.held.flatMap(({ versions }) => versions.filter((one) => one === NEXT))).toEqual([NEXT])
       expect(bed.cloud.held).toHaveLength(1)

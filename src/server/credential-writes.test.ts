@@ -25,7 +25,7 @@ beforeEach(async () => {
 
 const NEW = { secret: new SecretText('the next one') }
 const change = (how: CredentialChange, more: { ifMatch?: string; idempotencyKey?: string } = {}) =>
-  bed.answer(bed.facade().change(id, how, more))
+  bed.answer(bed.server().change(id, how, more))
 const versions = () => bed.cloud.held.map((held) => held.versions)
 const pinned = () => bed.credentials()[0]?.status?.parameter?.version
 const ref = () => ({ namespace: ACME, name: id.credentialId.slice('rc_'.length) })
@@ -36,7 +36,7 @@ describe('a new secret', () => {
     const { credential } = await change(NEW)
     expect([versions(), pinned()]).toEqual([[['s3cr3t-of-the-bot', 'the next one']], 2])
     expect(credential.updatedAt > credential.createdAt).toBe(true)
-    expect((await bed.facade().get(id)).credential).toEqual(credential)
+    expect((await bed.server().get(id)).credential).toEqual(credential)
   })
 
   test('comes with the user name that it is of', async () => {
@@ -142,8 +142,8 @@ describe('a new secret', () => {
   })
 
   test('of two that come at a time the later one is pinned, at one replica and at two', async () => {
-    const facade = bed.facade()
-    const two = [facade, facade, bed.facade()].map((at) => at.change(id, NEW, {}))
+    const server = bed.server()
+    const two = [server, server, bed.server()].map((at) => at.change(id, NEW, {}))
     await bed.answer(Promise.all(two))
     expect([versions()[0]?.length, pinned()]).toEqual([4, 4])
   })
@@ -167,7 +167,7 @@ describe('a new secret with other fields, of which', () => {
   })
 
   test('the credential is another one by then is not put into the account at all', async () => {
-    const { etag } = await bed.facade().get(id)
+    const { etag } = await bed.server().get(id)
     bed.refusePatch = (_, how) =>
       how?.dryRun ? new ApiError('Conflict', 'changed', { status: 409 }) : undefined
     expect(await codeOf(change(BOTH, { ifMatch: etag }))).toBe('overloaded')
@@ -194,7 +194,7 @@ describe('a new secret with other fields, of which', () => {
   )
 
   test('somebody changes the credential after the secret was put, is refused, and neither is in force', async () => {
-    const { etag } = await bed.facade().get(id)
+    const { etag } = await bed.server().get(id)
     bed.cloud.onWrite = async () => {
       await bed.store.patch(registryCredentials, ref(), {
         metadata: { generation: 2 },
@@ -221,7 +221,7 @@ describe('a new secret with other fields, of which', () => {
 })
 
 test('a repeat of a change that came as far as its fields is not refused for the ETag that it changed itself', async () => {
-  const { etag } = await bed.facade().get(id)
+  const { etag } = await bed.server().get(id)
   const both = { ...NEW, username: 'next' }
   const how = { ifMatch: etag, idempotencyKey: 'rotate-1' }
   bed.refusePatch = (_, patch) => (patch?.subresource ? new ApiError('Unavailable', 'no answer') : undefined)
@@ -253,7 +253,7 @@ test('a request that ended half way is not taken for another one', async () => {
   const key = { idempotencyKey: 'rotate-1' }
   // Looks, mark, owner, and there it ends.
   steps.failAt(7, 'dies before')
-  await bed.answer(bed.facade(steps).change(id, NEW, key), steps)
+  await bed.answer(bed.server(steps).change(id, NEW, key), steps)
   expect([steps.calls.at(-1), versions()]).toEqual(['replace', [['s3cr3t-of-the-bot', 'of another request']]])
   await change(NEW, key)
   expect([versions()[0]?.at(-1), pinned()]).toEqual(['the next one', 3])

@@ -22,7 +22,7 @@ beforeEach(async () => {
 })
 
 const create = (draft = token(), idempotencyKey?: string) =>
-  bed.answer(bed.facade().create(ACME, draft, { idempotencyKey }))
+  bed.answer(bed.server().create(ACME, draft, { idempotencyKey }))
 
 describe('of the type token', () => {
   test('the secret is in the account, and the credential says where', async () => {
@@ -111,7 +111,7 @@ describe('of the type token', () => {
     await bed.store.delete(secretsSettingsResource, ref)
     expect(await codeOf(create())).toBe('secrets_settings_required')
     const empty = new CredentialsBed()
-    expect(await codeOf(empty.answer(empty.facade().create(ACME, token(), {})))).toBe(
+    expect(await codeOf(empty.answer(empty.server().create(ACME, token(), {})))).toBe(
       'secrets_settings_required',
     )
   })
@@ -199,7 +199,7 @@ describe('under an Idempotency-Key', () => {
   test('is answered the same after the credential was deleted, without an ETag', async () => {
     const first = await create(ecr(), 'order-1')
     const id = { organization: ACME, credentialId: first.credential.id }
-    await bed.answer(bed.facade().remove(id, {}))
+    await bed.answer(bed.server().remove(id, {}))
     const { etag: _gone, ...rest } = first
     expect(await create(ecr(), 'order-1')).toEqual({ ...rest, replayed: true })
     expect(bed.credentials()).toEqual([])
@@ -208,7 +208,7 @@ describe('under an Idempotency-Key', () => {
   test('what is refused uses up no key', async () => {
     const ready = new CredentialsBed()
     const make = (draft = token()) =>
-      ready.answer(ready.facade().create(ACME, draft, { idempotencyKey: 'order-1' }))
+      ready.answer(ready.server().create(ACME, draft, { idempotencyKey: 'order-1' }))
     expect(await codeOf(make())).toBe('secrets_settings_required')
     expect(await codeOf(make(ecr()))).toBe('answered')
   })
@@ -225,9 +225,9 @@ describe('under an Idempotency-Key', () => {
 test('stops at as many as the organization may have, also when many come at a time', async () => {
   bed = new CredentialsBed(2)
   await bed.connect()
-  const facade = bed.facade()
+  const server = bed.server()
   const codes = await Promise.all(
-    Array.from({ length: 4 }, () => codeOf(bed.answer(facade.create(ACME, token(), {})))),
+    Array.from({ length: 4 }, () => codeOf(bed.answer(server.create(ACME, token(), {})))),
   )
   expect(codes.toSorted()).toEqual(['answered', 'answered', 'too_many_credentials', 'too_many_credentials'])
   expect(bed.cloud.held).toHaveLength(2)

@@ -42,7 +42,7 @@ export async function makeKeys(bed: Bed, organizations: readonly string[]): Prom
 }
 
 /** Resolves when it is ready, the log read. */
-export async function startFacade(bed: Bed, execArgv: readonly string[] = []): Promise<Facade> {
+export async function startServerBed(bed: Bed, execArgv: readonly string[] = []): Promise<Facade> {
   const address = `127.0.0.1:${await freePort()}`
   const role = await startRole('api', {
     kubeconfigPath: kubeconfigOf(bed),

@@ -31,7 +31,7 @@ export class MortalRoles {
 
   static async start(davit: Installation, settings: Settings): Promise<MortalRoles> {
     const controller = await davit.startController(settings)
-    const facade = await davit.startFacade({ settings })
+    const facade = await davit.startServer({ settings })
     await Promise.all([controller.untilReady(), facade.process.untilReady()])
     return new MortalRoles(davit, settings, { controller, facade })
   }
@@ -95,7 +95,7 @@ export class MortalRoles {
 
   async #killFacade(): Promise<void> {
     await this.#facade.kill()
-    const { process, logPath } = await this.#davit.startFacade({ port: this.port, settings: this.#settings })
+    const { process, logPath } = await this.#davit.startServer({ port: this.port, settings: this.#settings })
     this.#facade = process
     this.#facadeLog = logPath
     await process.untilReady()

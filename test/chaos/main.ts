@@ -112,7 +112,7 @@ async function breakFleet() {
     leaseMs: Number(values.lease) * 1000,
     retentionMs: Number(values.retention) * 1000,
     waitsForRetention: true,
-    facadesAgree: values.agree,
+    serversAgree: values.agree,
     between: Number(values.between),
     pace: 1,
     say,

@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
-  type FacadeProcess,
   type Installation,
   OPERATOR_NAMESPACE,
+  type ServerProcess,
   startInstallation,
 } from '../support/installation.ts'
 import type { RoleProcess } from '../support/role-process.ts'
@@ -19,7 +19,7 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
 let davit: Installation
 let controller: RoleProcess
-let facade: FacadeProcess
+let server: ServerProcess
 let environment: Record<string, string>
 
 beforeAll(async () => {
@@ -32,15 +32,15 @@ beforeAll(async () => {
   await writeFile(file('ca.crt'), authority.ca)
   controller = await davit.startController()
   const settings = { DAVIT_API_CERTIFICATE_FILE: file('tls.crt'), DAVIT_API_KEY_FILE: file('tls.key') }
-  facade = await davit.startFacade({ settings })
-  await Promise.all([controller.untilReady(), facade.process.untilReady()])
+  server = await davit.startServer({ settings })
+  await Promise.all([controller.untilReady(), server.process.untilReady()])
   // A ServiceAccount without any right, as that of the chart's test.
   const account = await davit.makeAccount(OPERATOR_NAMESPACE, 'davit-check')
   await writeFile(file('token'), await davit.makeKey(account))
   const ready = (metricsUrl: string) => new URL('/readyz', metricsUrl).href
   environment = {
-    DAVIT_CHECK_READY: `${ready(controller.metricsUrl)},${ready(facade.process.metricsUrl)}`,
-    DAVIT_CHECK_API: `https://127.0.0.1:${facade.port}`,
+    DAVIT_CHECK_READY: `${ready(controller.metricsUrl)},${ready(server.process.metricsUrl)}`,
+    DAVIT_CHECK_API: `https://127.0.0.1:${server.port}`,
     DAVIT_CHECK_TOKEN_FILE: file('token'),
     DAVIT_CHECK_ORGANIZATION: OPERATOR_NAMESPACE,
     DAVIT_CHECK_SECONDS: '20',

@@ -89,7 +89,7 @@ export async function layBed(folder: string, stack: AsyncDisposableStack): Promi
   const aws = await TestAws.start()
   stack.defer(() => aws.stop())
   await startDelivering(controlPlane, receiver, stack)
-  const facade = await startFacade(controlPlane, { folder, environment: aws.environment() }, stack)
+  const facade = await startServerBed(controlPlane, { folder, environment: aws.environment() }, stack)
   return { ...facade, receiver, organization: ORGANIZATION, ...(await seed(facade, receiver)) }
 }
 
@@ -156,7 +156,7 @@ function stayingHere(sender: WebhookSender, receiver: string): WebhookSender {
 type Facade = Pick<FuzzBed, 'baseUrl' | 'key' | 'otherKey'>
 
 /** The role as a process, with the rights that ship. */
-async function startFacade(
+async function startServerBed(
   { access }: ControlPlane,
   { folder, environment }: { folder: string; environment: Record<string, string> },
   stack: AsyncDisposableStack,

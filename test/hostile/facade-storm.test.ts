@@ -5,10 +5,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ApiFront } from '../support/api-front.ts'
-import { ask } from '../support/facade-bed.ts'
-import { EVENTS, type FrontedFacade, HOOKS, startFrontedFacade } from '../support/fronted-facade.ts'
-import type { FacadeProcess } from '../support/installation.ts'
+import { EVENTS, type FrontedServer, HOOKS, startFrontedServer } from '../support/fronted-server.ts'
+import type { ServerProcess } from '../support/installation.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { ask } from '../support/server-bed.ts'
 import { until } from '../support/until.ts'
 import { countsOf, MOST_LISTS_A_MINUTE, STORM_MS, TROUBLES, tellStorm } from './watch-troubles.ts'
 
@@ -17,39 +17,39 @@ const LIMIT_MS = 110_000 + STORM_MS
 const PUBLISH_EVERY_MS = 5000
 const TYPE = 'environment.started'
 
-let bed: FrontedFacade
+let bed: FrontedServer
 let receiver: Receiver
-const facades = new Map<string, { front: ApiFront; facade: FacadeProcess }>()
+const servers = new Map<string, { front: ApiFront; server: ServerProcess }>()
 
 beforeAll(async () => {
   receiver = await startReceiver()
-  bed = await startFrontedFacade()
+  bed = await startFrontedServer()
   await (await bed.davit.startController()).untilReady()
   const made = await bed.post(HOOKS, { url: `${receiver.url}/good`, eventTypes: [TYPE] })
   expect(made.status).toBe(201)
-  for (const { name } of TROUBLES) facades.set(name, await bed.startBehindFront())
+  for (const { name } of TROUBLES) servers.set(name, await bed.startBehindFront())
 }, 240_000)
 
 afterAll(async () => {
   await bed?.stop()
-  for (const { front } of facades.values()) await front.stop()
+  for (const { front } of servers.values()) await front.stop()
   await receiver?.close()
 })
 
-async function publish(facade: FacadeProcess): Promise<{ status: number; id: string }> {
+async function publish(server: ServerProcess): Promise<{ status: number; id: string }> {
   const body = JSON.stringify({ type: TYPE, data: {} })
-  const { status, json } = await ask(facade, EVENTS, { method: 'POST', key: bed.key, body })
+  const { status, json } = await ask(server, EVENTS, { method: 'POST', key: bed.key, body })
   return { status, id: String(json.eventId) }
 }
 
 /** @returns ids of those that were accepted, how many were told to come again, and every answer that was given */
-async function publishFor(facade: FacadeProcess, ms: number) {
+async function publishFor(server: ServerProcess, ms: number) {
   const accepted: string[] = []
   let refused = 0
   const answers = new Set<number>()
   const end = performance.now() + ms
   while (performance.now() < end) {
-    const { status, id } = await publish(facade)
+    const { status, id } = await publish(server)
     answers.add(status)
     if (status === 202) accepted.push(id)
     if (status === 503) refused += 1
@@ -70,11 +70,11 @@ describe.concurrent('watches of a facade', () => {
     '$name',
     { timeout: LIMIT_MS },
     async ({ name, begin, mostLists = MOST_LISTS_A_MINUTE }) => {
-      const { front, facade } = facades.get(name) ?? (await bed.startBehindFront())
+      const { front, server } = servers.get(name) ?? (await bed.startBehindFront())
       const before = front.requests.length
       const end = begin(front)
       const began = performance.now()
-      const { accepted, refused, answers } = await publishFor(facade, STORM_MS)
+      const { accepted, refused, answers } = await publishFor(server, STORM_MS)
       const minutes = (performance.now() - began) / 60_000
       const { most, all, watches } = countsOf(front.requests.slice(before), minutes)
       end()
@@ -88,7 +88,7 @@ describe.concurrent('watches of a facade', () => {
       expect([...answers].filter((status) => status !== 202 && status !== 503)).toEqual([])
       const afterwards = await until(
         async () => {
-          const { status, id } = await publish(facade)
+          const { status, id } = await publish(server)
           return status === 202 ? id : undefined
         },
         () => 'nothing is accepted once watches are well again',

@@ -13,13 +13,13 @@ import { RestOwner } from '../canary/rest-owner.ts'
 import { SeededRandom } from '../chaos/seeded-random.ts'
 import { connectOrganization } from '../support/aws/connect-organization.ts'
 import { REGION, TestAws } from '../support/aws/organization-account.ts'
-import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
-import { type FacadeProcess, type Installation, startInstallation } from '../support/installation.ts'
+import { type Installation, type ServerProcess, startInstallation } from '../support/installation.ts'
 import { listAll } from '../support/list-all.ts'
 import { installLooseCrds } from '../support/loose-crds.ts'
 import { isSignedBy, type Receiver, startReceiver, untilQuiet } from '../support/receiver.ts'
 import type { RoleProcess } from '../support/role-process.ts'
+import { ask } from '../support/server-bed.ts'
+import { untilLetIn } from '../support/server-tour.ts'
 import { until } from '../support/until.ts'
 import { tellFigures } from './figures.ts'
 import { type Drawn, draw } from './forgeries.ts'
@@ -51,7 +51,7 @@ let davit: Installation
 let aws: TestAws
 let receiver: Receiver
 let controller: RoleProcess
-let facade: FacadeProcess
+let server: ServerProcess
 let ours: string
 let theirs: string
 let credential: string
@@ -71,8 +71,8 @@ beforeAll(async () => {
   ours = await davit.makeKey(await davit.makeAccount(OURS, 'owner', 'davit-owner'))
   theirs = await davit.makeKey(await davit.makeAccount(THEIRS, 'owner', 'davit-owner'))
   await startBoth()
-  await untilLetIn({ facade, organization: OURS, owner: ours })
-  await untilLetIn({ facade, organization: THEIRS, owner: theirs })
+  await untilLetIn({ server, organization: OURS, owner: ours })
+  await untilLetIn({ server, organization: THEIRS, owner: theirs })
   await connectBoth()
   for (const name of ENDPOINTS) await makeTheirs(name)
   await makeEndpoint(OURS, OUR_ENDPOINT, { url: `${receiver.url}/ours`, eventTypes: [TYPE] })
@@ -87,8 +87,8 @@ afterAll(async () => {
 
 async function startBoth(): Promise<void> {
   controller = await davit.startController({ ...SETTINGS, ...aws.environment() })
-  facade = await davit.startFacade({ settings: { ...SETTINGS, ...aws.environment() } })
-  for (const process of [controller, facade.process]) await process.untilReady()
+  server = await davit.startServer({ settings: { ...SETTINGS, ...aws.environment() } })
+  for (const process of [controller, server.process]) await process.untilReady()
 }
 
 async function connectBoth(): Promise<void> {
@@ -103,7 +103,7 @@ async function connectBoth(): Promise<void> {
     storedValue = () => account.parameters(REGION).value(`/davit/${THEIRS}/${credential}`)
   }
   const keys = new Map([[THEIRS, theirs]])
-  const made = await new RestOwner({ baseUrl: facade.baseUrl, keys, heard: () => undefined }).create(
+  const made = await new RestOwner({ baseUrl: server.baseUrl, keys, heard: () => undefined }).create(
     THEIRS,
     secret,
   )
@@ -168,8 +168,8 @@ async function storeOurs({ kind, chance, ...parts }: Drawn, names: readonly stri
 
 /** None of them has ended by itself. */
 async function stopBoth(): Promise<void> {
-  for (const process of [controller, facade.process]) if (!process.running) crashed += 1
-  await Promise.all([controller.stop(), facade.process.stop()])
+  for (const process of [controller, server.process]) if (!process.running) crashed += 1
+  await Promise.all([controller.stop(), server.process.stop()])
 }
 
 /** What REST shows to us. */
@@ -183,7 +183,7 @@ async function shownToUs(): Promise<string> {
     let last = ''
     const { text } = await until(
       async () => {
-        const answer = await ask(facade, `/organizations/${OURS}/${one}`, { key: ours })
+        const answer = await ask(server, `/organizations/${OURS}/${one}`, { key: ours })
         last = `${answer.status} ${answer.text}`
         // Ours may be none that can be read, by now.
         return answer.status === 200 || answer.status === 404 ? answer : undefined
@@ -281,7 +281,7 @@ test(
     )
     expect((await objectsOf(davit.api, THEIRS, LASTING)).map(kept)).toEqual(before)
     expect(storedValue()).toBe(value)
-    expect(crashed + [controller, facade.process].filter(({ running }) => !running).length).toBe(0)
+    expect(crashed + [controller, server.process].filter(({ running }) => !running).length).toBe(0)
     expect(stored).toBeGreaterThan(OBJECTS / 2)
   },
   LIMIT_MS * 2,

@@ -1,9 +1,9 @@
 /** An endpoint that points back at Davit itself, or at the API server: it is refused there, and nothing comes round again. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
-import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
-import { type FacadeProcess, type Installation, startInstallation } from '../support/installation.ts'
+import { type Installation, type ServerProcess, startInstallation } from '../support/installation.ts'
+import { ask } from '../support/server-bed.ts'
+import { untilLetIn } from '../support/server-tour.ts'
 import { until } from '../support/until.ts'
 import { tellFigures } from './figures.ts'
 
@@ -13,7 +13,7 @@ const HOOKS = `/organizations/${ORGANIZATION}/webhooks`
 const MOST_ATTEMPTS = 8
 
 let davit: Installation
-let facade: FacadeProcess
+let facade: ServerProcess
 let key: string
 
 beforeAll(async () => {
@@ -22,10 +22,10 @@ beforeAll(async () => {
   key = await davit.makeKey(await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner'))
   // Networks of its own are allowed: nothing but the receiving side stops it here.
   const controller = await davit.startController({ DAVIT_WAIT_SCALE: '0.001' })
-  facade = await davit.startFacade()
+  facade = await davit.startServer()
   await controller.untilReady()
   await facade.process.untilReady()
-  await untilLetIn({ facade, organization: ORGANIZATION, owner: key })
+  await untilLetIn({ server: facade, organization: ORGANIZATION, owner: key })
 }, 240_000)
 
 afterAll(() => davit?.stop())

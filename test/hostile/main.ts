@@ -59,7 +59,7 @@ const HISTORIES = {
     properties: 1,
   },
   FACADE_HISTORIES: {
-    file: 'src/server/facade-histories.test.ts',
+    file: 'src/server/replica-histories.test.ts',
     what: 'of facades',
     each: 1000,
     properties: 1,

@@ -7,17 +7,17 @@ import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'
 import { isApiError, type RawObject } from '../../src/kube/client.ts'
 import { SeededRandom } from '../chaos/seeded-random.ts'
-import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
 import {
-  type FacadeProcess,
   type Installation,
   OPERATOR_NAMESPACE,
+  type ServerProcess,
   startInstallation,
 } from '../support/installation.ts'
 import { installLooseCrds } from '../support/loose-crds.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import type { RoleProcess } from '../support/role-process.ts'
+import { ask } from '../support/server-bed.ts'
+import { untilLetIn } from '../support/server-tour.ts'
 import { until } from '../support/until.ts'
 import { tellFigures } from './figures.ts'
 import { GOOD_OBJECTS, type GoodObject, isOfTheLog } from './good-objects.ts'
@@ -37,7 +37,7 @@ const LIMIT_MS = 120_000 + OBJECTS * 200
 let davit: Installation
 let receiver: Receiver
 let controller: RoleProcess
-let facade: FacadeProcess
+let server: ServerProcess
 let key: string
 
 const random = new SeededRandom(SEED)
@@ -53,7 +53,7 @@ beforeAll(async () => {
   await installLooseCrds(davit.controlPlane)
   key = await davit.makeKey(await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner'))
   await startBoth()
-  await untilLetIn({ facade, organization: ORGANIZATION, owner: key })
+  await untilLetIn({ server, organization: ORGANIZATION, owner: key })
   await davit.api.create(webhookEndpoints, {
     apiVersion: API_VERSION,
     kind: 'WebhookEndpoint',
@@ -69,8 +69,8 @@ afterAll(async () => {
 
 async function startBoth(): Promise<void> {
   controller = await davit.startController(NO_CLOUD)
-  facade = await davit.startFacade({ settings: NO_CLOUD })
-  for (const process of [controller, facade.process]) {
+  server = await davit.startServer({ settings: NO_CLOUD })
+  for (const process of [controller, server.process]) {
     void process.exited.then(() => {
       ends += 1
     })
@@ -119,7 +119,7 @@ async function publishGood(): Promise<void> {
 async function lists(): Promise<number[]> {
   const what = ['webhooks', 'webhooks/event-types', 'webhooks/whe_good/deliveries', 'registry-credentials']
   const paths = what.map((one) => `/organizations/${ORGANIZATION}/${one}`)
-  const answers = await Promise.all(paths.map((path) => ask(facade, path, { key })))
+  const answers = await Promise.all(paths.map((path) => ask(server, path, { key })))
   return answers.map(({ status }) => status)
 }
 
@@ -134,7 +134,7 @@ test(
     await receiver.waitFor(events, { path: '/good', timeoutMs: LIMIT_MS })
     const answers = await lists()
     const endedByThemselves = ends
-    await Promise.all([controller.stop(), facade.process.stop()])
+    await Promise.all([controller.stop(), server.process.stop()])
     await startBoth()
     await publishGood()
     await receiver.waitFor(events, { path: '/good', timeoutMs: LIMIT_MS })

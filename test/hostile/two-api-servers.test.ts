@@ -4,17 +4,17 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
-import { type Asking, ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
 import {
   CONTROLLER_ACCOUNT,
-  FACADE_ACCOUNT,
-  type FacadeProcess,
   type Installation,
+  SERVER_ACCOUNT,
+  type ServerProcess,
   startInstallation,
 } from '../support/installation.ts'
 import { type Receiver, startReceiver, untilQuiet } from '../support/receiver.ts'
 import { SecondApiServer } from '../support/second-api-server.ts'
+import { type Asking, ask } from '../support/server-bed.ts'
+import { untilLetIn } from '../support/server-tour.ts'
 import { until } from '../support/until.ts'
 import { tellFigures } from './figures.ts'
 
@@ -37,7 +37,7 @@ let second: SecondApiServer
 let receiver: Receiver
 let key: string
 /** At the first API server, and at the one that is behind. */
-let facades: [FacadeProcess, FacadeProcess]
+let facades: [ServerProcess, ServerProcess]
 
 const figures: Record<string, number> = { 'behind, ms': BEHIND_MS }
 
@@ -52,10 +52,10 @@ beforeAll(async () => {
     await davit.startController(lease),
     await davit.startController({ ...lease, KUBECONFIG: await configOf(CONTROLLER_ACCOUNT) }),
   ]
-  const late = { KUBECONFIG: await configOf(FACADE_ACCOUNT) }
-  facades = [await davit.startFacade(), await davit.startFacade({ settings: late })]
+  const late = { KUBECONFIG: await configOf(SERVER_ACCOUNT) }
+  facades = [await davit.startServer(), await davit.startServer({ settings: late })]
   await Promise.all([...controllers, ...facades.map(({ process }) => process)].map((one) => one.untilReady()))
-  for (const facade of facades) await untilLetIn({ facade, organization: ORGANIZATION, owner: key })
+  for (const facade of facades) await untilLetIn({ server: facade, organization: ORGANIZATION, owner: key })
 }, 240_000)
 
 afterAll(async () => {
@@ -65,7 +65,7 @@ afterAll(async () => {
 })
 
 /** A way to the API server that is behind. */
-async function configOf(account: typeof FACADE_ACCOUNT): Promise<string> {
+async function configOf(account: typeof SERVER_ACCOUNT): Promise<string> {
   const config = await readFile(await davit.makeKubeconfig(account), 'utf8')
   const path = join(davit.folder, `second.${account.name}.kubeconfig`)
   await writeFile(path, config.replaceAll(davit.controlPlane.url, second.url), { mode: 0o600 })
@@ -73,7 +73,7 @@ async function configOf(account: typeof FACADE_ACCOUNT): Promise<string> {
 }
 
 async function tell(
-  at: FacadeProcess,
+  at: ServerProcess,
   path: string,
   asking: Omit<Asking, 'body'> & { wanted: number; body: object },
 ) {
@@ -83,17 +83,17 @@ async function tell(
   return answer.json
 }
 
-async function makeEndpoint(at: FacadeProcess, name: string, more: object = {}): Promise<string> {
+async function makeEndpoint(at: ServerProcess, name: string, more: object = {}): Promise<string> {
   const body = { url: `${receiver.url}/${name}`, eventTypes: [TYPE], ...more }
   const { endpoint } = await tell(at, HOOKS, { body, wanted: 201 })
   return (endpoint as { endpointId: string }).endpointId
 }
 
-async function publish(at: FacadeProcess, data: object, headers: Record<string, string> = {}) {
+async function publish(at: ServerProcess, data: object, headers: Record<string, string> = {}) {
   return await tell(at, EVENTS, { body: { type: TYPE, data }, headers, wanted: 202 })
 }
 
-async function publishTo(at: FacadeProcess, data: object) {
+async function publishTo(at: ServerProcess, data: object) {
   return await ask(at, EVENTS, { method: 'POST', key, body: JSON.stringify({ type: TYPE, data }) })
 }
 
@@ -191,7 +191,7 @@ test(
     const names = Array.from({ length: LASTING }, (_, i) => `lasting-${i}`)
     for (const name of names) await makeEndpoint(first, name)
     let n = 0
-    const some = async (at: FacadeProcess) => {
+    const some = async (at: ServerProcess) => {
       for (let i = 0; i < 5; i += 1) await publish(at, { n: n++ })
     }
     const untilAllCame = async () =>

@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { freePort } from '../../playground/free-port.ts'
 import {
   CONTROLLER_ACCOUNT,
-  FACADE_ACCOUNT,
   type Installation,
   OPERATOR_NAMESPACE,
+  SERVER_ACCOUNT,
 } from '../support/installation.ts'
 import { until } from '../support/until.ts'
 import type { Image } from './image.ts'
@@ -34,7 +34,7 @@ export async function startRole(
   await Promise.all(SHELLS.map((name) => rm(join(root, 'usr/bin', name), { force: true })))
   const kubeconfig = `/run/davit/${role}.kubeconfig`
   await mkdir(join(root, 'run/davit'), { recursive: true })
-  const account = role === 'api' ? FACADE_ACCOUNT : CONTROLLER_ACCOUNT
+  const account = role === 'api' ? SERVER_ACCOUNT : CONTROLLER_ACCOUNT
   await copyFile(await davit.makeKubeconfig(account), join(root, kubeconfig))
   await chmod(join(root, kubeconfig), 0o444)
   const opsPort = await freePort()

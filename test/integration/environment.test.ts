@@ -7,11 +7,11 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { eventTypes } from '../../src/apis/event-type.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
-import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
-import { type FacadeProcess, type Installation, startInstallation } from '../support/installation.ts'
+import { type Installation, type ServerProcess, startInstallation } from '../support/installation.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import type { RoleProcess } from '../support/role-process.ts'
+import { ask } from '../support/server-bed.ts'
+import { untilLetIn } from '../support/server-tour.ts'
 import { createTestAuthority } from '../support/tls.ts'
 import { until } from '../support/until.ts'
 
@@ -31,7 +31,7 @@ let proxy: Server
 const proxied: string[] = []
 let environment: Record<string, string>
 let controller: RoleProcess
-let facade: FacadeProcess
+let server: ServerProcess
 let key: string
 
 beforeAll(async () => {
@@ -53,10 +53,10 @@ beforeAll(async () => {
   await davit.makeOrganization(ORGANIZATION)
   key = await davit.makeKey(await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner'))
   controller = await davit.startController({ ...environment, DAVIT_EXTRA_CA_FILE: caPath })
-  facade = await davit.startFacade({ settings: environment })
+  server = await davit.startServer({ settings: environment })
   await controller.untilReady()
-  await facade.process.untilReady()
-  await untilLetIn({ facade, organization: ORGANIZATION, owner: key })
+  await server.process.untilReady()
+  await untilLetIn({ server, organization: ORGANIZATION, owner: key })
 }, 240_000)
 
 afterAll(async () => {
@@ -77,7 +77,7 @@ function proxyVariables(url: string): Record<string, string> {
 }
 
 function post(path: string, body: unknown) {
-  return ask(facade, path, { method: 'POST', key, body: JSON.stringify(body) })
+  return ask(server, path, { method: 'POST', key, body: JSON.stringify(body) })
 }
 
 async function makeEndpoint(url: string, types: string[]): Promise<void> {
@@ -130,13 +130,13 @@ test('whatever names, paths and answers others come up with, the labels of metri
   )
   for (const [i, type] of types.entries()) {
     await publish(type)
-    await ask(facade, `/hostile/${i}`, { key })
-    await ask(facade, `/organizations/hostile-${i}/webhooks`, { key })
-    await ask(facade, `${HOOKS}/whe_hostile-${i}`, { method: ['GET', 'DELETE'][i % 2] ?? 'GET', key })
-    await ask(facade, `${HOOKS}?hostile-${i}=1`, { key: `hostile-${i}` })
+    await ask(server, `/hostile/${i}`, { key })
+    await ask(server, `/organizations/hostile-${i}/webhooks`, { key })
+    await ask(server, `${HOOKS}/whe_hostile-${i}`, { method: ['GET', 'DELETE'][i % 2] ?? 'GET', key })
+    await ask(server, `${HOOKS}?hostile-${i}=1`, { key: `hostile-${i}` })
   }
   await plain.waitFor(MANY, { path: '/hostile' })
-  for (const url of [controller.metricsUrl, facade.process.metricsUrl]) {
+  for (const url of [controller.metricsUrl, server.process.metricsUrl]) {
     const text = await (await fetch(url)).text()
     // Those name endpoints that fail, a hundred of them at most.
     const failing = text

@@ -10,9 +10,9 @@ import { webhookEndpointKind, webhookEndpoints } from '../../src/apis/webhook-en
 import { tellFigures } from '../hostile/figures.ts'
 import {
   CONTROLLER_ACCOUNT,
-  FACADE_ACCOUNT,
   type Installation,
   OPERATOR_NAMESPACE,
+  SERVER_ACCOUNT,
   startInstallation,
 } from '../support/installation.ts'
 import { keyThatEnds } from '../support/key-that-ends.ts'
@@ -103,7 +103,7 @@ test(
   'both go on with the new ones without a start, and nothing is lost',
   async () => {
     began = Date.now()
-    const tokens = await Promise.all([CONTROLLER_ACCOUNT, FACADE_ACCOUNT].map(tokensOf))
+    const tokens = await Promise.all([CONTROLLER_ACCOUNT, SERVER_ACCOUNT].map(tokensOf))
     const [ofController, ofFacade] = tokens
     const writeAll = async (seconds: number) =>
       void (await Promise.all(tokens.map((one) => one.write(seconds))))

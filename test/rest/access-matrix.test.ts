@@ -17,17 +17,17 @@ import {
   wanted,
   wordsOf,
 } from '../support/access-matrix.ts'
-import { ask } from '../support/facade-bed.ts'
-import { FakeServices } from '../support/facade-services.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
 import {
-  type FacadeProcess,
   type Installation,
   OPERATOR_NAMESPACE,
+  type ServerProcess,
   startInstallation,
 } from '../support/installation.ts'
 import { keyThatEnds } from '../support/key-that-ends.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { ask } from '../support/server-bed.ts'
+import { FakeServices } from '../support/server-services.ts'
+import { untilLetIn } from '../support/server-tour.ts'
 
 const HOUR_SECONDS = 3600
 const OWN = 'own'
@@ -52,7 +52,7 @@ const routes = allRoutes({
 })
 
 let davit: Installation
-let facade: FacadeProcess
+let server: ServerProcess
 let receiver: Receiver
 let keys: Record<KeyKind, string | undefined>
 /** What stands all the time: whatever is refused must leave it as it is. */
@@ -67,7 +67,7 @@ beforeAll(async () => {
   await davit.makeOrganization(OWN)
   await davit.makeOrganization(OTHER)
   const controller = await davit.startController()
-  facade = await davit.startFacade()
+  server = await davit.startServer()
   const [owner, viewer, publisher, otherOwner] = await Promise.all([
     davit.makeAccount(OWN, 'owner', 'davit-owner'),
     davit.makeAccount(OWN, 'viewer', 'davit-viewer'),
@@ -85,12 +85,12 @@ beforeAll(async () => {
     otherOwner: await davit.makeKey(otherOwner),
     owner: key,
   }
-  await Promise.all([controller.untilReady(), facade.process.untilReady()])
-  await untilLetIn({ facade, organization: OWN, owner: key })
-  await untilLetIn({ facade, organization: OTHER, owner: keys.otherOwner ?? '' })
+  await Promise.all([controller.untilReady(), server.process.untilReady()])
+  await untilLetIn({ server, organization: OWN, owner: key })
+  await untilLetIn({ server, organization: OTHER, owner: keys.otherOwner ?? '' })
   standing = { own: await furnish('own'), other: await furnish('other'), invented: INVENTED }
   before = await stateOf(standing)
-  const nothing = await ask(facade, '/organizations/nowhere/webhooks', { key })
+  const nothing = await ask(server, '/organizations/nowhere/webhooks', { key })
   notFound = anonymous(nothing.json)
 }, 180_000)
 afterAll(async () => {
@@ -104,12 +104,12 @@ async function furnish(whose: 'own' | 'other'): Promise<Names[Whose]> {
   const key = whose === 'own' ? keys.owner : keys.otherOwner
   const hooks = `/organizations/${organization}/webhooks`
   const body = JSON.stringify({ url: `${receiver.url}/${whose}`, eventTypes: ['member.joined'] })
-  const made = await ask(facade, hooks, { method: 'POST', key, body })
+  const made = await ask(server, hooks, { method: 'POST', key, body })
   expect(made.status).toBe(201)
   const { endpointId } = made.json.endpoint as { endpointId: string }
-  const pinged = await ask(facade, `${hooks}/${endpointId}/ping`, { method: 'POST', key })
+  const pinged = await ask(server, `${hooks}/${endpointId}/ping`, { method: 'POST', key })
   expect(pinged.status).toBe(202)
-  const credential = await ask(facade, `/organizations/${organization}/registry-credentials`, {
+  const credential = await ask(server, `/organizations/${organization}/registry-credentials`, {
     method: 'POST',
     key,
     body: JSON.stringify(CREDENTIAL),
@@ -128,10 +128,10 @@ async function stateOf({ own, other }: Names): Promise<unknown> {
   const seen = [own, other].map(async ({ organization, ids: { endpointId = '', credentialId = '' } }) => {
     const key = organization === OWN ? keys.owner : keys.otherOwner
     const path = `/organizations/${organization}/webhooks/${endpointId}`
-    const endpoint = await ask(facade, path, { key })
-    const log = await ask(facade, `${path}/deliveries`, { key })
+    const endpoint = await ask(server, path, { key })
+    const log = await ask(server, `${path}/deliveries`, { key })
     const credential = await ask(
-      facade,
+      server,
       `/organizations/${organization}/registry-credentials/${credentialId}`,
       {
         key,
@@ -156,7 +156,7 @@ async function stateOf({ own, other }: Names): Promise<unknown> {
 
 async function send(one: Case, names: Names) {
   const body = bodyOf(one.route)
-  return await ask(facade, pathOf(one, names), {
+  return await ask(server, pathOf(one, names), {
     method: one.route.method.toUpperCase(),
     key: keys[one.key],
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -197,13 +197,13 @@ async function clear(
   const key = whose === 'own' ? keys.owner : keys.otherOwner
   for (const id of new Set(ids)) {
     const path = `/organizations/${organization}/${kind}/${id}`
-    if (id !== undefined) await ask(facade, path, { method: 'DELETE', key })
+    if (id !== undefined) await ask(server, path, { method: 'DELETE', key })
   }
 }
 
 test('the key that has expired is wrong for its end alone', async () => {
   const key = await keyThatEnds(davit.controlPlane, keys.owner ?? '', HOUR_SECONDS)
-  expect((await ask(facade, `/organizations/${OWN}/webhooks`, { key })).status).toBe(200)
+  expect((await ask(server, `/organizations/${OWN}/webhooks`, { key })).status).toBe(200)
 })
 
 test('nothing that was refused has been done', async () => {

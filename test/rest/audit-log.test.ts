@@ -8,15 +8,15 @@ import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { Scanner } from '../canary/scan/scanner.ts'
 import { readAuditTrail } from '../support/audit-trail.ts'
-import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
 import {
-  type FacadeProcess,
   type Installation,
   OPERATOR_NAMESPACE,
+  type ServerProcess,
   startInstallation,
 } from '../support/installation.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { ask } from '../support/server-bed.ts'
+import { untilLetIn } from '../support/server-tour.ts'
 import { until } from '../support/until.ts'
 
 const ORGANIZATION = 'acme'
@@ -24,7 +24,7 @@ const HOOKS = `/organizations/${ORGANIZATION}/webhooks`
 const SHARED = 'receiver-keys'
 
 let davit: Installation
-let facade: FacadeProcess
+let server: ServerProcess
 let receiver: Receiver
 let folder: string
 let logPath: string
@@ -40,9 +40,9 @@ beforeAll(async () => {
   await davit.makeOrganization(ORGANIZATION)
   key = await davit.makeKey(await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner'))
   await (await davit.startController()).untilReady()
-  facade = await davit.startFacade()
-  await facade.process.untilReady()
-  await untilLetIn({ facade, organization: ORGANIZATION, owner: key })
+  server = await davit.startServer()
+  await server.process.untilReady()
+  await untilLetIn({ server, organization: ORGANIZATION, owner: key })
 }, 240_000)
 
 afterAll(async () => {
@@ -53,7 +53,7 @@ afterAll(async () => {
 
 async function post(path: string, body: object, idempotencyKey?: string) {
   const headers = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }
-  const answer = await ask(facade, path, { method: 'POST', key, headers, body: JSON.stringify(body) })
+  const answer = await ask(server, path, { method: 'POST', key, headers, body: JSON.stringify(body) })
   expect(answer.status).toBeLessThan(300)
   if (typeof answer.json.secret === 'string') keys.add(answer.json.secret)
   return answer
@@ -68,7 +68,7 @@ async function liveOverRest(): Promise<void> {
   await post(`${path}/secret/roll`, { expireOld: true })
   await post(`${path}/ping`, {})
   await receiver.waitFor(1, { path: '/rest' })
-  const { status } = await ask(facade, path, { method: 'DELETE', key })
+  const { status } = await ask(server, path, { method: 'DELETE', key })
   expect(status).toBe(204)
 }
 

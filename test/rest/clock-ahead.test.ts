@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ask } from '../support/facade-bed.ts'
-import { EVENTS, type FrontedFacade, HOOKS, startFrontedFacade } from '../support/fronted-facade.ts'
-import type { FacadeProcess } from '../support/installation.ts'
+import { EVENTS, type FrontedServer, HOOKS, startFrontedServer } from '../support/fronted-server.ts'
+import type { ServerProcess } from '../support/installation.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { ask } from '../support/server-bed.ts'
 import { until } from '../support/until.ts'
 
 const DAY_MS = 86_400_000
@@ -14,14 +14,14 @@ const SHIFTED_CLOCK = new URL('../support/shifted-clock.ts', import.meta.url).hr
 const TYPE = 'environment.started'
 
 let folder: string
-let bed: FrontedFacade
+let bed: FrontedServer
 let receiver: Receiver
-let other: FacadeProcess
+let other: ServerProcess
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'davit-clock-'))
   receiver = await startReceiver()
-  bed = await startFrontedFacade()
+  bed = await startFrontedServer()
   const clockPath = join(folder, 'clock')
   await writeFile(clockPath, '0')
   other = await bed.startAnother({
@@ -42,7 +42,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-function post(at: Pick<FacadeProcess, 'baseUrl'>, path: string, body: unknown, key: string) {
+function post(at: Pick<ServerProcess, 'baseUrl'>, path: string, body: unknown, key: string) {
   return ask(at, path, {
     method: 'POST',
     key: bed.key,
@@ -54,19 +54,19 @@ function post(at: Pick<FacadeProcess, 'baseUrl'>, path: string, body: unknown, k
 test('an endpoint is made once, and an event published once, whichever facade is asked again', async () => {
   const hook = { url: `${receiver.url}/once`, eventTypes: [TYPE] }
   const event = { type: TYPE, data: {} }
-  const made = await post(bed.facade, HOOKS, hook, 'hook')
+  const made = await post(bed.server, HOOKS, hook, 'hook')
   const again = await post(other, HOOKS, hook, 'hook')
   expect([made.status, again.status]).toEqual([201, 201])
   expect((again.json.endpoint as { endpointId: string }).endpointId).toBe(
     (made.json.endpoint as { endpointId: string }).endpointId,
   )
-  const published = await post(bed.facade, EVENTS, event, 'event')
+  const published = await post(bed.server, EVENTS, event, 'event')
   const repeated = await post(other, EVENTS, event, 'event')
   expect([published.status, repeated.status]).toEqual([202, 202])
   expect(repeated.json.eventId).toBe(published.json.eventId)
   expect(repeated.headers.get('idempotency-replayed')).toBe('true')
   // And the other way round: what it makes is not of tomorrow.
   const first = await post(other, EVENTS, event, 'another')
-  const second = await post(bed.facade, EVENTS, event, 'another')
+  const second = await post(bed.server, EVENTS, event, 'another')
   expect([first.status, second.json.eventId]).toEqual([202, first.json.eventId])
 })

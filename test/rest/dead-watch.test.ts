@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { KubernetesClient } from '../../src/kube/resources.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
-import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
+import { type LiveServer, startLiveServer } from '../support/live-server.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
 
@@ -35,8 +35,8 @@ class CutWatches {
 
 let davit: TestDavit
 let watches: CutWatches
-let facade: LiveFacade
-let other: LiveFacade
+let server: LiveServer
+let other: LiveServer
 let receiver: Receiver
 
 beforeAll(async () => {
@@ -44,18 +44,18 @@ beforeAll(async () => {
   davit = await startDavit('rest-dead-watch')
   watches = new CutWatches(davit.api)
   const { organization, namespace, clock, logLines } = davit
-  facade = await startLiveFacade({ organization, namespace, clock, logLines, api: watches.api })
-  other = await startLiveFacade(davit)
+  server = await startLiveServer({ organization, namespace, clock, logLines, api: watches.api })
+  other = await startLiveServer(davit)
 })
 
 afterAll(async () => {
-  await Promise.all([facade?.stop(), other?.stop()])
+  await Promise.all([server?.stop(), other?.stop()])
   await davit?.stop()
   await receiver?.close()
 })
 
 function publish(idempotencyKey?: string) {
-  return facade.publishing.publish(davit.organization, { type: TYPE, dataText: '{}' }, { idempotencyKey })
+  return server.publishing.publish(davit.organization, { type: TYPE, dataText: '{}' }, { idempotencyKey })
 }
 
 test('what it has written tells it so, and it sees all that it missed', async () => {
@@ -70,11 +70,11 @@ test('what it has written tells it so, and it sees all that it missed', async ()
   const { endpoint } = await made
   expect(davit.logLines.filter((line) => line.includes('its watches are opened anew'))).not.toEqual([])
   await until(
-    async () => facade.problems().length === 0 || undefined,
-    () => `left: ${facade.problems()}`,
+    async () => server.problems().length === 0 || undefined,
+    () => `left: ${server.problems()}`,
   )
   // The watch of endpoints is open again; what it missed comes a moment later.
-  const shown = async () => (await facade.endpoints.list(davit.organization, { limit: 10 })).endpoints
+  const shown = async () => (await server.endpoints.list(davit.organization, { limit: 10 })).endpoints
   await until(
     async () => (await shown()).length > 0 || undefined,
     () => 'the endpoint that was missed does not come',

@@ -4,7 +4,7 @@ import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt } from '../support/drive.ts'
 import { lateWatches } from '../support/late-watches.ts'
-import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
+import { type LiveServer, startLiveServer } from '../support/live-server.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
@@ -13,18 +13,18 @@ import { until } from '../support/until.ts'
 let lateMs = 0
 let receiver: Receiver
 let davit: TestDavit
-let facade: LiveFacade
+let server: LiveServer
 
 beforeAll(async () => {
   receiver = await startReceiver()
   davit = await startDavit('deletion-in-force', {
     wrapApi: (api) => lateWatches(api, webhookEndpoints, () => lateMs),
   })
-  facade = await startLiveFacade(davit)
+  server = await startLiveServer(davit)
 })
 
 afterAll(async () => {
-  await facade?.stop()
+  await server?.stop()
   await davit?.stop()
   await receiver?.close()
 })
@@ -34,12 +34,12 @@ async function retrying(path: string) {
   receiver.answer(path, { status: 503 })
   const type = await ownEventType(davit)
   await until(
-    async () => facade.catalogue.get(type),
+    async () => server.catalogue.get(type),
     () => 'the facade does not see the type',
   )
   const draft = { url: receiver.url + path, eventTypes: [type], deliveryLog: 'Objects' as const }
-  const { endpoint } = await facade.endpoints.create(davit.organization, draft, {})
-  await facade.publishing.publish(davit.organization, { type, dataText: '{}' }, {})
+  const { endpoint } = await server.endpoints.create(davit.organization, draft, {})
+  await server.publishing.publish(davit.organization, { type, dataText: '{}' }, {})
   await driveToAttempt(davit, endpoint.endpointId.slice('whe_'.length), 1)
   return { organization: davit.organization, endpointId: endpoint.endpointId }
 }
@@ -48,7 +48,7 @@ test('nothing is sent after it, however late the controller sees that the endpoi
   const id = await retrying('/late')
   lateMs = 1500
   const began = performance.now()
-  await facade.endpoints.remove(id, {})
+  await server.endpoints.remove(id, {})
   expect(performance.now() - began).toBeGreaterThan(lateMs * 0.9)
   // Now the second attempt would be due.
   davit.clock.jump(3_600_000)
@@ -60,7 +60,7 @@ test('a controller that sees nothing for five seconds is not waited for: the end
   lateMs = 0
   const id = await retrying('/blind')
   lateMs = 20_000
-  await expect(facade.endpoints.remove(id, {})).rejects.toMatchObject({ code: 'not_acknowledged' })
+  await expect(server.endpoints.remove(id, {})).rejects.toMatchObject({ code: 'not_acknowledged' })
   lateMs = 0
-  await expect(facade.endpoints.get(id)).rejects.toMatchObject({ code: 'not_found' })
+  await expect(server.endpoints.get(id)).rejects.toMatchObject({ code: 'not_found' })
 })

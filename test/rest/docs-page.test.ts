@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'
 import { openPage, startBrowser, type WatchedPage } from '../support/browser.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
-import { type HttpFacade, startHttpFacade } from '../support/http-facade.ts'
+import { type HttpServer, startHttpServer } from '../support/http-server.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import type { OpenApiDocument } from '../support/rest-client.ts'
 
@@ -13,7 +13,7 @@ vi.setConfig({ testTimeout: 180_000 })
 
 let browser: Browser
 let davit: TestDavit
-let facade: HttpFacade
+let server: HttpServer
 let receiver: Receiver
 let key: string
 
@@ -21,14 +21,14 @@ beforeAll(async () => {
   await applyRoles()
   receiver = await startReceiver()
   davit = await startDavit('docs-page')
-  facade = await startHttpFacade(davit)
+  server = await startHttpServer(davit)
   await makeAccount(davit.organization, 'owner', 'davit-owner')
   key = await makeToken(davit.organization, 'owner')
   browser = await startBrowser()
 })
 afterAll(async () => {
   await browser?.close()
-  await facade?.stop()
+  await server?.stop()
   await davit?.stop()
   await receiver?.close()
 })
@@ -36,7 +36,7 @@ afterAll(async () => {
 /** The page as its reader finds it. It is looked at when a test is over, whatever the test was about. */
 async function openDocs(): Promise<WatchedPage> {
   const watched = await openPage(browser)
-  await watched.page.goto(`${facade.baseUrl}/docs`)
+  await watched.page.goto(`${server.baseUrl}/docs`)
   await watched.page.locator('.opblock').first().waitFor()
   return watched
 }
@@ -44,7 +44,7 @@ async function openDocs(): Promise<WatchedPage> {
 /** Nothing went anywhere else, and neither the browser nor the page's policy had anything to complain of. */
 function expectQuiet({ requests, complaints }: WatchedPage): void {
   expect(requests.length).toBeGreaterThan(0)
-  expect(requests.filter((url) => !url.startsWith(`${facade.baseUrl}/`) && !url.startsWith('data:'))).toEqual(
+  expect(requests.filter((url) => !url.startsWith(`${server.baseUrl}/`) && !url.startsWith('data:'))).toEqual(
     [],
   )
   expect(complaints).toEqual([])
@@ -75,7 +75,7 @@ async function execute({ page }: WatchedPage, { tag, operation, parameters = {},
 
 test('every operation of the document is on the page', async () => {
   const docs = await openDocs()
-  const document = (await (await fetch(`${facade.baseUrl}/openapi.json`)).json()) as OpenApiDocument
+  const document = (await (await fetch(`${server.baseUrl}/openapi.json`)).json()) as OpenApiDocument
   const operations = Object.values(document.paths).flatMap((path) => Object.values(path))
   expect(await docs.page.locator('.opblock').count()).toBe(operations.length)
   for (const { operationId } of operations)
@@ -123,7 +123,7 @@ test('the key is forgotten with the page', async () => {
   expectQuiet(docs)
   // Elsewhere first: the address of the page names the operation that is open.
   await docs.page.goto('about:blank')
-  await docs.page.goto(`${facade.baseUrl}/docs`)
+  await docs.page.goto(`${server.baseUrl}/docs`)
   const refused = await execute(docs, { tag: 'Events', operation: 'listEventTypes' })
   expect(refused).toEqual({ status: 401, text: expect.stringContaining('unauthenticated') })
 })

@@ -8,18 +8,18 @@ import { codeOf } from '../support/code-of.ts'
 import { kubectl } from '../support/control-plane.ts'
 import type { TestDavit } from '../support/davit.ts'
 import { RestEndpoints } from '../support/rest-endpoints.ts'
-import type { RestFacade } from '../support/rest-facade.ts'
+import type { RestServer } from '../support/rest-server.ts'
 import { signersOf } from '../support/signers.ts'
 import { until } from '../support/until.ts'
 
 let bed: RestEndpoints
 let davit: TestDavit
-let facade: RestFacade
-let other: RestFacade
+let server: RestServer
+let other: RestServer
 
 beforeAll(async () => {
   bed = await RestEndpoints.start('rest-endpoint-changes')
-  ;({ davit, facade, other } = bed)
+  ;({ davit, server, other } = bed)
 })
 
 afterAll(async () => {
@@ -31,7 +31,7 @@ const nameOf = (endpointId: string) => endpointId.slice('whe_'.length)
 describe('changing', () => {
   test('changes what was given alone, and answers with what is in force', async () => {
     const { id, endpoint, etag } = await bed.make('changed', { description: 'before' })
-    const changed = await facade.endpoints.change(id, { eventTypes: ['*'], ordered: true }, {})
+    const changed = await server.endpoints.change(id, { eventTypes: ['*'], ordered: true }, {})
     expect(changed.endpoint).toEqual({
       ...endpoint,
       eventTypes: ['*'],
@@ -40,7 +40,7 @@ describe('changing', () => {
     })
     expect(Date.parse(changed.endpoint.updatedAt)).toBeGreaterThan(Date.parse(endpoint.updatedAt))
     expect(changed.etag).not.toBe(etag)
-    const cleared = await facade.endpoints.change(id, { description: null }, {})
+    const cleared = await server.endpoints.change(id, { description: null }, {})
     expect(cleared.endpoint).not.toHaveProperty('description')
     expect(await other.endpoints.get(id)).toEqual(cleared)
   })
@@ -53,20 +53,20 @@ describe('changing', () => {
       { concurrency: 3 },
       { deliveryLog: 'Segments' as const },
     ]
-    await Promise.all(changes.map((change, at) => (at % 2 ? facade : other).endpoints.change(id, change, {})))
-    const { endpoint } = await facade.endpoints.get(id)
+    await Promise.all(changes.map((change, at) => (at % 2 ? server : other).endpoints.change(id, change, {})))
+    const { endpoint } = await server.endpoints.get(id)
     expect(endpoint).toMatchObject(Object.assign({}, ...changes))
   })
 
   test('with If-Match is done for the version that the caller has seen, and for no other', async () => {
     const { id, etag } = await bed.make('matched')
     const ifMatch = etag ?? ''
-    const first = await facade.endpoints.change(id, { description: 'one' }, { ifMatch })
-    expect(await codeOf(facade.endpoints.change(id, { description: 'two' }, { ifMatch }))).toBe(
+    const first = await server.endpoints.change(id, { description: 'one' }, { ifMatch })
+    expect(await codeOf(server.endpoints.change(id, { description: 'two' }, { ifMatch }))).toBe(
       'precondition_failed',
     )
-    expect(await codeOf(facade.endpoints.remove(id, { ifMatch }))).toBe('precondition_failed')
-    const racing = [facade, other].map(({ endpoints }, at) =>
+    expect(await codeOf(server.endpoints.remove(id, { ifMatch }))).toBe('precondition_failed')
+    const racing = [server, other].map(({ endpoints }, at) =>
       codeOf(endpoints.change(id, { description: `racer ${at}` }, { ifMatch: first.etag })),
     )
     expect((await Promise.all(racing)).toSorted()).toEqual(['answered', 'precondition_failed'])
@@ -74,19 +74,19 @@ describe('changing', () => {
 
   test('refuses a forbidden url and unknown types as creating does', async () => {
     const { id } = await bed.make('refusing')
-    expect(await codeOf(facade.endpoints.change(id, { url: 'https://127.0.0.1.nip.io:99999/' }, {}))).toBe(
+    expect(await codeOf(server.endpoints.change(id, { url: 'https://127.0.0.1.nip.io:99999/' }, {}))).toBe(
       'invalid',
     )
-    expect(await codeOf(facade.endpoints.change(id, { eventTypes: ['no.such'] }, {}))).toBe('invalid')
+    expect(await codeOf(server.endpoints.change(id, { eventTypes: ['no.such'] }, {}))).toBe('invalid')
   })
 
   test('to disabled stops what is published afterwards, and to enabled lets it through again', async () => {
     const { id } = await bed.make('paused')
-    const paused = await facade.endpoints.change(id, { status: 'disabled' }, {})
+    const paused = await server.endpoints.change(id, { status: 'disabled' }, {})
     expect(paused.endpoint).toMatchObject({ status: 'disabled', disabledReason: 'Requested' })
-    expect(await codeOf(facade.publishing.ping(id, {}))).toBe('endpoint_disabled')
+    expect(await codeOf(server.publishing.ping(id, {}))).toBe('endpoint_disabled')
     await bed.publish(2)
-    const resumed = await facade.endpoints.change(id, { status: 'enabled' }, {})
+    const resumed = await server.endpoints.change(id, { status: 'enabled' }, {})
     expect(resumed.endpoint).toMatchObject({ status: 'enabled' })
     expect(resumed.endpoint).not.toHaveProperty('disabledReason')
     await bed.publish(3)
@@ -114,10 +114,10 @@ describe('changing', () => {
       { subresource: 'status' },
     )
     await until(
-      async () => (await facade.endpoints.get(id)).endpoint.status === 'disabled' || undefined,
+      async () => (await server.endpoints.get(id)).endpoint.status === 'disabled' || undefined,
       () => 'it is not disabled',
     )
-    const enabled = await facade.endpoints.change(id, { status: 'enabled' }, {})
+    const enabled = await server.endpoints.change(id, { status: 'enabled' }, {})
     expect(enabled.endpoint).toMatchObject({ status: 'enabled', consecutiveFailures: 0 })
     expect(enabled.endpoint).not.toHaveProperty('failingSince')
   })
@@ -132,10 +132,10 @@ describe('changing', () => {
     await kubectl(['apply', '--server-side', '-f', '-'], manifest)
     await davit.endpointWhen('managed', ({ status }) => (status?.observedGeneration ?? 0) > 0)
     const id = { organization: davit.organization, endpointId: 'whe_managed' }
-    const refusal = await facade.endpoints.change(id, { ordered: true }, {}).catch((error) => error)
+    const refusal = await server.endpoints.change(id, { ordered: true }, {}).catch((error) => error)
     expect(refusal).toMatchObject({ code: 'managed_elsewhere', detail: expect.stringContaining('ordered') })
     for (const status of ['disabled', 'enabled', 'disabled'] as const) {
-      const { endpoint } = await facade.endpoints.change(id, { status }, {})
+      const { endpoint } = await server.endpoints.change(id, { status }, {})
       expect(endpoint.status).toBe(status)
     }
     const stored = await davit.api.get(webhookEndpoints, { namespace: davit.organization, name: 'managed' })
@@ -146,15 +146,15 @@ describe('changing', () => {
   test('that nobody acknowledges stays, and says so', async () => {
     const { id } = await bed.make('unacknowledged')
     await davit.controller.stop()
-    const answer = codeOf(facade.endpoints.change(id, { description: 'later' }, {}))
+    const answer = codeOf(server.endpoints.change(id, { description: 'later' }, {}))
     await until(
-      async () => (await facade.endpoints.get(id)).endpoint.description === 'later' || undefined,
+      async () => (await server.endpoints.get(id)).endpoint.description === 'later' || undefined,
       () => 'it was not stored',
     )
     davit.clock.jump(5000)
     expect(await answer).toBe('not_acknowledged')
     await davit.startController()
-    expect((await facade.endpoints.change(id, { description: 'now' }, {})).endpoint.description).toBe('now')
+    expect((await server.endpoints.change(id, { description: 'now' }, {})).endpoint.description).toBe('now')
   })
 })
 
@@ -165,14 +165,14 @@ describe('rolling the secret', () => {
     known: string[],
   ) {
     const before = bed.receiver.received(path).length
-    await facade.publishing.ping(id, {})
+    await server.publishing.ping(id, {})
     const request = (await bed.receiver.waitFor(before + 1, { path })).at(-1)
     return request && signersOf(request, known)
   }
 
   test('the new one signs the very next attempt, beside the old one or alone', async () => {
     const { id, secret: first = '' } = await bed.make('rolled')
-    const { secret: second = '', overlapSeconds } = await facade.endpoints.roll(id, { expireOld: false }, {})
+    const { secret: second = '', overlapSeconds } = await server.endpoints.roll(id, { expireOld: false }, {})
     expect(overlapSeconds).toBe(86_400)
     expect(await signersOfPing(id, '/rolled', [second, first])).toEqual([0, 1])
     const { secret: third = '', overlapSeconds: none } = await other.endpoints.roll(
@@ -187,16 +187,16 @@ describe('rolling the secret', () => {
   test('moves updatedAt, and more than five in force are refused', async () => {
     const { id, endpoint } = await bed.make('often')
     davit.clock.jump(10)
-    for (let rolls = 0; rolls < 4; rolls += 1) await facade.endpoints.roll(id, { expireOld: false }, {})
-    const { endpoint: rolled } = await facade.endpoints.get(id)
+    for (let rolls = 0; rolls < 4; rolls += 1) await server.endpoints.roll(id, { expireOld: false }, {})
+    const { endpoint: rolled } = await server.endpoints.get(id)
     expect(Date.parse(rolled.updatedAt)).toBeGreaterThan(Date.parse(endpoint.updatedAt))
-    expect(await codeOf(facade.endpoints.roll(id, { expireOld: false }, {}))).toBe('too_many_secrets')
-    expect(await codeOf(facade.endpoints.roll(id, { expireOld: true }, {}))).toBe('answered')
+    expect(await codeOf(server.endpoints.roll(id, { expireOld: false }, {}))).toBe('too_many_secrets')
+    expect(await codeOf(server.endpoints.roll(id, { expireOld: true }, {}))).toBe('answered')
   })
 
   test('by several at a time gives each a secret that is in force', async () => {
     const { id } = await bed.make('race')
-    const rolls = [facade, other, facade].map(({ endpoints }) => endpoints.roll(id, { expireOld: false }, {}))
+    const rolls = [server, other, server].map(({ endpoints }) => endpoints.roll(id, { expireOld: false }, {}))
     const made = (await Promise.all(rolls)).map(({ secret = '' }) => secret)
     const signers = await signersOfPing(id, '/race', made)
     expect(signers?.filter((signer) => signer >= 0).toSorted()).toEqual([0, 1, 2])
@@ -206,7 +206,7 @@ describe('rolling the secret', () => {
     const { id, endpoint } = await bed.make('unseen')
     const name = nameOf(endpoint.endpointId)
     await davit.controller.stop()
-    const answer = codeOf(facade.endpoints.roll(id, { expireOld: false }, {}))
+    const answer = codeOf(server.endpoints.roll(id, { expireOld: false }, {}))
     const keys = async () => {
       const ref = { namespace: davit.namespace, name: signingSecretName(davit.organization, name) }
       const { data } = await davit.api.get(secrets, ref)
@@ -219,7 +219,7 @@ describe('rolling the secret', () => {
     davit.clock.jump(5000)
     expect(await answer).toBe('not_acknowledged')
     await davit.startController()
-    const { secret = '' } = await facade.endpoints.roll(id, { expireOld: true }, {})
+    const { secret = '' } = await server.endpoints.roll(id, { expireOld: true }, {})
     expect(await signersOfPing(id, '/unseen', [secret])).toEqual([0])
   })
 })

@@ -12,19 +12,19 @@ import { signingSecretName } from '../../src/webhooks/endpoints/directory.ts'
 import { codeOf } from '../support/code-of.ts'
 import type { TestDavit } from '../support/davit.ts'
 import { type ApiCall, calling } from '../support/faulty-api.ts'
-import { startLiveFacade } from '../support/live-facade.ts'
+import { startLiveServer } from '../support/live-server.ts'
 import { RestEndpoints } from '../support/rest-endpoints.ts'
-import type { RestFacade } from '../support/rest-facade.ts'
+import type { RestServer } from '../support/rest-server.ts'
 import { signersOf } from '../support/signers.ts'
 
 let bed: RestEndpoints
 let davit: TestDavit
-let facade: RestFacade
-let other: RestFacade
+let server: RestServer
+let other: RestServer
 
 beforeAll(async () => {
   bed = await RestEndpoints.start('rest-endpoints')
-  ;({ davit, facade, other } = bed)
+  ;({ davit, server, other } = bed)
 })
 
 afterAll(async () => {
@@ -69,7 +69,7 @@ describe('creating', () => {
     // That has whole seconds; the name that Davit has made tells the milliseconds.
     const made = Date.parse(await stored(nameOf(endpoint.endpointId)))
     expect(Math.abs(Date.parse(endpoint.createdAt) - made)).toBeLessThan(5000)
-    expect((await facade.endpoints.get(id)).endpoint.createdAt).toBe(endpoint.createdAt)
+    expect((await server.endpoints.get(id)).endpoint.createdAt).toBe(endpoint.createdAt)
     const before = Math.floor(Date.now() / 1000) * 1000
     await davit.api.create(webhookEndpoints, {
       apiVersion: API_VERSION,
@@ -82,7 +82,7 @@ describe('creating', () => {
       spec: { url: `${bed.receiver.url}/by-hand`, eventTypes: ['member.joined'] },
     })
     const byHand = { organization: davit.organization, endpointId: 'whe_by-hand' }
-    for (const { endpoints } of [facade, other]) {
+    for (const { endpoints } of [server, other]) {
       const { createdAt } = (await endpoints.get(byHand)).endpoint
       expect(Date.parse(createdAt)).toBe(Date.parse(await stored('by-hand')))
       expect(Date.parse(createdAt)).toBeGreaterThanOrEqual(before)
@@ -91,7 +91,7 @@ describe('creating', () => {
 
   test('is read, by this replica and the other, just as it was answered', async () => {
     const { endpoint, etag, id } = await bed.make('read')
-    for (const { endpoints } of [facade, other]) expect(await endpoints.get(id)).toEqual({ endpoint, etag })
+    for (const { endpoints } of [server, other]) expect(await endpoints.get(id)).toEqual({ endpoint, etag })
   })
 
   test('leaves the key to the controller, which binds it and makes no other', async () => {
@@ -118,25 +118,25 @@ describe('creating', () => {
       want: '/eventTypes/1',
     },
   ])('refuses $why, with the place and the reason, and writes nothing', async ({ more, want }) => {
-    const before = facade.api.calls.length
-    const refusal = await facade.endpoints
+    const before = server.api.calls.length
+    const refusal = await server.endpoints
       .create(davit.organization, bed.draft('refused', more), {})
       .catch((e) => e)
     expect(refusal).toBeInstanceOf(Problem)
     expect(refusal).toMatchObject({ code: 'invalid', errors: [{ pointer: want }] })
     expect(refusal.errors[0].message.length).toBeGreaterThan(10)
-    expect(facade.api.calls.slice(before).filter(isNoRenewal)).toEqual([])
+    expect(server.api.calls.slice(before).filter(isNoRenewal)).toEqual([])
   })
 
   test('takes its key back when the endpoint cannot be made', async () => {
-    facade.api.fail(calling('create', webhookEndpoints), {
+    server.api.fail(calling('create', webhookEndpoints), {
       before: new ApiError('Quota', 'exceeded quota: x'),
     })
-    const calls = facade.api.calls.length
-    expect(await codeOf(facade.endpoints.create(davit.organization, bed.draft('quota'), {}))).toBe(
+    const calls = server.api.calls.length
+    expect(await codeOf(server.endpoints.create(davit.organization, bed.draft('quota'), {}))).toBe(
       'too_many_endpoints',
     )
-    const [made] = facade.api.calls
+    const [made] = server.api.calls
       .slice(calls)
       .filter(({ verb, plural }) => verb === 'create' && plural === 'secrets')
     const ref = { namespace: davit.namespace, name: made?.name ?? '' }
@@ -144,8 +144,8 @@ describe('creating', () => {
   })
 
   test('stops at as many endpoints as the organization may have, also when many come at a time', async () => {
-    const held = [...facade.directory.inNamespace(davit.organization)].length
-    const limited = await startLiveFacade(davit, { endpointsPerOrganization: held + 2 })
+    const held = [...server.directory.inNamespace(davit.organization)].length
+    const limited = await startLiveServer(davit, { endpointsPerOrganization: held + 2 })
     const answers = await Promise.all(
       Array.from({ length: 5 }, (_, number) =>
         codeOf(limited.endpoints.create(davit.organization, bed.draft(`limited-${number}`), {})),
@@ -161,7 +161,7 @@ describe('listing', () => {
     const ids: string[] = []
     for (let number = 0; number < 5; number += 1)
       ids.push((await bed.make(`listed-${number}`)).endpoint.endpointId)
-    const all = await facade.endpoints.list(davit.organization, { limit: 200 })
+    const all = await server.endpoints.list(davit.organization, { limit: 200 })
     expect(all.next).toBeUndefined()
     const names = all.endpoints.map(({ endpointId }) => endpointId)
     expect(names).toEqual(names.toSorted())
@@ -173,13 +173,13 @@ describe('listing', () => {
       paged.push(...page.endpoints.map(({ endpointId }) => endpointId))
       after = page.next
       if (paged.length === 2)
-        await facade.endpoints.remove({ organization: davit.organization, endpointId: paged[1] ?? '' }, {})
+        await server.endpoints.remove({ organization: davit.organization, endpointId: paged[1] ?? '' }, {})
     } while (after !== undefined)
     expect(paged).toEqual(names)
   })
 
   test('shows nothing of another organization', async () => {
-    expect(await codeOf(facade.endpoints.list('nobody', { limit: 10 }))).toBe('not_found')
+    expect(await codeOf(server.endpoints.list('nobody', { limit: 10 }))).toBe('not_found')
   })
 })
 
@@ -189,8 +189,8 @@ describe('deleting', () => {
     const name = nameOf(endpoint.endpointId)
     const ref = { namespace: davit.organization, name }
     await davit.api.patch(webhookEndpoints, ref, { metadata: { finalizers: ['example.com/wait'] } })
-    await facade.endpoints.remove(id, {})
-    for (const { endpoints } of [facade, other]) {
+    await server.endpoints.remove(id, {})
+    for (const { endpoints } of [server, other]) {
       expect(await codeOf(endpoints.get(id))).toBe('not_found')
       expect(await codeOf(endpoints.change(id, { ordered: true }, {}))).toBe('not_found')
       expect(await codeOf(endpoints.remove(id, {}))).toBe('not_found')
@@ -204,7 +204,7 @@ describe('deleting', () => {
     'of %s finds nothing, as every other operation does',
     async (endpointId) => {
       const id = { organization: davit.organization, endpointId }
-      const { endpoints, publishing } = facade
+      const { endpoints, publishing } = server
       const answers = [
         endpoints.get(id),
         endpoints.change(id, { ordered: true }, {}),

@@ -5,11 +5,11 @@ import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoi
 import { signingSecretName } from '../../src/webhooks/endpoints/directory.ts'
 import {
   EVENTS,
-  type FrontedFacade,
+  type FrontedServer,
   HOOKS,
   ORGANIZATION,
-  startFrontedFacade,
-} from '../support/fronted-facade.ts'
+  startFrontedServer,
+} from '../support/fronted-server.ts'
 import { OPERATOR_NAMESPACE } from '../support/installation.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import type { RoleProcess } from '../support/role-process.ts'
@@ -23,13 +23,13 @@ const LIMIT_MS = 180_000
 
 type Key = { secret: string; expiresAt?: string; request?: string }
 
-let bed: FrontedFacade
+let bed: FrontedServer
 let receiver: Receiver
 let controller: RoleProcess
 
 beforeAll(async () => {
   receiver = await startReceiver()
-  bed = await startFrontedFacade()
+  bed = await startFrontedServer()
   controller = await bed.davit.startController()
   await controller.untilReady()
 }, LIMIT_MS)

@@ -1,9 +1,9 @@
 /** Organizations that have no room, beside others that have: the real facade, while no controller takes anything away. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { FrontAnswer, FrontRequest } from '../support/api-front.ts'
-import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
-import { type FrontedFacade, ORGANIZATION, startFrontedFacade } from '../support/fronted-facade.ts'
+import { type FrontedServer, ORGANIZATION, startFrontedServer } from '../support/fronted-server.ts'
+import { ask } from '../support/server-bed.ts'
+import { untilLetIn } from '../support/server-tour.ts'
 import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
@@ -12,15 +12,15 @@ const OTHER = 'umbrella'
 const ROOM = 4
 const FLOOD = 300
 
-let bed: FrontedFacade
+let bed: FrontedServer
 const keys: Record<string, string> = {}
 
 beforeAll(async () => {
-  bed = await startFrontedFacade({ DAVIT_MAX_PENDING_PER_ORGANIZATION: String(ROOM) })
+  bed = await startFrontedServer({ DAVIT_MAX_PENDING_PER_ORGANIZATION: String(ROOM) })
   await bed.davit.makeOrganization(OTHER)
   keys[ORGANIZATION] = bed.key
   keys[OTHER] = await bed.davit.makeKey(await bed.davit.makeAccount(OTHER, 'owner', 'davit-owner'))
-  await untilLetIn({ facade: bed.facade, organization: OTHER, owner: keys[OTHER] })
+  await untilLetIn({ server: bed.server, organization: OTHER, owner: keys[OTHER] })
   for (const organization of [ORGANIZATION, OTHER]) {
     const draft = { url: 'https://127.0.0.1/hook', eventTypes: [TYPE] }
     expect((await post(organization, 'webhooks', draft)).status).toBe(201)
@@ -31,7 +31,7 @@ afterAll(() => bed?.stop())
 
 function post(organization: string, what: string, body: object) {
   const path = `/organizations/${organization}/${what}`
-  return ask(bed.facade, path, { method: 'POST', key: keys[organization], body: JSON.stringify(body) })
+  return ask(bed.server, path, { method: 'POST', key: keys[organization], body: JSON.stringify(body) })
 }
 
 const publish = (organization: string) => post(organization, 'events', { type: TYPE, data: {} })
@@ -83,7 +83,7 @@ test('limits hold while the log is read again, and after that', async () => {
   for (const organization of [ORGANIZATION, OTHER]) expect((await publish(organization)).status).toBe(503)
   gate.resolve()
   await until(
-    async () => (await bed.facade.process.isReady()) || undefined,
+    async () => (await bed.server.process.isReady()) || undefined,
     () => 'the facade does not become ready again',
   )
   for (const organization of [ORGANIZATION, OTHER]) expect(await fill(organization)).toBe(0)

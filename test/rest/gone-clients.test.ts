@@ -3,23 +3,23 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import type { FrontRequest } from '../support/api-front.ts'
-import { ask, dial } from '../support/facade-bed.ts'
 import {
   EVENTS,
-  type FrontedFacade,
+  type FrontedServer,
   HOOKS,
   ORGANIZATION,
   OWNER,
-  startFrontedFacade,
-} from '../support/fronted-facade.ts'
+  startFrontedServer,
+} from '../support/fronted-server.ts'
+import { ask, dial } from '../support/server-bed.ts'
 import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
 
-let bed: FrontedFacade
+let bed: FrontedServer
 
 beforeAll(async () => {
-  bed = await startFrontedFacade()
+  bed = await startFrontedServer()
 }, 240_000)
 
 afterAll(() => bed?.stop())
@@ -47,7 +47,7 @@ function gate() {
 
 async function nothingUnderWay(): Promise<void> {
   await until(
-    async () => (await bed.facade.process.gauge('davit_http_requests_in_flight')) === 0 || undefined,
+    async () => (await bed.server.process.gauge('davit_http_requests_in_flight')) === 0 || undefined,
     () => 'requests are left',
   )
 }
@@ -61,7 +61,7 @@ test('for a client that goes while its right is reviewed nothing is begun, and n
   const path = (await bed.post(HOOKS, body)).headers.get('location') ?? ''
   const review = gate()
   bed.front.before(isReview, review.act)
-  const connection = await dial(bed.facade)
+  const connection = await dial(bed.server)
   const key = await bed.davit.makeKey(OWNER)
   connection.write(`DELETE ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\n\r\n`)
   await review.reached
@@ -71,13 +71,13 @@ test('for a client that goes while its right is reviewed nothing is begun, and n
   // Whoever comes after it has been answered.
   expect((await bed.list(await bed.davit.makeKey(OWNER))).status).toBe(200)
   expect(bed.front.requests.filter(({ method }) => method === 'DELETE')).toEqual([])
-  expect((await ask(bed.facade, path, { key: bed.key })).status).toBe(200)
+  expect((await ask(bed.server, path, { key: bed.key })).status).toBe(200)
 })
 
 test('what was begun for a client that goes is done, and told with who asked for it', async () => {
   const create = gate()
   bed.front.before(isCreate, create.act)
-  const connection = await dial(bed.facade)
+  const connection = await dial(bed.server)
   connection.write(creating(bed.key, 'begun'))
   await create.reached
   connection.close()
@@ -89,7 +89,7 @@ test('what was begun for a client that goes is done, and told with who asked for
   await nothingUnderWay()
   const line = await until(
     async () => {
-      const lines = (await readFile(bed.facade.logPath, 'utf8')).split('\n')
+      const lines = (await readFile(bed.server.logPath, 'utf8')).split('\n')
       return lines.find((one) => one.includes('"createEndpoint"') && one.includes('499'))
     },
     () => 'the log does not tell of it',
@@ -116,7 +116,7 @@ test('an endpoint that went while it was being read does not come back with what
     ({ method, path }) => method === 'GET' && path.endsWith(`/webhookendpoints/${name}`),
     read.act,
   )
-  const asked = ask(bed.facade, path, { key: bed.key })
+  const asked = ask(bed.server, path, { key: bed.key })
   await read.reached
   await bed.davit.api.delete(webhookEndpoints, { namespace: ORGANIZATION, name })
   await until(

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { builtinEventTypes } from '../../src/apis/builtin-event-types.ts'
 import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
-import { type HttpFacade, startHttpFacade } from '../support/http-facade.ts'
+import { type HttpServer, startHttpServer } from '../support/http-server.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { answered, openRestClient, type RestClient } from '../support/rest-client.ts'
 import { signersOf } from '../support/signers.ts'
@@ -20,7 +20,7 @@ const EVENT_TYPES = '/organizations/{orgId}/webhooks/event-types'
 const EVENTS = '/organizations/{orgId}/events'
 
 let davit: TestDavit
-let facade: HttpFacade
+let server: HttpServer
 let receiver: Receiver
 let orgId: string
 /** Of the owner. */
@@ -32,14 +32,14 @@ beforeAll(async () => {
   await applyRoles()
   receiver = await startReceiver()
   davit = await startDavit('rest-http')
-  facade = await startHttpFacade(davit)
+  server = await startHttpServer(davit)
   orgId = davit.organization
   await makeAccount(orgId, 'owner', 'davit-owner')
   key = await makeToken(orgId, 'owner')
-  client = await openRestClient(facade, key)
+  client = await openRestClient(server, key)
 })
 afterAll(async () => {
-  await facade?.stop()
+  await server?.stop()
   await davit?.stop()
   await receiver?.close()
 })
@@ -69,7 +69,7 @@ async function ping(path: { orgId: string; endpointId: string }) {
 }
 
 test('the document that is served is the one in the documentation', async () => {
-  const served = await (await fetch(`${facade.baseUrl}/openapi.json`)).json()
+  const served = await (await fetch(`${server.baseUrl}/openapi.json`)).json()
   const written = JSON.parse(await readFile(new URL('../../docs/openapi.json', import.meta.url), 'utf8'))
   expect(served).toEqual({ ...written, info: { ...written.info, version: '0.0.0-test' } })
 })

@@ -11,7 +11,7 @@ import { preserveKeys } from '../../src/webhooks/log/retention-deleter.ts'
 import { codeOf } from '../support/code-of.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { calling } from '../support/faulty-api.ts'
-import { type LiveFacade, startLiveFacade } from '../support/live-facade.ts'
+import { type LiveServer, startLiveServer } from '../support/live-server.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { signersOf } from '../support/signers.ts'
 import { until } from '../support/until.ts'
@@ -20,20 +20,20 @@ const TYPE = 'environment.started'
 const DAY_MS = 24 * 3_600_000
 
 let davit: TestDavit
-let facade: LiveFacade
-let other: LiveFacade
+let server: LiveServer
+let other: LiveServer
 let receiver: Receiver
 let keys = 0
 
 beforeAll(async () => {
   receiver = await startReceiver()
   davit = await startDavit('rest-idempotency')
-  facade = await startLiveFacade(davit)
-  other = await startLiveFacade(davit)
+  server = await startLiveServer(davit)
+  other = await startLiveServer(davit)
 })
 
 afterAll(async () => {
-  await Promise.all([facade?.stop(), other?.stop()])
+  await Promise.all([server?.stop(), other?.stop()])
   await davit?.stop()
   await receiver?.close()
 })
@@ -48,11 +48,11 @@ function draft(path: string, more: Partial<EndpointDraft> = {}): EndpointDraft {
 }
 
 async function make(path: string, more: Partial<EndpointDraft> = {}) {
-  const { endpoint } = await facade.endpoints.create(davit.organization, draft(path, more), {})
+  const { endpoint } = await server.endpoints.create(davit.organization, draft(path, more), {})
   return { organization: davit.organization, endpointId: endpoint.endpointId }
 }
 
-function publish(at: LiveFacade, how: { idempotencyKey: string }, dataText = '{}') {
+function publish(at: LiveServer, how: { idempotencyKey: string }, dataText = '{}') {
   return at.publishing.publish(davit.organization, { type: TYPE, dataText }, how)
 }
 
@@ -79,7 +79,7 @@ describe('an event under one key', () => {
     await make('once', { eventTypes: [TYPE] })
     const how = newKey()
     const asked = Array.from({ length: 12 }, (_, at) =>
-      publish(at % 2 ? facade : other, how, '{"environmentId":"a"}'),
+      publish(at % 2 ? server : other, how, '{"environmentId":"a"}'),
     )
     const answers = await Promise.all(asked)
     answers.push(await publish(other, how, '{"environmentId":"a"}'))
@@ -94,16 +94,16 @@ describe('an event under one key', () => {
 
   test('for another request is a conflict, at each replica', async () => {
     const how = newKey()
-    await publish(facade, how, '{"environmentId":"a"}')
-    for (const replica of [facade, other])
+    await publish(server, how, '{"environmentId":"a"}')
+    for (const replica of [server, other])
       expect(await codeOf(publish(replica, how, '{"environmentId":"b"}'))).toBe('idempotency_conflict')
   })
 
   test('that nobody subscribed to is answered the same, though somebody does by now', async () => {
     const how = newKey()
-    const ask = (at: LiveFacade) =>
+    const ask = (at: LiveServer) =>
       at.publishing.publish(davit.organization, { type: 'billing.updated', dataText: '{}' }, how)
-    const first = await ask(facade)
+    const first = await ask(server)
     expect(first.deliveries).toBe(0)
     await make('later', { eventTypes: ['billing.updated'] })
     expect(await ask(other)).toEqual({ ...first, replayed: true })
@@ -112,10 +112,10 @@ describe('an event under one key', () => {
   test('is known to a replica that starts later, and to the next process of the controller', async () => {
     await make('restart', { eventTypes: [TYPE] })
     const how = newKey()
-    const first = await publish(facade, how)
+    const first = await publish(server, how)
     await receiver.waitFor(1, { path: '/restart' })
     await davit.restart()
-    const young = await startLiveFacade(davit)
+    const young = await startLiveServer(davit)
     expect(await publish(young, how)).toEqual({ ...first, replayed: true })
     await young.stop()
     await nothingLeft()
@@ -125,7 +125,7 @@ describe('an event under one key', () => {
   test('is found by a repeat, if the process ended before it answered', async () => {
     await make('crash', { eventTypes: [TYPE] })
     const how = newKey()
-    const mortal = await startLiveFacade(davit)
+    const mortal = await startLiveServer(davit)
     mortal.api.fail(calling('create', deliverySegments), 'dies after')
     void publish(mortal, how).catch(() => undefined)
     await mortal.api.died
@@ -140,8 +140,8 @@ describe('an event under one key', () => {
   test('stays known when its segment goes', async () => {
     const id = await make('kept')
     const how = newKey()
-    const first = await facade.publishing.ping(id, how)
-    const name = facade.index.segmentOf(
+    const first = await server.publishing.ping(id, how)
+    const name = server.index.segmentOf(
       { namespace: davit.organization, name: id.endpointId.slice(4), uid: uidOf(id.endpointId) },
       first.eventId,
     )
@@ -155,33 +155,33 @@ describe('an event under one key', () => {
       davit.clock.now(),
     )
     await davit.api.delete(deliverySegments, { namespace: davit.namespace, name })
-    const young = await startLiveFacade(davit)
+    const young = await startLiveServer(davit)
     expect(await young.publishing.ping(id, how)).toEqual({ ...first, replayed: true })
     await young.stop()
   })
 })
 
 function uidOf(endpointId: string): string {
-  return facade.directory.get(davit.organization, endpointId.slice(4))?.endpoint.metadata.uid ?? ''
+  return server.directory.get(davit.organization, endpointId.slice(4))?.endpoint.metadata.uid ?? ''
 }
 
 describe('pings and redeliveries under one key', () => {
   test('are made once, and answered the same when the endpoint is disabled by then', async () => {
     const id = await make('pinged', { eventTypes: [TYPE] })
     const [how, redelivered] = [newKey(), newKey()]
-    const pings = await Promise.all([facade, other].map(({ publishing }) => publishing.ping(id, how)))
+    const pings = await Promise.all([server, other].map(({ publishing }) => publishing.ping(id, how)))
     expect(new Set(pings.map(({ eventId }) => eventId)).size).toBe(1)
     const again = { ...id, deliveryId: pings[0]?.eventId ?? '' }
-    const first = await facade.publishing.redeliver(again, redelivered)
-    await facade.endpoints.change(id, { status: 'disabled' }, {})
+    const first = await server.publishing.redeliver(again, redelivered)
+    await server.endpoints.change(id, { status: 'disabled' }, {})
     expect(await other.publishing.redeliver(again, redelivered)).toEqual({ ...first, replayed: true })
-    expect(await codeOf(facade.publishing.ping(id, newKey()))).toBe('endpoint_disabled')
+    expect(await codeOf(server.publishing.ping(id, newKey()))).toBe('endpoint_disabled')
   })
 
   test('for another endpoint are a conflict', async () => {
     const [one, two] = [await make('one'), await make('two')]
     const how = newKey()
-    await facade.publishing.ping(one, how)
+    await server.publishing.ping(one, how)
     expect(await codeOf(other.publishing.ping(two, how))).toBe('idempotency_conflict')
   })
 })
@@ -189,7 +189,7 @@ describe('pings and redeliveries under one key', () => {
 describe('an endpoint under one key', () => {
   test('is made once, its secret is in one answer, and every repeat has the rest', async () => {
     const how = newKey()
-    const asked = [facade, other, facade, other].map(({ endpoints }) =>
+    const asked = [server, other, server, other].map(({ endpoints }) =>
       endpoints.create(davit.organization, draft('made'), how),
     )
     const answers = await Promise.all(asked)
@@ -197,26 +197,26 @@ describe('an endpoint under one key', () => {
     expect(firsts).toHaveLength(1)
     expect(answers.filter(({ secret }) => secret !== undefined)).toEqual(firsts)
     expect(new Set(answers.map(({ endpoint, etag }) => JSON.stringify([endpoint, etag]))).size).toBe(1)
-    const { endpoints } = await facade.endpoints.list(davit.organization, { limit: 200 })
+    const { endpoints } = await server.endpoints.list(davit.organization, { limit: 200 })
     expect(endpoints.filter(({ url }) => url === `${receiver.url}/made`)).toHaveLength(1)
     const [{ endpoint: { endpointId } = { endpointId: '' }, secret = '' } = {}] = firsts
-    await facade.publishing.ping({ organization: davit.organization, endpointId }, {})
+    await server.publishing.ping({ organization: davit.organization, endpointId }, {})
     const [request] = await receiver.waitFor(1, { path: '/made' })
     expect(request && signersOf(request, [secret])).toEqual([0])
   })
 
   test('is not made again when it has been changed or deleted since', async () => {
     const how = newKey()
-    const first = await facade.endpoints.create(davit.organization, draft('gone'), how)
+    const first = await server.endpoints.create(davit.organization, draft('gone'), how)
     const id = { organization: davit.organization, endpointId: first.endpoint.endpointId }
-    await facade.endpoints.change(id, { ordered: true }, {})
+    await server.endpoints.change(id, { ordered: true }, {})
     const changed = await other.endpoints.create(davit.organization, draft('gone'), how)
     expect(changed).toMatchObject({ endpoint: first.endpoint, replayed: true })
     expect(changed).not.toHaveProperty('secret')
-    await facade.endpoints.remove(id, {})
+    await server.endpoints.remove(id, {})
     const repeat = await other.endpoints.create(davit.organization, draft('gone'), how)
     expect(repeat).toEqual({ endpoint: first.endpoint, replayed: true })
-    expect(await codeOf(facade.endpoints.get(id))).toBe('not_found')
+    expect(await codeOf(server.endpoints.get(id))).toBe('not_found')
   })
 
   test.each([
@@ -229,7 +229,7 @@ describe('an endpoint under one key', () => {
     async ({ where, type, how: fault, isSeen }) => {
       const how = newKey()
       const path = where.replaceAll(' ', '-')
-      const mortal = await startLiveFacade(davit)
+      const mortal = await startLiveServer(davit)
       mortal.api.fail(calling('create', type), fault)
       void mortal.endpoints.create(davit.organization, draft(path), how).catch(() => undefined)
       await mortal.api.died
@@ -244,7 +244,7 @@ describe('an endpoint under one key', () => {
       await other.publishing.ping(id, {})
       const [request] = await receiver.waitFor(1, { path: `/${path}` })
       expect(request && signersOf(request, [secret])).toEqual([0])
-      const { endpoints } = await facade.endpoints.list(davit.organization, { limit: 200 })
+      const { endpoints } = await server.endpoints.list(davit.organization, { limit: 200 })
       expect(endpoints.filter(({ url }) => url === `${receiver.url}/${path}`)).toHaveLength(1)
     },
   )
@@ -253,13 +253,13 @@ describe('an endpoint under one key', () => {
 test('a roll under one key makes one secret, shown once', async () => {
   const id = await make('rolled')
   const how = newKey()
-  const roll = (at: LiveFacade) => at.endpoints.roll(id, { expireOld: true }, how)
-  const answers = await Promise.all([roll(facade), roll(other), roll(facade)])
+  const roll = (at: LiveServer) => at.endpoints.roll(id, { expireOld: true }, how)
+  const answers = await Promise.all([roll(server), roll(other), roll(server)])
   expect(answers.filter(({ secret }) => secret !== undefined)).toHaveLength(1)
-  await facade.endpoints.roll(id, { expireOld: true }, {})
+  await server.endpoints.roll(id, { expireOld: true }, {})
   const before = receiver.received('/rolled').length
   expect(await roll(other)).toEqual({ overlapSeconds: 0, replayed: true })
-  await facade.publishing.ping(id, {})
+  await server.publishing.ping(id, {})
   const request = (await receiver.waitFor(before + 1, { path: '/rolled' })).at(-1)
   const [{ secret = '' } = {}] = answers.filter(({ replayed }) => !replayed)
   expect(request && signersOf(request, [secret])).toEqual([-1])
@@ -267,7 +267,7 @@ test('a roll under one key makes one secret, shown once', async () => {
 
 test('nothing in the log tells what a key was or what was asked for', async () => {
   const how = { idempotencyKey: 'canary-of-this-test' }
-  await facade.endpoints.create(
+  await server.endpoints.create(
     davit.organization,
     draft('canary', { description: 'canary description' }),
     how,
@@ -281,9 +281,9 @@ test('nothing in the log tells what a key was or what was asked for', async () =
 test('after a day the key is free', async () => {
   const id = await make('free')
   const how = newKey()
-  const first = await facade.publishing.ping(id, how)
+  const first = await server.publishing.ping(id, how)
   davit.clock.jump(DAY_MS)
-  const second = await facade.publishing.ping(id, how)
+  const second = await server.publishing.ping(id, how)
   expect(second.replayed).toBe(false)
   expect(second.eventId).not.toBe(first.eventId)
   const requests = await receiver.waitFor(2, { path: '/free' })

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { FrontAnswer, FrontRequest, HeldWatches } from '../support/api-front.ts'
-import { ask } from '../support/facade-bed.ts'
-import { EVENTS, type FrontedFacade, HOOKS, startFrontedFacade } from '../support/fronted-facade.ts'
-import type { FacadeProcess } from '../support/installation.ts'
+import { EVENTS, type FrontedServer, HOOKS, startFrontedServer } from '../support/fronted-server.ts'
+import type { ServerProcess } from '../support/installation.ts'
+import { ask } from '../support/server-bed.ts'
 import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
@@ -13,16 +13,16 @@ const READ_FOR_THE_LOG = ['outcomesegments', 'webhookdeliveries']
 /** All of them together take longer than a watch may be lost without anybody being told. */
 const BETWEEN_LOOKS_MS = 300
 
-let bed: FrontedFacade
+let bed: FrontedServer
 /** Another process, with nothing before its API server. */
-let other: FacadeProcess
+let other: ServerProcess
 /** Path of an endpoint. */
 let hook: string
 let held: HeldWatches | undefined
 const ends: (() => void)[] = []
 
 beforeAll(async () => {
-  bed = await startFrontedFacade()
+  bed = await startFrontedServer()
   other = await bed.startAnother()
   const made = await bed.post(HOOKS, { url: 'https://127.0.0.1/hook', eventTypes: [TYPE] })
   hook = made.headers.get('location') ?? ''
@@ -34,7 +34,7 @@ afterEach(async () => {
   held?.release()
   for (const end of ends.splice(0)) end()
   await until(
-    async () => (await bed.facade.process.isReady()) || undefined,
+    async () => (await bed.server.process.isReady()) || undefined,
     () => 'the facade does not become ready again',
   )
 })
@@ -55,9 +55,9 @@ function breakWatches(plural: string): void {
   bed.front.cutWatches(watchOf(plural))
 }
 
-async function publishAt(facade: Pick<FacadeProcess, 'baseUrl'>) {
+async function publishAt(server: Pick<ServerProcess, 'baseUrl'>) {
   const body = JSON.stringify({ type: TYPE, data: {} })
-  return await ask(facade, EVENTS, { method: 'POST', key: bed.key, body })
+  return await ask(server, EVENTS, { method: 'POST', key: bed.key, body })
 }
 
 /** A delivery that the other process has accepted. @returns its path */
@@ -71,12 +71,12 @@ test('a delivery that another process has just accepted is waited for, and is no
   held = bed.front.holdWatches(watchOf('deliverysegments'))
   const path = await acceptedElsewhere()
   const began = performance.now()
-  const unseen = await ask(bed.facade, path, { key: bed.key })
+  const unseen = await ask(bed.server, path, { key: bed.key })
   expect([unseen.status, unseen.json.code]).toEqual([404, 'not_found'])
   expect(performance.now() - began).toBeGreaterThan(900)
-  const asked = ask(bed.facade, path, { key: bed.key })
+  const asked = ask(bed.server, path, { key: bed.key })
   await until(
-    async () => (await bed.facade.process.gauge('davit_http_requests_in_flight')) === 1 || undefined,
+    async () => (await bed.server.process.gauge('davit_http_requests_in_flight')) === 1 || undefined,
     () => 'the request does not wait',
   )
   held.release()
@@ -86,12 +86,12 @@ test('a delivery that another process has just accepted is waited for, and is no
 test('while the log cannot be watched, nothing is said not to be there', async () => {
   breakWatches('deliverysegments')
   const path = await acceptedElsewhere()
-  const unseen = await ask(bed.facade, path, { key: bed.key })
+  const unseen = await ask(bed.server, path, { key: bed.key })
   expect(unseen.status).toBe(503)
   expect(unseen.headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
   for (const end of ends.splice(0)) end()
   await until(
-    async () => (await ask(bed.facade, path, { key: bed.key })).status === 200 || undefined,
+    async () => (await ask(bed.server, path, { key: bed.key })).status === 200 || undefined,
     () => 'the delivery does not come',
   )
 })
@@ -100,7 +100,7 @@ test('while it is not known which endpoints there are, nothing is published and 
   breakWatches('webhookendpoints')
   const refusals = await until(
     async () => {
-      const answers = await Promise.all([publishAt(bed.facade), bed.list()])
+      const answers = await Promise.all([publishAt(bed.server), bed.list()])
       return answers.every((answer) => answer.status === 503) ? answers : undefined
     },
     () => 'it goes on as if nothing had happened',
@@ -109,12 +109,12 @@ test('while it is not known which endpoints there are, nothing is published and 
     expect(json.code).toMatch(/^(overloaded|unavailable)$/)
     expect(headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
   }
-  expect(await bed.facade.process.isReady()).toBe(false)
+  expect(await bed.server.process.isReady()).toBe(false)
   // The other one knows.
   expect((await publishAt(other)).status).toBe(202)
   for (const end of ends.splice(0)) end()
   await until(
-    async () => (await publishAt(bed.facade)).status === 202 || undefined,
+    async () => (await publishAt(bed.server)).status === 202 || undefined,
     () => 'nothing can be published any more',
   )
 })
@@ -137,9 +137,9 @@ test('reading the log again keeps a facade neither from being ready nor from its
   const answers: [boolean, number, number][] = []
   for (let look = 0; look < 20; look += 1) {
     const [ready, published, listed] = await Promise.all([
-      bed.facade.process.isReady(),
-      publishAt(bed.facade),
-      ask(bed.facade, `${hook}/deliveries`, { key: bed.key }),
+      bed.server.process.isReady(),
+      publishAt(bed.server),
+      ask(bed.server, `${hook}/deliveries`, { key: bed.key }),
     ])
     answers.push([ready, published.status, listed.status])
     await sleep(BETWEEN_LOOKS_MS)

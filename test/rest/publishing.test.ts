@@ -5,46 +5,46 @@ import { ApiError } from '../../src/kube/client.ts'
 import type { EndpointDraft } from '../../src/server/endpoint-resource.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { calling } from '../support/faulty-api.ts'
-import { FACADE_LIMITS, startLiveFacade } from '../support/live-facade.ts'
+import { LIVE_SERVER_LIMITS, startLiveServer } from '../support/live-server.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { refusalOf } from '../support/refusal-of.ts'
-import { makeOwnerKey, type RestFacade, startRestFacade } from '../support/rest-facade.ts'
+import { makeOwnerKey, type RestServer, startRestServer } from '../support/rest-server.ts'
 import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
 
 let davit: TestDavit
-let facade: RestFacade
+let server: RestServer
 let receiver: Receiver
 
 beforeAll(async () => {
   receiver = await startReceiver()
   davit = await startDavit('rest-publishing')
-  facade = await startRestFacade(davit, await makeOwnerKey(davit))
+  server = await startRestServer(davit, await makeOwnerKey(davit))
 })
 
 afterAll(async () => {
-  await facade?.stop()
+  await server?.stop()
   await davit?.stop()
   await receiver?.close()
 })
 
 async function make(path: string, more: Partial<EndpointDraft> = {}) {
   const draft = { url: `${receiver.url}/${path}`, eventTypes: ['member.joined'], ...more }
-  const { endpoint } = await facade.endpoints.create(davit.organization, draft, {})
+  const { endpoint } = await server.endpoints.create(davit.organization, draft, {})
   return { organization: davit.organization, endpointId: endpoint.endpointId }
 }
 
 function publish(dataText: string, type = TYPE) {
-  return facade.publishing.publish(davit.organization, { type, dataText }, {})
+  return server.publishing.publish(davit.organization, { type, dataText }, {})
 }
 
 /** The delivery as a reader finds it right after the answer. */
 async function line(id: { organization: string; endpointId: string }, deliveryId: string) {
   const name = id.endpointId.slice('whe_'.length)
-  const { uid } = facade.directory.get(id.organization, name)?.endpoint.metadata ?? { uid: '' }
-  const { deliveries } = await facade.index.list({ namespace: id.organization, name, uid }, { limit: 10 })
+  const { uid } = server.directory.get(id.organization, name)?.endpoint.metadata ?? { uid: '' }
+  const { deliveries } = await server.index.list({ namespace: id.organization, name, uid }, { limit: 10 })
   return deliveries.find((delivery) => delivery.deliveryId === deliveryId)
 }
 
@@ -77,15 +77,15 @@ describe('publishing', () => {
   test('is accepted where nobody subscribes, and writes nothing', async () => {
     const type = await ownEventType(davit)
     await until(
-      async () => facade.catalogue.get(type),
+      async () => server.catalogue.get(type),
       () => 'the type is not known',
     )
-    const { endpoints } = await facade.endpoints.list(davit.organization, { limit: 200 })
+    const { endpoints } = await server.endpoints.list(davit.organization, { limit: 200 })
     for (const { endpointId, eventTypes } of endpoints)
       if (eventTypes.includes('*'))
-        await facade.endpoints.remove({ organization: davit.organization, endpointId }, {})
+        await server.endpoints.remove({ organization: davit.organization, endpointId }, {})
     const writes = () =>
-      facade.api.calls.filter(({ verb, plural }) => verb === 'create' && plural === 'deliverysegments')
+      server.api.calls.filter(({ verb, plural }) => verb === 'create' && plural === 'deliverysegments')
     const before = writes().length
     expect(await publish('null', type)).toEqual({
       eventId: expect.stringMatching(/^msg_/),
@@ -110,8 +110,8 @@ describe('publishing', () => {
   test('names the endpoint that is in the way when as much waits as may', async () => {
     receiver.answer('/stuck', { status: 500 })
     const id = await make('stuck', { eventTypes: [TYPE] })
-    const tight = await startLiveFacade(davit, {
-      intake: { ...FACADE_LIMITS.intake, pending: { organization: 1, all: 1000 } },
+    const tight = await startLiveServer(davit, {
+      intake: { ...LIVE_SERVER_LIMITS.intake, pending: { organization: 1, all: 1000 } },
     })
     const ask = () => tight.publishing.publish(davit.organization, { type: TYPE, dataText: '{}' }, {})
     await until(
@@ -137,7 +137,7 @@ describe('publishing', () => {
     { why: 'the API server refuses', kind: 'Forbidden' as const, want: 'takes no events now' },
   ])('says so when $why', async ({ kind, want }) => {
     await make('space', { eventTypes: [TYPE] })
-    facade.api.fail(calling('create', deliverySegments), { before: new ApiError(kind, 'no') })
+    server.api.fail(calling('create', deliverySegments), { before: new ApiError(kind, 'no') })
     const refusal = await refusalOf(publish('{}'))
     expect(refusal).toMatchObject({ code: 'overloaded', retryAfter: expect.any(Number) })
     expect(refusal.detail).toContain(want)
@@ -149,7 +149,7 @@ describe('a ping', () => {
     const id = await make('pinged')
     await make('bystander', { eventTypes: ['*'] })
     const before = receiver.received('/bystander').length
-    const { eventId } = await facade.publishing.ping(id, {})
+    const { eventId } = await server.publishing.ping(id, {})
     expect(await line(id, eventId)).toMatchObject({ eventType: 'webhook.ping' })
     const [request] = await receiver.waitFor(1, { path: '/pinged' })
     expect(request?.headers['webhook-id']).toBe(eventId)
@@ -167,7 +167,7 @@ describe.each(['Objects', 'Segments'] as const)('a redelivery where the log is i
     const id = await make(path, { eventTypes: [TYPE], deliveryLog })
     const { eventId } = await publish('{"n":1.0}')
     const [first] = await receiver.waitFor(1, { path: `/${path}` })
-    const again = await facade.publishing.redeliver({ ...id, deliveryId: eventId }, {})
+    const again = await server.publishing.redeliver({ ...id, deliveryId: eventId }, {})
     const [, second] = await receiver.waitFor(2, { path: `/${path}` })
     expect(second?.body.equals(first?.body ?? Buffer.alloc(0))).toBe(true)
     expect(second?.headers['webhook-id']).toBe(again.eventId)
@@ -182,9 +182,9 @@ describe.each(['Objects', 'Segments'] as const)('a redelivery where the log is i
     const { eventId } = await publish('{}')
     await receiver.waitFor(1, { path: `/${path}` })
     const redeliver = (endpoint: typeof id) =>
-      facade.publishing.redeliver({ ...endpoint, deliveryId: eventId }, {})
+      server.publishing.redeliver({ ...endpoint, deliveryId: eventId }, {})
     expect((await refusalOf(redeliver(stranger))).code).toBe('not_found')
-    await facade.endpoints.change(id, { status: 'disabled' }, {})
+    await server.endpoints.change(id, { status: 'disabled' }, {})
     expect((await refusalOf(redeliver(id))).code).toBe('endpoint_disabled')
   })
 })

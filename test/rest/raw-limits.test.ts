@@ -2,9 +2,9 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ask, dial, type RawConnection } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
-import { type FacadeProcess, type Installation, startInstallation } from '../support/installation.ts'
+import { type Installation, type ServerProcess, startInstallation } from '../support/installation.ts'
+import { ask, dial, type RawConnection } from '../support/server-bed.ts'
+import { untilLetIn } from '../support/server-tour.ts'
 import { until } from '../support/until.ts'
 
 const ORGANIZATION = 'acme'
@@ -20,22 +20,22 @@ const PATIENCE_MS = 10_000
 const LIMIT_MS = 120_000
 
 let davit: Installation
-let facade: FacadeProcess
+let server: ServerProcess
 let key: string
 
 beforeAll(async () => {
   davit = await startInstallation()
   await davit.makeOrganization(ORGANIZATION)
   key = await davit.makeKey(await davit.makeAccount(OWNER.namespace, OWNER.name, 'davit-owner'))
-  facade = await start()
+  server = await start()
 }, 240_000)
 
 afterAll(() => davit?.stop())
 
-async function start(settings: Record<string, string> = {}): Promise<FacadeProcess> {
-  const started = await davit.startFacade({ settings })
+async function start(settings: Record<string, string> = {}): Promise<ServerProcess> {
+  const started = await davit.startServer({ settings })
   await started.process.untilReady()
-  await untilLetIn({ facade: started, organization: ORGANIZATION, owner: key })
+  await untilLetIn({ server: started, organization: ORGANIZATION, owner: key })
   return started
 }
 
@@ -57,7 +57,7 @@ async function refusalOn(connection: RawConnection): Promise<{ status: number; t
 
 async function settled(): Promise<void> {
   await until(
-    async () => (await facade.process.gauge('davit_http_requests_in_flight')) === 0 || undefined,
+    async () => (await server.process.gauge('davit_http_requests_in_flight')) === 0 || undefined,
     () => 'requests are left',
   )
 }
@@ -65,20 +65,20 @@ async function settled(): Promise<void> {
 describe('a body', () => {
   test('of 256 KiB is taken, and of one byte more is not', async () => {
     const post = (bytes: number) =>
-      ask(facade, HOOKS, { method: 'POST', key, body: bodyOf(`bytes-${bytes}`, bytes) })
+      ask(server, HOOKS, { method: 'POST', key, body: bodyOf(`bytes-${bytes}`, bytes) })
     expect((await post(BODY_BYTES)).status).toBe(201)
     const refused = await post(BODY_BYTES + 1)
     expect([refused.status, refused.json.code]).toEqual([413, 'body_too_large'])
   })
 
   test('that is announced to be larger is refused before any of it comes', async () => {
-    const connection = await dial(facade)
+    const connection = await dial(server)
     connection.write(headOf([`Content-Length: ${BODY_BYTES + 1}`]))
     expect(await refusalOn(connection)).toMatchObject({ status: 413 })
   })
 
   test('that grows beyond it is refused while it comes', async () => {
-    const connection = await dial(facade)
+    const connection = await dial(server)
     const began = performance.now()
     connection.write(headOf(['Transfer-Encoding: chunked']))
     const piece = 64 * 1024
@@ -99,14 +99,14 @@ describe('a body', () => {
     const connections: RawConnection[] = []
     while (connections.length < count) {
       const left = Math.min(100, count - connections.length)
-      connections.push(...(await Promise.all(Array.from({ length: left }, () => dial(facade)))))
+      connections.push(...(await Promise.all(Array.from({ length: left }, () => dial(server)))))
     }
     for (const connection of connections) connection.write(`${headOf([`Content-Length: ${announced}`])}{`)
     await until(
-      async () => (await facade.process.gauge('davit_http_requests_in_flight')) === count || undefined,
+      async () => (await server.process.gauge('davit_http_requests_in_flight')) === count || undefined,
       () => 'not all have arrived',
     )
-    const post = () => ask(facade, HOOKS, { method: 'POST', key, body: bodyOf('room', 200) })
+    const post = () => ask(server, HOOKS, { method: 'POST', key, body: bodyOf('room', 200) })
     const refused = await post()
     expect([refused.status, refused.json.code]).toEqual([503, 'overloaded'])
     expect(refused.headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
@@ -119,7 +119,7 @@ describe('a body', () => {
 describe('drop by drop', () => {
   /** A byte now and then, for as long as somebody listens. @returns the answer, and when it came */
   async function drip(first: string, drop: string) {
-    const connection = await dial(facade)
+    const connection = await dial(server)
     const began = performance.now()
     connection.write(first)
     const dripping = setInterval(() => connection.write(drop), 500)
@@ -151,12 +151,12 @@ test(
     const sockets: Socket[] = []
     try {
       while (sockets.length < CONNECTIONS) {
-        const some = Array.from({ length: 100 }, () => connect(facade.port, '127.0.0.1'))
+        const some = Array.from({ length: 100 }, () => connect(server.port, '127.0.0.1'))
         sockets.push(...some)
         await Promise.all(some.map((socket) => once(socket, 'connect')))
       }
       const request = `GET ${HOOKS} HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\n\r\n`
-      const crowded = await dial(facade)
+      const crowded = await dial(server)
       crowded.write(request)
       const { status, text } = await refusalOn(crowded)
       expect(status).toBe(503)
@@ -195,7 +195,7 @@ test(
     check((await Promise.all(others.map((one) => burst(one, 4)))).flat())
     await davit.makeOrganization('umbrella')
     const other = await davit.makeKey(await davit.makeAccount('umbrella', 'owner', 'davit-owner'))
-    await untilLetIn({ facade: slow, organization: 'umbrella', owner: other })
+    await untilLetIn({ server: slow, organization: 'umbrella', owner: other })
   },
   LIMIT_MS,
 )

@@ -13,20 +13,20 @@ import { GROUP } from '../../src/apis/meta.ts'
 import { Cursors } from '../../src/server/lists.ts'
 import { allRoutes } from '../../src/server/routes.ts'
 import { type AuditEntry, readAuditTrail } from '../support/audit-trail.ts'
-import { FakeServices } from '../support/facade-services.ts'
-import { tourFacade } from '../support/facade-tour.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import {
   CONTROLLER_ACCOUNT,
-  FACADE_ACCOUNT,
-  type FacadeProcess,
   type Installation,
   OPERATOR_NAMESPACE,
   type RoleName,
+  SERVER_ACCOUNT,
+  type ServerProcess,
   startInstallation,
 } from '../support/installation.ts'
 import { KUBECTL_USES, useKubectl } from '../support/kubectl-uses.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { FakeServices } from '../support/server-services.ts'
+import { tourServer } from '../support/server-tour.ts'
 import { covers, nameOfRight, type Right, shippedRights } from '../support/shipped-rights.ts'
 
 const ORGANIZATION = 'acme'
@@ -51,18 +51,18 @@ beforeAll(async () => {
   await davit.api.delete(eventTypes, { name: MISSING_TYPE })
   const controller = await davit.startController()
   await controller.untilReady()
-  const facade = await davit.startFacade()
-  await facade.process.untilReady()
+  const server = await davit.startServer()
+  await server.process.untilReady()
   try {
-    await tour(facade)
+    await tour(server)
   } catch (cause) {
     trail = await readAuditTrail(logPath)
     throw new Error(`a request failed; the facade may not: ${forbiddenDeeds().join(', ')}`, { cause })
   }
-  metrics = await (await fetch(facade.process.metricsUrl)).text()
-  await facade.process.stop()
+  metrics = await (await fetch(server.process.metricsUrl)).text()
+  await server.process.stop()
   // What it made the first time it finds the second time.
-  const next = await davit.startFacade()
+  const next = await davit.startServer()
   await next.process.untilReady()
   await next.process.stop()
   for (const role of ROLES) await useKubectl(davit, role, ORGANIZATION, receiver.url)
@@ -76,15 +76,15 @@ afterAll(async () => {
   if (!process.env.DAVIT_AUDIT_FOLDER) await rm(auditFolder, { recursive: true, force: true })
 })
 
-async function tour(facade: FacadeProcess): Promise<void> {
+async function tour(server: ServerProcess): Promise<void> {
   const owner = await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner')
   await davit.bindRole(FULL_ORGANIZATION, owner, 'davit-owner')
   const viewer = await davit.makeAccount(ORGANIZATION, 'viewer', 'davit-viewer')
   const publisher = await davit.makeAccount(ORGANIZATION, 'publisher', 'davit-publisher')
   const [ownerKey, viewerKey, publisherKey] = await Promise.all([owner, viewer, publisher].map(davit.makeKey))
-  await tourFacade({
+  await tourServer({
     davit,
-    facade,
+    server,
     receiverUrl: receiver.url,
     organization: ORGANIZATION,
     fullOrganization: FULL_ORGANIZATION,
@@ -104,7 +104,7 @@ function userOf({ namespace, name }: { namespace: string; name: string }): strin
 
 /** What the facade did itself. */
 function deedsOfFacade(): AuditEntry[] {
-  return trail.filter(({ user }) => user === userOf(FACADE_ACCOUNT))
+  return trail.filter(({ user }) => user === userOf(SERVER_ACCOUNT))
 }
 
 /** What it did without a right to; what the quota of the cluster refuses is no matter of rights. */
@@ -205,7 +205,7 @@ describe('with the policy on Secrets, the token of the facade', () => {
   let call: (method: string, path: string, body?: object) => Promise<number>
 
   beforeAll(async () => {
-    token = await davit.makeToken(FACADE_ACCOUNT)
+    token = await davit.makeToken(SERVER_ACCOUNT)
     const { access } = davit.controlPlane
     call = async (method, path, body) =>
       (await requestApi(access, { method, path, token, ...(body ? { body } : {}) })).status
@@ -246,7 +246,7 @@ describe('with the policy on Secrets, the token of the facade', () => {
 test('with the policy on Leases, the token of the facade writes its own, and none of a controller', async () => {
   const path = `/apis/coordination.k8s.io/v1/namespaces/${OPERATOR_NAMESPACE}/leases`
   const { access } = davit.controlPlane
-  const token = await davit.makeToken(FACADE_ACCOUNT)
+  const token = await davit.makeToken(SERVER_ACCOUNT)
   const lease = (name: string) => ({
     method: 'POST',
     path,

@@ -4,22 +4,22 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import type { FrontAnswer, FrontRequest } from '../support/api-front.ts'
-import { type Asking, ask } from '../support/facade-bed.ts'
 import {
   EVENTS,
-  type FrontedFacade,
+  type FrontedServer,
   HOOKS,
   ORGANIZATION,
-  startFrontedFacade,
-} from '../support/fronted-facade.ts'
+  startFrontedServer,
+} from '../support/fronted-server.ts'
 import { installLooseCrds } from '../support/loose-crds.ts'
+import { type Asking, ask } from '../support/server-bed.ts'
 import { until } from '../support/until.ts'
 
 const INSIDE = 'words-of-inside etcd-0.davit-system.svc:2379'
 const DRAFT = { url: 'https://127.0.0.1/hook', eventTypes: ['environment.started'] }
 const JSON_TYPE = 'application/json'
 
-let bed: FrontedFacade
+let bed: FrontedServer
 /** What the documentation lists. */
 let codes: ReadonlySet<string>
 /** Path of an endpoint. */
@@ -28,7 +28,7 @@ let hook: string
 beforeAll(async () => {
   const page = await readFile(new URL('../../docs/errors.md', import.meta.url), 'utf8')
   codes = new Set([...page.matchAll(/^\| \d{3} \| `(\w+)` \|/gm)].map(([, code]) => code ?? ''))
-  bed = await startFrontedFacade()
+  bed = await startFrontedServer()
   hook = (await bed.post(HOOKS, DRAFT)).headers.get('location') ?? ''
 }, 240_000)
 
@@ -126,13 +126,13 @@ describe('a request that is not as it has to be', () => {
     const at = path === `/${none}` ? `${hook}/deliveries${path}` : path
     const headers = { 'content-type': JSON_TYPE, ...asking?.headers }
     const given = { ...asking, ...(asking?.body === undefined ? {} : { headers }) }
-    expect(problemIn(await ask(bed.facade, at, { key: bed.key, ...given }))).toEqual(want)
+    expect(problemIn(await ask(bed.server, at, { key: bed.key, ...given }))).toEqual(want)
     expect(writes()).toBe(before)
   })
 
   test('is refused without a key, and with one that is none', async () => {
     for (const key of [undefined, 'no-key'])
-      expect(problemIn(await ask(bed.facade, HOOKS, { key }))).toEqual([401, 'unauthenticated'])
+      expect(problemIn(await ask(bed.server, HOOKS, { key }))).toEqual([401, 'unauthenticated'])
   })
 })
 
@@ -181,8 +181,8 @@ test('an endpoint that is stored in a form that cannot be used is refused as tha
   const path = `${HOOKS}/whe_odd`
   for (const asking of [{}, { method: 'PATCH', body: '{"ordered":true}' }, post('{}')] as const) {
     const at = 'method' in asking && asking.method === 'POST' ? `${path}/secret/roll` : path
-    expect(problemIn(await ask(bed.facade, at, { key: bed.key, ...asking }))).toEqual([409, 'unreadable'])
+    expect(problemIn(await ask(bed.server, at, { key: bed.key, ...asking }))).toEqual([409, 'unreadable'])
   }
-  expect((await ask(bed.facade, path, { method: 'DELETE', key: bed.key })).status).toBe(204)
-  expect(problemIn(await ask(bed.facade, path, { key: bed.key }))).toEqual([404, 'not_found'])
+  expect((await ask(bed.server, path, { method: 'DELETE', key: bed.key })).status).toBe(204)
+  expect(problemIn(await ask(bed.server, path, { key: bed.key }))).toEqual([404, 'not_found'])
 })

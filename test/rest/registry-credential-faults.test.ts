@@ -118,7 +118,7 @@ test('a role that trusts nobody is told with the words of AWS', async () => {
 
 test('a version whose user name was not written is not used, and one whose status was not written is', async () => {
   const [apart, alone] = [await made(), await made()]
-  const { api } = bed.facades[0].facade
+  const { api } = bed.servers[0].server
   const isPatch = ({ verb, plural }: ApiCall) => verb === 'patch' && plural === registryCredentials.plural
   const away = { before: new ApiError('Unavailable', 'no answer') }
   const seen: ApiCall[] = []
@@ -186,15 +186,15 @@ describe('under an Idempotency-Key', () => {
     'a facade that $where its $step in the cluster is taken over by the other',
     async ({ step, where }) => {
       const doomed = await bed.newFacade()
-      doomed.facade.api.fail(calling(step, registryCredentials), where)
+      doomed.server.api.fail(calling(step, registryCredentials), where)
       const idempotencyKey = `over-${step}-${where.replace(' ', '-')}`
       void doomed.create(idempotencyKey).catch(() => undefined)
-      await doomed.facade.api.died
+      await doomed.server.api.died
       bed.davit.clock.jump(16_000)
       const { id } = answered(await bed.create({}, { at: 1, idempotencyKey }))
       expect(parameters().get(nameOf(id))?.versions.length).toBe(1)
       expect((await bed.stored(id)).spec.label).toBe('GitHub')
-      doomed.facade.kill()
+      doomed.server.kill()
     },
   )
 })

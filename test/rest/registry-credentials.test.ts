@@ -7,9 +7,9 @@ import { isApiError } from '../../src/kube/client.ts'
 import type { Account, Role } from '../../test-support/aws/account.ts'
 import { REGION } from '../support/aws/organization-account.ts'
 import { testNamespace } from '../support/control-plane.ts'
-import { ask } from '../support/facade-bed.ts'
 import { answered } from '../support/rest-client.ts'
 import { ACCOUNT, CREDENTIAL, CREDENTIALS, RestSecrets, SETTINGS, TOKEN } from '../support/rest-secrets.ts'
+import { ask } from '../support/server-bed.ts'
 import { until } from '../support/until.ts'
 
 const ECR = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
@@ -227,7 +227,7 @@ describe('with an account', () => {
       ...fields.map((wrong) => ({ method: 'PATCH', at: `${route}/${id}`, body: wrong })),
     ]
     for (const { method, at, body } of asked) {
-      const { status, json } = await ask(bed.facades[0], at, {
+      const { status, json } = await ask(bed.servers[0], at, {
         key: bed.key,
         method,
         body: JSON.stringify(body),
@@ -264,11 +264,11 @@ describe('with an account', () => {
   test('a credential of another organization is not there, in the same words as one that nobody has', async () => {
     const id = await made()
     const neighbour = await testNamespace('rest-credentials-other')
-    const answer = await ask(bed.facades[0], `/organizations/${neighbour}/registry-credentials/${id}`, {
+    const answer = await ask(bed.servers[0], `/organizations/${neighbour}/registry-credentials/${id}`, {
       key: bed.key,
     })
     expect([answer.status, answer.json.code]).toEqual([404, 'not_found'])
-    const own = await ask(bed.facades[0], `/organizations/${bed.orgId}/registry-credentials/rc_none`, {
+    const own = await ask(bed.servers[0], `/organizations/${bed.orgId}/registry-credentials/rc_none`, {
       key: bed.key,
     })
     expect({ ...answer.json, requestId: '' }).toEqual({ ...own.json, requestId: '' })

@@ -4,9 +4,9 @@ import { readFile } from 'node:fs/promises'
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
-import { type FacadeProcess, type Installation, startInstallation } from '../support/installation.ts'
+import { type Installation, type ServerProcess, startInstallation } from '../support/installation.ts'
+import { ask } from '../support/server-bed.ts'
+import { untilLetIn } from '../support/server-tour.ts'
 import { until } from '../support/until.ts'
 
 const ORGANIZATION = 'acme'
@@ -20,7 +20,7 @@ const BODY = JSON.stringify({ type: 'environment.started', data: { number: 1 } }
 let davit: Installation
 let key: string
 /** Goes on through all tests. */
-let other: FacadeProcess
+let other: ServerProcess
 const agent = new Agent({ keepAlive: true })
 
 beforeAll(async () => {
@@ -28,22 +28,22 @@ beforeAll(async () => {
   await davit.makeOrganization(ORGANIZATION)
   key = await davit.makeKey(await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner'))
   other = await start()
-  await untilLetIn({ facade: other, organization: ORGANIZATION, owner: key })
+  await untilLetIn({ server: other, organization: ORGANIZATION, owner: key })
 })
 afterAll(async () => {
   agent.destroy()
   await davit?.stop()
 })
 
-async function start(settings: Record<string, string> = {}, port?: number): Promise<FacadeProcess> {
-  const started = await davit.startFacade({ settings, ...(port === undefined ? {} : { port }) })
+async function start(settings: Record<string, string> = {}, port?: number): Promise<ServerProcess> {
+  const started = await davit.startServer({ settings, ...(port === undefined ? {} : { port }) })
   await started.process.untilReady()
   return started
 }
 
 /** A publish of which the first half of the body is at the facade. */
-async function sendHalf(facade: FacadeProcess, idempotencyKey: string) {
-  const sent = request(`${facade.baseUrl}${EVENTS}`, {
+async function sendHalf(server: ServerProcess, idempotencyKey: string) {
+  const sent = request(`${server.baseUrl}${EVENTS}`, {
     method: 'POST',
     agent,
     headers: {
@@ -57,7 +57,7 @@ async function sendHalf(facade: FacadeProcess, idempotencyKey: string) {
   answer.catch(() => undefined)
   sent.write(BODY.slice(0, 10))
   await until(
-    async () => (await facade.process.gauge('davit_http_requests_in_flight')) === 1 || undefined,
+    async () => (await server.process.gauge('davit_http_requests_in_flight')) === 1 || undefined,
     () => 'the request did not arrive',
   )
   return { finish: () => sent.end(BODY.slice(10)), answer }
@@ -74,7 +74,7 @@ async function answerTo(sent: ClientRequest) {
 }
 
 /** Resolves when nobody listens any more. */
-async function untilRefused({ port }: FacadeProcess): Promise<void> {
+async function untilRefused({ port }: ServerProcess): Promise<void> {
   await until(
     async () => {
       const socket = connect(port, '127.0.0.1')
@@ -89,63 +89,63 @@ async function untilRefused({ port }: FacadeProcess): Promise<void> {
   )
 }
 
-function publish(to: FacadeProcess, idempotencyKey: string) {
+function publish(to: ServerProcess, idempotencyKey: string) {
   const headers = { 'idempotency-key': idempotencyKey }
   return ask(to, EVENTS, { method: 'POST', key, headers, body: BODY })
 }
 
-async function logOf({ logPath }: FacadeProcess): Promise<string> {
+async function logOf({ logPath }: ServerProcess): Promise<string> {
   return await readFile(logPath, 'utf8')
 }
 
 const BROKEN_OFF = 'Requests under way were broken off'
 
 test('told to end, it answers what runs, takes no connection more, and ends with 0', async () => {
-  const facade = await start(LONG)
-  const running = await sendHalf(facade, 'under-way')
-  facade.process.terminate()
-  await untilRefused(facade)
-  expect(facade.process.running).toBe(true)
-  expect(await facade.process.isReady()).toBe(false)
+  const server = await start(LONG)
+  const running = await sendHalf(server, 'under-way')
+  server.process.terminate()
+  await untilRefused(server)
+  expect(server.process.running).toBe(true)
+  expect(await server.process.isReady()).toBe(false)
   running.finish()
   expect(await running.answer).toMatchObject({ status: 202, connection: 'close' })
-  expect(await facade.process.exited).toBe(0)
-  expect(await logOf(facade)).not.toContain(BROKEN_OFF)
+  expect(await server.process.exited).toBe(0)
+  expect(await logOf(server)).not.toContain(BROKEN_OFF)
 })
 
 test('told to end, it serves for a while whoever is still sent to it, once on each connection', async () => {
-  const facade = await start({ DAVIT_DRAIN_SECONDS: '16', DAVIT_LINGER_SECONDS: '8' })
-  facade.process.terminate()
+  const server = await start({ DAVIT_DRAIN_SECONDS: '16', DAVIT_LINGER_SECONDS: '8' })
+  server.process.terminate()
   await until(
-    async () => !(await facade.process.isReady()) || undefined,
+    async () => !(await server.process.isReady()) || undefined,
     () => 'it is ready all the same',
   )
-  const sent = request(`${facade.baseUrl}${EVENTS}`, {
+  const sent = request(`${server.baseUrl}${EVENTS}`, {
     method: 'POST',
     agent,
     headers: { authorization: key, 'content-type': 'application/json' },
   }).end(BODY)
   expect(await answerTo(sent)).toMatchObject({ status: 202, connection: 'close' })
-  expect(await facade.process.exited).toBe(0)
+  expect(await server.process.exited).toBe(0)
 })
 
 test('another process knows what it has answered on its way out', async () => {
-  const facade = await start(LONG)
-  const running = await sendHalf(facade, 'handed-over')
-  facade.process.terminate()
-  await untilRefused(facade)
+  const server = await start(LONG)
+  const running = await sendHalf(server, 'handed-over')
+  server.process.terminate()
+  await untilRefused(server)
   running.finish()
   const { json } = await running.answer
   const repeated = await publish(other, 'handed-over')
   expect(repeated.status).toBe(202)
   expect(repeated.json).toEqual(json)
   expect(repeated.headers.get('idempotency-replayed')).toBe('true')
-  expect(await facade.process.exited).toBe(0)
+  expect(await server.process.exited).toBe(0)
 })
 
 test('connections on which nothing runs do not hold it up', async () => {
-  const facade = await start(LONG)
-  const sent = request(`${facade.baseUrl}${EVENTS}`, {
+  const server = await start(LONG)
+  const sent = request(`${server.baseUrl}${EVENTS}`, {
     method: 'POST',
     agent,
     headers: { authorization: key, 'content-type': 'application/json' },
@@ -154,16 +154,16 @@ test('connections on which nothing runs do not hold it up', async () => {
   const closed = once(socket, 'close')
   expect(await answerTo(sent)).toMatchObject({ status: 202, connection: 'keep-alive' })
   const told = performance.now()
-  expect(await facade.process.stop()).toBe(0)
+  expect(await server.process.stop()).toBe(0)
   await closed
   expect(performance.now() - told).toBeLessThan(LONG_MS / 2)
 })
 
 test('what does not come to an end is broken off after the time for it, and the exit code is 0 all the same', async () => {
-  const facade = await start(SHORT)
-  const running = await sendHalf(facade, 'never-sent')
-  expect(await facade.process.stop()).toBe(0)
-  expect(await logOf(facade)).toContain(BROKEN_OFF)
+  const server = await start(SHORT)
+  const running = await sendHalf(server, 'never-sent')
+  expect(await server.process.stop()).toBe(0)
+  expect(await logOf(server)).toContain(BROKEN_OFF)
   await expect(running.answer).rejects.toMatchObject({ code: 'ECONNRESET' })
   const repeated = await publish(other, 'never-sent')
   expect(repeated.status).toBe(202)
@@ -171,11 +171,11 @@ test('what does not come to an end is broken off after the time for it, and the 
 })
 
 test('killed and started again, it answers a repeat as before', async () => {
-  const facade = await start()
-  const first = await publish(facade, 'before-the-kill')
+  const server = await start()
+  const first = await publish(server, 'before-the-kill')
   expect(first.status).toBe(202)
-  await facade.process.kill()
-  const next = await start(SHORT, facade.port)
+  await server.process.kill()
+  const next = await start(SHORT, server.port)
   const repeated = await publish(next, 'before-the-kill')
   expect(repeated.json).toEqual(first.json)
   expect(repeated.headers.get('idempotency-replayed')).toBe('true')

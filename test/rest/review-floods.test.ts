@@ -5,8 +5,8 @@ import { connectReviews, type Reviews } from '../../src/kube/reviews.ts'
 import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'
 import { testNamespace } from '../support/control-plane.ts'
-import { ask, type FacadeBed, openFacade } from '../support/facade-bed.ts'
 import { SkewedClock } from '../support/fake-clock.ts'
+import { ask, openServerBed, type ServerBed } from '../support/server-bed.ts'
 
 /** More than may wait for a review. */
 const AT_ONCE = 300
@@ -15,7 +15,7 @@ const ROUNDS = 5
 const VERDICT_MS = 5_001
 
 let reviews: Reviews
-let bed: FacadeBed
+let bed: ServerBed
 let organization: string
 let owner: string
 let busy: string
@@ -34,7 +34,7 @@ beforeAll(async () => {
     clock: createClock(),
     random: createRandom(),
   })
-  bed = await openFacade({ ...reviews, clock, organizations: [organization, other] })
+  bed = await openServerBed({ ...reviews, clock, organizations: [organization, other] })
 })
 afterAll(async () => {
   await bed?.close()

@@ -16,8 +16,8 @@ import {
   VISIBILITY,
 } from '../../src/server/http/route.ts'
 import {
-  applyFacadeRole,
   applyRoles,
+  applyServerRole,
   makeAccount,
   makeBoundTokens,
   makeToken,
@@ -37,7 +37,7 @@ beforeAll(async () => {
   other = await testNamespace('reviews-other')
   // As the facade itself, with the rights that ship.
   const system = await testNamespace('reviews-system', { organization: false })
-  const account = await applyFacadeRole(system)
+  const account = await applyServerRole(system)
   folder = await mkdtemp(path.join(tmpdir(), 'davit-reviews-'))
   const kubeconfigPath = path.join(folder, 'kubeconfig')
   await writeKubeconfig(kubeconfigPath, await makeToken(system, account, { audiences: [] }))

@@ -1,24 +1,24 @@
 /** Two facades and one key: the first does not know the endpoint yet, the other does not see yet what the first has appended. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ApiFront, FrontRequest } from '../support/api-front.ts'
-import { ask } from '../support/facade-bed.ts'
-import { EVENTS, type FrontedFacade, HOOKS, startFrontedFacade } from '../support/fronted-facade.ts'
-import type { FacadeProcess } from '../support/installation.ts'
+import { EVENTS, type FrontedServer, HOOKS, startFrontedServer } from '../support/fronted-server.ts'
+import type { ServerProcess } from '../support/installation.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { ask } from '../support/server-bed.ts'
 import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
 
-let bed: FrontedFacade
+let bed: FrontedServer
 let receiver: Receiver
 let otherFront: ApiFront
-let other: FacadeProcess
+let other: ServerProcess
 
 beforeAll(async () => {
   receiver = await startReceiver()
-  bed = await startFrontedFacade()
+  bed = await startFrontedServer()
   await (await bed.davit.startController()).untilReady()
-  ;({ front: otherFront, facade: other } = await bed.startBehindFront())
+  ;({ front: otherFront, server: other } = await bed.startBehindFront())
 }, 240_000)
 
 afterAll(async () => {
@@ -29,7 +29,7 @@ afterAll(async () => {
 
 const isAppend = ({ method, path }: FrontRequest) => method === 'POST' && path.endsWith('/deliverysegments')
 
-function publish(at: FacadeProcess, idempotencyKey?: string) {
+function publish(at: ServerProcess, idempotencyKey?: string) {
   const headers: Record<string, string> =
     idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }
   const body = JSON.stringify({ type: TYPE, data: {} })
@@ -43,7 +43,7 @@ test('an event that nobody gets makes later places of its key repeats', async ()
   const made = await ask(other, HOOKS, { method: 'POST', key: bed.key, body })
   expect([made.status, made.json.code]).toEqual([503, 'not_acknowledged'])
   const log = otherFront.holdWatches(({ path }) => path.endsWith('/deliverysegments'))
-  const unsent = await publish(bed.facade, 'one')
+  const unsent = await publish(bed.server, 'one')
   expect([unsent.status, unsent.json.deliveries]).toEqual([202, 0])
   const before = otherFront.requests.filter(isAppend).length
   const behind = publish(other, 'one')
@@ -57,7 +57,7 @@ test('an event that nobody gets makes later places of its key repeats', async ()
   expect(repeated.json).toEqual(unsent.json)
   endpoints.release()
   // Whoever asks next, at whichever of them, is told the same; what has no such key is sent.
-  for (const facade of [bed.facade, other]) expect((await publish(facade, 'one')).json).toEqual(unsent.json)
+  for (const server of [bed.server, other]) expect((await publish(server, 'one')).json).toEqual(unsent.json)
   const { json } = await publish(other)
   const requests = await receiver.waitFor(1, { path: '/late' })
   expect(requests.map(({ headers }) => headers['webhook-id'])).toEqual([json.eventId])

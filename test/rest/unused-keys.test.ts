@@ -1,15 +1,15 @@
 /** What an Idempotency-Key stands for when its request was refused, or when the log does not show in time what was appended. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { FrontRequest } from '../support/api-front.ts'
-import { ask } from '../support/facade-bed.ts'
-import { EVENTS, type FrontedFacade, HOOKS, startFrontedFacade } from '../support/fronted-facade.ts'
+import { EVENTS, type FrontedServer, HOOKS, startFrontedServer } from '../support/fronted-server.ts'
+import { ask } from '../support/server-bed.ts'
 
 const TYPE = 'environment.started'
 
-let bed: FrontedFacade
+let bed: FrontedServer
 
 beforeAll(async () => {
-  bed = await startFrontedFacade({ DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: '1' })
+  bed = await startFrontedServer({ DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: '1' })
 }, 240_000)
 
 afterAll(() => bed?.stop())
@@ -30,7 +30,7 @@ test('what is refused before it was begun uses up no key', async () => {
   const full = await create('one', 'https://127.0.0.1/full')
   expect([full.status, full.json.code]).toEqual([409, 'too_many_endpoints'])
   const path = first.headers.get('location') ?? ''
-  expect((await ask(bed.facade, path, { method: 'DELETE', key: bed.key })).status).toBe(204)
+  expect((await ask(bed.server, path, { method: 'DELETE', key: bed.key })).status).toBe(204)
   const made = await create('one', 'https://127.0.0.1/made')
   expect([made.status, made.headers.get('idempotency-replayed')]).toEqual([201, null])
   const repeated = await create('one', 'https://127.0.0.1/made')

@@ -4,24 +4,24 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
 import type { FrontAnswer, FrontRequest } from '../support/api-front.ts'
-import { ask } from '../support/facade-bed.ts'
-import { untilLetIn } from '../support/facade-tour.ts'
 import {
-  type FrontedFacade,
+  type FrontedServer,
   HOOKS,
   ORGANIZATION,
   OWNER,
-  startFrontedFacade,
-} from '../support/fronted-facade.ts'
+  startFrontedServer,
+} from '../support/fronted-server.ts'
+import { ask } from '../support/server-bed.ts'
+import { untilLetIn } from '../support/server-tour.ts'
 
 const POLL_MS = 50
 /** What a busy machine, and the API server's own way to know of a change, may add. */
 const SLACK_MS = 2500
 
-let bed: FrontedFacade
+let bed: FrontedServer
 
 beforeAll(async () => {
-  bed = await startFrontedFacade()
+  bed = await startFrontedServer()
 }, 240_000)
 
 afterAll(() => bed?.stop())
@@ -132,10 +132,10 @@ test('a right that was taken away ends within five seconds, and one that is give
   expect((gone?.at ?? 0) - (doubted?.at ?? 0)).toBeGreaterThan(2500)
   expect((gone?.at ?? 0) - (doubted?.at ?? 0)).toBeLessThan(3000 + SLACK_MS)
   // Whatever it asks for: nothing of the organization is to be seen any more.
-  expect((await ask(bed.facade, `${HOOKS}/event-types`, { key: bed.key })).status).toBe(404)
+  expect((await ask(bed.server, `${HOOKS}/event-types`, { key: bed.key })).status).toBe(404)
   await bed.davit.bindRole(ORGANIZATION, OWNER, 'davit-owner')
   const given = performance.now()
-  await untilLetIn({ facade: bed.facade, organization: ORGANIZATION, owner: bed.key })
+  await untilLetIn({ server: bed.server, organization: ORGANIZATION, owner: bed.key })
   expect(performance.now() - given).toBeLessThan(2000 + SLACK_MS)
 })
 

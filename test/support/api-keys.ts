@@ -19,7 +19,7 @@ export async function applyRoles(): Promise<void> {
 }
 
 /** Makes what the facade runs as, in a namespace of the test's own. @returns the name of its ServiceAccount */
-export async function applyFacadeRole(namespace: string): Promise<string> {
+export async function applyServerRole(namespace: string): Promise<string> {
   const text = await readFile(new URL('davit-api.yaml', ROLES), 'utf8')
   const name = `davit-api-${namespace}`
   await kubectl(

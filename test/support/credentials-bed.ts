@@ -68,7 +68,7 @@ export class CredentialsBed {
   }
 
   /** A process of the facade. @param steps what it asks of the world goes through them */
-  facade(steps = new Steps()): CredentialService {
+  server(steps = new Steps()): CredentialService {
     const replica = new Replica(
       this.#log,
       this.clock,
@@ -166,7 +166,7 @@ export class CredentialsBed {
   }
 
   async make(draft = token()): Promise<{ organization: string; credentialId: string }> {
-    const { credential } = await this.answer(this.facade().create(ACME, draft, {}))
+    const { credential } = await this.answer(this.server().create(ACME, draft, {}))
     return { organization: ACME, credentialId: credential.id }
   }
 }

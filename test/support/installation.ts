@@ -33,7 +33,7 @@ import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { RoleProcess, type RoleProcessOptions } from './role-process.ts'
 
 export const OPERATOR_NAMESPACE = 'davit-system'
-export const FACADE_ACCOUNT = { namespace: OPERATOR_NAMESPACE, name: 'davit-api' }
+export const SERVER_ACCOUNT = { namespace: OPERATOR_NAMESPACE, name: 'davit-api' }
 export const CONTROLLER_ACCOUNT = { namespace: OPERATOR_NAMESPACE, name: 'davit-controller' }
 
 export type RoleName = 'davit-owner' | 'davit-viewer' | 'davit-publisher'
@@ -57,13 +57,13 @@ export type Installation = {
   makeKubeconfig(account: Account): Promise<string>
   /** Not ready yet. */
   startController(settings?: Settings): Promise<RoleProcess>
-  startFacade(options?: FacadeProcessOptions): Promise<FacadeProcess>
+  startServer(options?: ServerProcessOptions): Promise<ServerProcess>
   stop(): Promise<void>
 }
 
-export type FacadeProcess = { process: RoleProcess; baseUrl: string; port: number; logPath: string }
+export type ServerProcess = { process: RoleProcess; baseUrl: string; port: number; logPath: string }
 
-export type FacadeProcessOptions = {
+export type ServerProcessOptions = {
   /** Where it listens; absent: somewhere new. */
   port?: number
   replica?: string
@@ -175,13 +175,13 @@ function rolesOf({ logFolder, stack, makeKubeconfig }: RolesOptions) {
       settings,
     })
   }
-  const startFacade = async ({ port, replica, settings }: FacadeProcessOptions = {}) => {
+  const startServer = async ({ port, replica, settings }: ServerProcessOptions = {}) => {
     const at = port ?? (await freePort())
     const logPath = join(logFolder, `api-${at}.log`)
     const process = await start(
       {
         role: 'api',
-        kubeconfigPath: await makeKubeconfig(FACADE_ACCOUNT),
+        kubeconfigPath: await makeKubeconfig(SERVER_ACCOUNT),
         logPath,
         settings: { DAVIT_API_ADDRESS: `127.0.0.1:${at}`, ...settings },
       },
@@ -189,5 +189,5 @@ function rolesOf({ logFolder, stack, makeKubeconfig }: RolesOptions) {
     )
     return { process, baseUrl: `http://127.0.0.1:${at}`, port: at, logPath }
   }
-  return { startController, startFacade, stop: () => stack.disposeAsync() }
+  return { startController, startServer, stop: () => stack.disposeAsync() }
 }

@@ -2,22 +2,22 @@
 import type { EndpointDraft } from '../../src/server/endpoint-resource.ts'
 import { startDavit, type TestDavit } from './davit.ts'
 import { type Receiver, startReceiver } from './receiver.ts'
-import { makeOwnerKey, type RestFacade, startRestFacade } from './rest-facade.ts'
+import { makeOwnerKey, type RestServer, startRestServer } from './rest-server.ts'
 
 export class RestEndpoints {
   readonly davit: TestDavit
   readonly receiver: Receiver
-  readonly facade: RestFacade
-  readonly other: RestFacade
+  readonly server: RestServer
+  readonly other: RestServer
 
   private constructor(
     davit: TestDavit,
     receiver: Receiver,
-    { facade, other }: { facade: RestFacade; other: RestFacade },
+    { server, other }: { server: RestServer; other: RestServer },
   ) {
     this.davit = davit
     this.receiver = receiver
-    this.facade = facade
+    this.server = server
     this.other = other
   }
 
@@ -25,8 +25,8 @@ export class RestEndpoints {
     const receiver = await startReceiver()
     const davit = await startDavit(name)
     const key = await makeOwnerKey(davit)
-    const facade = await startRestFacade(davit, key)
-    return new RestEndpoints(davit, receiver, { facade, other: await startRestFacade(davit, key) })
+    const server = await startRestServer(davit, key)
+    return new RestEndpoints(davit, receiver, { server, other: await startRestServer(davit, key) })
   }
 
   draft(path: string, more: Partial<EndpointDraft> = {}): EndpointDraft {
@@ -35,18 +35,18 @@ export class RestEndpoints {
 
   async make(path: string, more: Partial<EndpointDraft> = {}) {
     const { organization } = this.davit
-    const made = await this.facade.endpoints.create(organization, this.draft(path, more), {})
+    const made = await this.server.endpoints.create(organization, this.draft(path, more), {})
     return { ...made, id: { organization, endpointId: made.endpoint.endpointId } }
   }
 
   async publish(number: number): Promise<void> {
     const dataText = JSON.stringify({ environmentId: `env_${number}` })
     const event = { type: 'environment.started', dataText }
-    await this.facade.publishing.publish(this.davit.organization, event, {})
+    await this.server.publishing.publish(this.davit.organization, event, {})
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.facade.stop(), this.other.stop()])
+    await Promise.all([this.server.stop(), this.other.stop()])
     await this.davit.stop()
     await this.receiver.close()
   }

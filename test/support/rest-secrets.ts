@@ -10,9 +10,9 @@ import { policyText, trustPolicy, writerPolicy } from '../../src/credentials/aws
 import type { Account, Role } from '../../test-support/aws/account.ts'
 import { REGION, TestAws } from './aws/organization-account.ts'
 import { startDavit, type TestDavit } from './davit.ts'
-import { type HttpFacade, startHttpFacade } from './http-facade.ts'
+import { type HttpServer, startHttpServer } from './http-server.ts'
 import { answered, openRestClient, type RestClient } from './rest-client.ts'
-import { makeOwnerKey } from './rest-facade.ts'
+import { makeOwnerKey } from './rest-server.ts'
 
 export const CREDENTIALS = '/organizations/{orgId}/registry-credentials'
 export const CREDENTIAL = '/organizations/{orgId}/registry-credentials/{credentialId}'
@@ -22,7 +22,7 @@ export const ACCOUNT = '222222222222'
 export class RestSecrets {
   readonly aws: TestAws
   readonly davit: TestDavit
-  readonly facades: readonly [HttpFacade, HttpFacade]
+  readonly servers: readonly [HttpServer, HttpServer]
   /** Of the organization's owner, at each facade. */
   readonly clients: readonly [RestClient, RestClient]
   readonly key: string
@@ -32,13 +32,13 @@ export class RestSecrets {
     davit: TestDavit,
     rest: {
       key: string
-      facades: readonly [HttpFacade, HttpFacade]
+      servers: readonly [HttpServer, HttpServer]
       clients: readonly [RestClient, RestClient]
     },
   ) {
     this.aws = aws
     this.davit = davit
-    this.facades = rest.facades
+    this.servers = rest.servers
     this.clients = rest.clients
     this.key = rest.key
   }
@@ -47,9 +47,9 @@ export class RestSecrets {
     const aws = await TestAws.start()
     const davit = await startDavit(topic)
     const key = await makeOwnerKey(davit)
-    const [one, other] = [await startHttpFacade(davit), await startHttpFacade(davit)]
+    const [one, other] = [await startHttpServer(davit), await startHttpServer(davit)]
     const clients = [await openRestClient(one, key), await openRestClient(other, key)] as const
-    return new RestSecrets(aws, davit, { key, facades: [one, other], clients })
+    return new RestSecrets(aws, davit, { key, servers: [one, other], clients })
   }
 
   get orgId(): string {
@@ -72,7 +72,7 @@ export class RestSecrets {
 
   /** Another process of the facade; `stop` it, or `kill` its `facade`. */
   async newFacade() {
-    const http = await startHttpFacade(this.davit)
+    const http = await startHttpServer(this.davit)
     const client = await openRestClient(http, this.key)
     return {
       ...http,
@@ -119,7 +119,7 @@ export class RestSecrets {
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.facades.map((facade) => facade.stop()))
+    await Promise.all(this.servers.map((server) => server.stop()))
     await this.davit.stop()
     await this.aws.stop()
   }

@@ -51,7 +51,7 @@ export async function setScene(): Promise<Scene> {
   }
   const controller = await startController(FIRST_REPLICA)
   const { socket, settings } = covered()
-  const { process, baseUrl } = await davit.startFacade({ settings })
+  const { process, baseUrl } = await davit.startServer({ settings })
   await process.untilReady()
   const key = await davit.makeKey(await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner'))
   const rest = restOf(baseUrl, key)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { type Asking, ask, KEYS, ORGANIZATION, startFacade } from '../../../test/support/facade-bed.ts'
-import { DELIVERY_ID, idIn } from '../../../test/support/facade-services.ts'
+import { type Asking, ask, KEYS, ORGANIZATION, startServerBed } from '../../../test/support/server-bed.ts'
+import { DELIVERY_ID, idIn } from '../../../test/support/server-services.ts'
 
 const ORG = `/organizations/${ORGANIZATION}`
 const ID = idIn(ORGANIZATION)
@@ -172,7 +172,7 @@ const BAD: { what: string; path: string; asking?: Asking; want: [number, string]
 ]
 
 test.each(BAD)('$what is refused with $want.1', async ({ path, asking, want, places }) => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const answer = await ask(bed, path, { key, ...asking })
   expect([answer.status, answer.json.code]).toEqual(want)
   expect(answer.headers.get('content-type')).toBe('application/problem+json')
@@ -186,7 +186,7 @@ test.each(BAD)('$what is refused with $want.1', async ({ path, asking, want, pla
 })
 
 test('405 names the methods that there are', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const allow = async (path: string) => (await ask(bed, path, { method: 'PUT', key })).headers.get('allow')
   expect(await allow(HOOKS)).toBe('POST, GET, HEAD')
   expect(await allow(`${HOOKS}/${ID}`)).toBe('GET, HEAD, PATCH, DELETE')
@@ -197,28 +197,28 @@ test('405 names the methods that there are', async () => {
 test.each([['application/json'], ['Application/JSON; charset=UTF-8'], ['application/json;charset="utf-8"']])(
   'the type %s is taken',
   async (type) => {
-    const bed = await startFacade()
+    const bed = await startServerBed()
     const answer = await ask(bed, `${HOOKS}/${ID}/ping`, { ...post('{}', { 'content-type': type }), key })
     expect(answer.status).toBe(202)
   },
 )
 
 test('another type is refused with what to send', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
   const answer = await ask(bed, `${HOOKS}/${ID}/ping`, { ...post('{}', form), key })
   expect(answer.json.detail).toContain('Send Content-Type: application/json')
 })
 
 test('a body of exactly the limit is taken', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const [head, tail] = ['{"type":"a.b","data":"', '"}']
   const body = head + 'a'.repeat(256 * 1024 - head.length - tail.length) + tail
   expect((await ask(bed, `${ORG}/events`, { ...post(body), key })).status).toBe(202)
 })
 
 test('without a key there is nothing but the pages that need none', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   for (const path of ['/', '/nothing', HOOKS, `${LOG}/${DELIVERY_ID}`, '/docs/', '/docs/x', '/favicon.ico']) {
     const answer = await ask(bed, path)
     expect([path, answer.status, answer.json.code]).toEqual([path, 401, 'unauthenticated'])

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { ask, startFacade } from '../../../test/support/facade-bed.ts'
+import { ask, startServerBed } from '../../../test/support/server-bed.ts'
 
 test('the document and its page need no key', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const document = await ask(bed, '/openapi.json')
   expect([document.status, document.headers.get('content-type')]).toEqual([200, 'application/json'])
   expect(document.json).toMatchObject({ openapi: '3.1.0' })
@@ -12,7 +12,7 @@ test('the document and its page need no key', async () => {
 })
 
 test('the page loads nothing from elsewhere, may not, and everything that it loads is there', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const page = await ask(bed, '/docs')
   const policy = page.headers.get('content-security-policy') ?? ''
   expect(policy).toMatch(/^default-src 'none'; script-src 'self';/)
@@ -29,7 +29,7 @@ test('the page loads nothing from elsewhere, may not, and everything that it loa
 })
 
 test('what changes nothing is all that the pages take', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   for (const path of ['/docs', '/openapi.json'])
     for (const method of ['POST', 'OPTIONS', 'DELETE']) {
       const answer = await ask(bed, path, { method })
@@ -49,7 +49,7 @@ test.each([
     headers: { 'if-unmodified-since': 'Thu, 01 Jan 1970 00:00:00 GMT' },
   },
 ])('a file that is asked for with $what comes whole', async ({ headers }) => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const answer = await ask(bed, '/docs/swagger-ui-bundle.js', { headers })
   expect([answer.status, answer.headers.get('cache-control')]).toEqual([200, 'public, max-age=3600'])
   expect(Buffer.byteLength(answer.text)).toBe(Number(answer.headers.get('content-length')))

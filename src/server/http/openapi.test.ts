@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { FakeServices } from '../../../test/support/facade-services.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { FakeServices } from '../../../test/support/server-services.ts'
 import { createSchemaValidator } from '../../lib/json-schema.ts'
 import { Cursors } from '../lists.ts'
 import { allRoutes } from '../routes.ts'

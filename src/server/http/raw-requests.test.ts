@@ -1,7 +1,7 @@
 /** What does not fit, byte by byte: requests as no usual client sends them, and bodies that are too much. */
 import { expect, test } from 'vitest'
-import { ask, dial, KEYS, ORGANIZATION, startFacade } from '../../../test/support/facade-bed.ts'
-import { idIn } from '../../../test/support/facade-services.ts'
+import { ask, dial, KEYS, ORGANIZATION, startServerBed } from '../../../test/support/server-bed.ts'
+import { idIn } from '../../../test/support/server-services.ts'
 
 const ORG = `/organizations/${ORGANIZATION}`
 const HOOKS = `${ORG}/webhooks`
@@ -73,7 +73,7 @@ const RAW: { what: string; head: string[]; body?: string; want: [number, string]
 ]
 
 test.each(RAW)('$what: $want.1', async ({ head, body, want }) => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const connection = await dial(bed)
   const hasKey = head.some((line) => line.startsWith('Authorization'))
   connection.write(
@@ -86,13 +86,13 @@ test.each(RAW)('$what: $want.1', async ({ head, body, want }) => {
 })
 
 test('without Host the answer is what it is with it', async () => {
-  const connection = await dial(await startFacade())
+  const connection = await dial(await startServerBed())
   connection.write(`GET ${HOOKS} HTTP/1.1\r\nAuthorization: ${key}\r\n\r\n`)
   expect(await connection.until('endpoints')).toMatch(/^HTTP\/1\.1 200 /)
 })
 
 test('no chunks are no body, and need no type', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const connection = await dial(bed)
   connection.write(
     `POST ${HOOKS}/${idIn(ORGANIZATION)}/ping HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
@@ -101,7 +101,7 @@ test('no chunks are no body, and need no type', async () => {
 })
 
 test('chunks without a type are refused', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const connection = await dial(bed)
   connection.write(
     `POST ${HOOKS}/${idIn(ORGANIZATION)}/ping HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
@@ -111,7 +111,7 @@ test('chunks without a type are refused', async () => {
 })
 
 test('a body that grows beyond the limit is refused while it comes, and the client reads the answer', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const connection = await dial(bed)
   connection.write(
     `POST ${HOOKS} HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\nContent-Type: ${JSON_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n`,
@@ -124,7 +124,7 @@ test('a body that grows beyond the limit is refused while it comes, and the clie
 })
 
 test('bodies together have a limit, and their room comes back', async () => {
-  const bed = await startFacade({ limits: { bytesInFlight: 1_000 } })
+  const bed = await startServerBed({ limits: { bytesInFlight: 1_000 } })
   let release = () => {}
   bed.services.hold = new Promise<void>((resolve) => {
     release = resolve

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { type Asking, ask, KEYS, ORGANIZATION, startFacade } from '../../../test/support/facade-bed.ts'
-import { DELIVERY_ID, EVENT_ID, idIn, SECRET } from '../../../test/support/facade-services.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { type Asking, ask, KEYS, ORGANIZATION, startServerBed } from '../../../test/support/server-bed.ts'
+import { DELIVERY_ID, EVENT_ID, idIn, SECRET } from '../../../test/support/server-services.ts'
 import { ApiError } from '../../kube/client.ts'
 import { Problem } from './problems.ts'
 
@@ -18,7 +18,7 @@ const send = (method: string, body?: unknown, headers?: Record<string, string>):
 })
 
 test('every operation answers as the interface has it', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const page = `${ORG}/webhooks/${ID}/deliveries`
   const answers = [
     await ask(bed, `${ORG}/webhooks`, send('POST', draft)),
@@ -57,7 +57,7 @@ test('every operation answers as the interface has it', async () => {
 })
 
 test('a list goes on where its cursor says, and the cursor is for that list alone', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const first = await ask(bed, `${ORG}/webhooks?limit=2`, { key })
   expect(first.json.endpoints).toHaveLength(2)
   const { cursor } = first.json
@@ -77,7 +77,7 @@ test('a list goes on where its cursor says, and the cursor is for that list alon
 
 test('a cursor of yesterday is refused as expired', async () => {
   const clock = new FakeClock()
-  const bed = await startFacade({
+  const bed = await startServerBed({
     clock,
     tokens: { review: async () => ({ username: 'owner', uid: '', groups: [], extra: {} }) },
   })
@@ -89,7 +89,7 @@ test('a cursor of yesterday is refused as expired', async () => {
 })
 
 test('data goes on as the characters that came', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const data = '{"n":9007199254740993, "e":1e2,"f":1.0,"s":"\\u0041\\/","z":1,"a":[ ]}'
   const body = `{"data":${data} ,"type":"environment.started","id":"k-1"}`
   await ask(bed, `${ORG}/events`, { method: 'POST', key, body })
@@ -100,7 +100,7 @@ test('data goes on as the characters that came', async () => {
 })
 
 test('a repeat says that it is one, and shows no secret', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   bed.services.replayed = true
   const headers = { 'idempotency-key': 'k-1' }
   const created = await ask(bed, `${ORG}/webhooks`, send('POST', draft, headers))
@@ -137,7 +137,7 @@ test.each([
   { error: new ApiError('Forbidden', 'secrets is forbidden'), want: [503, 'overloaded', '1'] },
   { error: new TypeError('whsec_abc is not a function'), want: [500, 'internal', null] },
 ])('$error.message is answered as $want.1, without a word of what is inside', async ({ error, want }) => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   bed.services.failWith = error
   const answer = await ask(bed, `${ORG}/webhooks/${ID}/ping`, { method: 'POST', key })
   expect([answer.status, answer.json.code, answer.headers.get('retry-after')]).toEqual(want)
@@ -147,7 +147,7 @@ test.each([
 
 test('an answer that does not come in time is given up', async () => {
   const clock = new FakeClock()
-  const bed = await startFacade({ clock })
+  const bed = await startServerBed({ clock })
   bed.services.hold = new Promise(() => {})
   const asked = ask(bed, `${ORG}/webhooks`, { key })
   while (bed.services.asked.length === 0) await new Promise((resolve) => setImmediate(resolve))
@@ -157,7 +157,7 @@ test('an answer that does not come in time is given up', async () => {
 
 test('the log says why requests are put off, once in a while for each reason', async () => {
   const clock = new FakeClock()
-  const bed = await startFacade({ clock })
+  const bed = await startServerBed({ clock })
   const ping = async (error: unknown) => {
     bed.services.failWith = error
     await ask(bed, `${ORG}/webhooks/${ID}/ping`, { method: 'POST', key })
@@ -175,7 +175,7 @@ test('the log says why requests are put off, once in a while for each reason', a
 })
 
 test('more requests at once than can be borne are turned away, until those before are done', async () => {
-  const bed = await startFacade({ limits: { requests: 2 } })
+  const bed = await startServerBed({ limits: { requests: 2 } })
   let release = () => {}
   bed.services.hold = new Promise<void>((resolve) => {
     release = resolve
@@ -190,7 +190,7 @@ test('more requests at once than can be borne are turned away, until those befor
 })
 
 test('a key that asks too often waits, and so does an organization, whoever asks', async () => {
-  const bed = await startFacade({ limits: { perKey: 3, perOrganization: 4 } })
+  const bed = await startServerBed({ limits: { perKey: 3, perOrganization: 4 } })
   const statuses = []
   for (let time = 0; time < 4; time += 1) statuses.push((await ask(bed, `${ORG}/webhooks`, { key })).status)
   expect(statuses).toEqual([200, 200, 200, 429])
@@ -203,7 +203,7 @@ test('a key that asks too often waits, and so does an organization, whoever asks
 })
 
 test('those who cannot see an organization do not use up its limit', async () => {
-  const bed = await startFacade({ limits: { perOrganization: 1 } })
+  const bed = await startServerBed({ limits: { perOrganization: 1 } })
   for (let time = 0; time < 5; time += 1) {
     expect((await ask(bed, `${ORG}/webhooks`, { key: KEYS.otherOwner })).status).toBe(404)
   }
@@ -211,7 +211,7 @@ test('those who cannot see an organization do not use up its limit', async () =>
 })
 
 test('changes are in the log with who made them, and neither a key nor a secret is', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   await ask(bed, `${ORG}/webhooks`, send('POST', draft))
   await ask(bed, `${ORG}/webhooks`, { key })
   bed.services.failWith = new Error('broken')
@@ -238,7 +238,7 @@ test('changes are in the log with who made them, and neither a key nor a secret 
 })
 
 test('HEAD is GET without the body', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const answer = await ask(bed, `${ORG}/webhooks`, { method: 'HEAD', key })
   expect([answer.status, answer.text]).toEqual([200, ''])
   expect(Number(answer.headers.get('content-length'))).toBeGreaterThan(10)

@@ -2,15 +2,15 @@ import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { expect, test } from 'vitest'
-import { ask, dial, KEYS, ORGANIZATION, startFacade } from '../../../test/support/facade-bed.ts'
-import { idIn } from '../../../test/support/facade-services.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { ask, dial, KEYS, ORGANIZATION, startServerBed } from '../../../test/support/server-bed.ts'
+import { idIn } from '../../../test/support/server-services.ts'
 
 const HOOKS = `/organizations/${ORGANIZATION}/webhooks`
 const HEAD = `POST ${HOOKS} HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEYS.owner}\r\nContent-Type: application/json\r\n`
 
 test('headers that do not come to an end are answered with 408, and the connection ends', async () => {
-  const bed = await startFacade({ server: { headersMs: 50, requestMs: 60, checkMs: 20 } })
+  const bed = await startServerBed({ server: { headersMs: 50, requestMs: 60, checkMs: 20 } })
   const connection = await dial(bed)
   connection.write(`GET ${HOOKS} HTTP/1.1\r\nHost: x\r\n`)
   const answer = await connection.untilClosed()
@@ -20,7 +20,7 @@ test('headers that do not come to an end are answered with 408, and the connecti
 
 test('a body that does not come to an end is answered with 408', async () => {
   const clock = new FakeClock()
-  const bed = await startFacade({ clock })
+  const bed = await startServerBed({ clock })
   const connection = await dial(bed)
   connection.write(`${HEAD}Content-Length: 100\r\n\r\n{"url":`)
   while (clock.pending === 0) await new Promise((resolve) => setImmediate(resolve))
@@ -32,7 +32,7 @@ test('a body that does not come to an end is answered with 408', async () => {
 
 test('a body whose client goes away leaves nothing behind', async () => {
   const clock = new FakeClock()
-  const bed = await startFacade({ clock, limits: { requests: 1, bytesInFlight: 150 } })
+  const bed = await startServerBed({ clock, limits: { requests: 1, bytesInFlight: 150 } })
   const connection = await dial(bed)
   connection.write(`${HEAD}Content-Length: 100\r\n\r\n{"url":`)
   while (clock.pending === 0) await new Promise((resolve) => setImmediate(resolve))
@@ -79,7 +79,7 @@ test.each([['tokens' as const], ['access' as const]])(
   async (which) => {
     const reviews = holding()
     const limits = { requests: 1, bytesInFlight: 150 }
-    const bed = await startFacade({ limits, [which]: reviews[which] })
+    const bed = await startServerBed({ limits, [which]: reviews[which] })
     const connection = await dial(bed)
     connection.write(`${HEAD}Content-Length: 100\r\n\r\n`)
     while (reviews.asked.length === 0) await nextTurn()
@@ -96,7 +96,7 @@ test.each([['tokens' as const], ['access' as const]])(
 
 test('a change is not begun for a client that has gone', async () => {
   const reviews = holding()
-  const bed = await startFacade({ access: reviews.access })
+  const bed = await startServerBed({ access: reviews.access })
   const connection = await dial(bed)
   connection.write(
     `POST ${HOOKS}/${idIn(ORGANIZATION)}/ping HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEYS.owner}\r\nContent-Length: 0\r\n\r\n`,
@@ -111,7 +111,7 @@ test('a change is not begun for a client that has gone', async () => {
 })
 
 test('a change whose client has gone is told when it is done, and not as answered', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   let release = () => {}
   bed.services.hold = new Promise<void>((resolve) => {
     release = resolve
@@ -133,7 +133,7 @@ test('a change whose client has gone is told when it is done, and not as answere
 })
 
 test('requests that wait behind another one on a connection that ends leave nothing behind', async () => {
-  const bed = await startFacade({ limits: { requests: 3 } })
+  const bed = await startServerBed({ limits: { requests: 3 } })
   let release = () => {}
   bed.services.hold = new Promise<void>((resolve) => {
     release = resolve
@@ -157,7 +157,7 @@ function connectionsOf(server: Server): Promise<number> {
 }
 
 test('a connection beyond the limit is told so and ends; those before go on', async () => {
-  const bed = await startFacade({ server: { connections: 2 } })
+  const bed = await startServerBed({ server: { connections: 2 } })
   const sockets: Socket[] = []
   bed.server.on('connection', (socket) => sockets.push(socket))
   const request = `GET ${HOOKS} HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEYS.owner}\r\n\r\n`
@@ -181,7 +181,7 @@ test('a connection beyond the limit is told so and ends; those before go on', as
 })
 
 test('requests that come one after the other on a connection are answered in order', async () => {
-  const bed = await startFacade()
+  const bed = await startServerBed()
   const connection = await dial(bed)
   const request = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${KEYS.owner}\r\n\r\n`
   connection.write(request(HOOKS) + request('/nothing') + request(`${HOOKS}/event-types`))

@@ -14,7 +14,7 @@ import type { HttpKindsCalls, KindTimes } from '../processes/http-kinds.ts'
 import { type RemoteProcess, spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
 import { BODY_BYTES } from './both-ways.ts'
-import type { FacadeBed } from './facade-saturation.ts'
+import type { ServerBed } from './facade-saturation.ts'
 
 /** Milliseconds. */
 export type KindLatencies = {
@@ -42,7 +42,7 @@ type Options = { perSecond: number; seconds: number }
 
 /** @param perSecond events published, to the endpoint that keeps its log in segments */
 export async function measureKinds(
-  on: FacadeBed,
+  on: ServerBed,
   facade: Facade,
   { perSecond, seconds }: Options,
 ): Promise<KindLatencies> {

@@ -5,7 +5,7 @@ import { API_VERSION } from '../../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import { createRandom } from '../../../src/lib/clock.ts'
 import { type Bed, makeNamespace, onBed, SYSTEM } from '../bed.ts'
-import { installFacade, type KeyFiles, makeKeys, startFacade } from '../facade.ts'
+import { installFacade, type KeyFiles, makeKeys, startServerBed } from '../facade.ts'
 import { untilKeysWork } from '../facade-clients.ts'
 import { RARE_TYPE, USUAL_TYPE, writeStoredLog } from '../loads/stored-log.ts'
 import { residentBytes } from '../measure/process-usage.ts'
@@ -64,7 +64,7 @@ async function readLog(
   keyFiles: KeyFiles,
   { lines, without }: { lines: number; without: LogFootprint },
 ): Promise<FacadeLog> {
-  const facade = await startFacade(bed)
+  const facade = await startServerBed(bed)
   const reader = spawnProcess<HttpPagesCalls>(
     fileURLToPath(new URL('../processes/http-pages.ts', import.meta.url)),
   )
@@ -92,13 +92,13 @@ async function readLog(
 }
 
 async function footprint(bed: Bed): Promise<LogFootprint> {
-  const facade = await startFacade(bed)
+  const facade = await startServerBed(bed)
   const memory = await memoryOf(facade)
   await facade.stop()
   return { readySeconds: facade.readyAfter, ...memory }
 }
 
-async function memoryOf(facade: Awaited<ReturnType<typeof startFacade>>) {
+async function memoryOf(facade: Awaited<ReturnType<typeof startServerBed>>) {
   const resident = residentBytes(facade.pid)
   return { resident, inUse: await facade.call('heap', null), index: await facade.gauge('davit_index_bytes') }
 }

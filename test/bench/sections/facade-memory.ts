@@ -1,12 +1,12 @@
 /** What the facade holds after a great many requests. */
 import { fileURLToPath } from 'node:url'
-import { type Facade, type KeyFiles, startFacade } from '../facade.ts'
+import { type Facade, type KeyFiles, startServerBed } from '../facade.ts'
 import { untilKeysWork } from '../facade-clients.ts'
 import { residentBytes } from '../measure/process-usage.ts'
 import type { HttpMixCalls } from '../processes/http-mix.ts'
 import { spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
-import type { FacadeBed } from './facade-saturation.ts'
+import type { ServerBed } from './facade-saturation.ts'
 
 export type FacadeMemory = {
   requests: number
@@ -32,11 +32,11 @@ const WARM_UP_REQUESTS = 20_000
 
 /** @param target `endpointId` and `type` of an endpoint that each of the organizations has */
 export async function measureFacadeMemory(
-  { bed }: FacadeBed,
+  { bed }: ServerBed,
   requests: number,
   target: { keyFiles: KeyFiles; endpointId: string; type: string },
 ): Promise<FacadeMemory> {
-  const facade = await startFacade(bed)
+  const facade = await startServerBed(bed)
   const path = fileURLToPath(new URL('../processes/http-mix.ts', import.meta.url))
   const clients = spawnProcess<HttpMixCalls>(path)
   try {

@@ -3,7 +3,7 @@ import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { type LoadResult, runLoad } from '../davit-load.ts'
-import { type Facade, type KeyFiles, startFacade } from '../facade.ts'
+import { type Facade, type KeyFiles, startServerBed } from '../facade.ts'
 import type { FacadeClients } from '../facade-clients.ts'
 import type { Route } from '../loads/publishing.ts'
 import { residentBytes } from '../measure/process-usage.ts'
@@ -30,7 +30,7 @@ export type FacadeSaturation = {
   facadeMiB: Spread
 }
 
-export type FacadeBed = {
+export type ServerBed = {
   bed: Bed
   controller: Controller
   clients: FacadeClients
@@ -47,13 +47,13 @@ const WARM_UP_SECONDS = 3
 
 /** A facade runs for its own turns only, so that it costs the direct ones nothing; the controller runs throughout. */
 export async function measureFacadeSaturation(
-  on: FacadeBed,
+  on: ServerBed,
   { rounds, seconds }: { rounds: number; seconds: number },
 ): Promise<Record<DeliveryLogMode, FacadeSaturation>> {
   const turns: TurnsOfEach = { Objects: noTurns(), Segments: noTurns() }
   await directTurn(on, seconds, (way, result) => turns[way].direct.push(result))
   for (let round = 0; round < rounds; round += 1) {
-    const facade = await startFacade(on.bed)
+    const facade = await startServerBed(on.bed)
     report(`the facade has read the log after ${facade.readyAfter.toFixed(1)} s`)
     await restTurn(on, facade, seconds, turns)
     if (round === 0) await directTurn(on, seconds, (way, result) => turns[way].followed.push(result))
@@ -65,7 +65,7 @@ export async function measureFacadeSaturation(
 
 /** At saturation. @param clients requests at a time */
 export async function runByRest(
-  { bed, controller, clients }: FacadeBed,
+  { bed, controller, clients }: ServerBed,
   facade: Facade,
   load: { routes: readonly Route[]; seconds: number; clients: number },
 ): Promise<LoadResult> {
@@ -83,7 +83,7 @@ export async function runByRest(
 }
 
 async function directTurn(
-  { bed, controller, endpoints }: FacadeBed,
+  { bed, controller, endpoints }: ServerBed,
   seconds: number,
   take: (way: DeliveryLogMode, result: LoadResult) => void,
 ): Promise<void> {
@@ -94,7 +94,7 @@ async function directTurn(
   }
 }
 
-async function restTurn(on: FacadeBed, facade: Facade, seconds: number, into: TurnsOfEach): Promise<void> {
+async function restTurn(on: ServerBed, facade: Facade, seconds: number, into: TurnsOfEach): Promise<void> {
   await on.clients.connect(facade, on.keyFiles, PUBLISHERS)
   for (const way of WAYS) {
     const load = { routes: on.endpoints[way], clients: PUBLISHERS }

@@ -1,7 +1,7 @@
 /** The facade: publishing by REST, each kind of request, memory over many requests, and a long log. */
 import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
-import { installFacade, type KeyFiles, makeKeys, startFacade } from '../facade.ts'
+import { installFacade, type KeyFiles, makeKeys, startServerBed } from '../facade.ts'
 import { startClients } from '../facade-clients.ts'
 import { describeVersions, type Facts } from '../machine.ts'
 import { report } from '../progress.ts'
@@ -12,10 +12,10 @@ import { type KindLatencies, measureKinds } from './facade-kinds.ts'
 import { type FacadeLog, measureFacadeLog } from './facade-log.ts'
 import { type FacadeMemory, measureFacadeMemory } from './facade-memory.ts'
 import {
-  type FacadeBed,
   type FacadeSaturation,
   measureFacadeSaturation,
   runByRest,
+  type ServerBed,
 } from './facade-saturation.ts'
 
 export type FacadeResult = {
@@ -44,7 +44,7 @@ export async function measureFacade(plan: Plan): Promise<FacadeResult> {
   return { ...measured, log: await measureFacadeLog(plan.logLines) }
 }
 
-async function setUp(bed: Bed): Promise<FacadeBed> {
+async function setUp(bed: Bed): Promise<ServerBed> {
   await installFacade(bed)
   const controller = await bed.startController()
   const endpoints = await makeEndpointOfEach(bed)
@@ -54,11 +54,11 @@ async function setUp(bed: Bed): Promise<FacadeBed> {
   return { bed, controller, clients: startClients(), endpoints, keyFiles }
 }
 
-async function measureRunning(on: FacadeBed, plan: Plan): Promise<Omit<FacadeResult, 'log'>> {
+async function measureRunning(on: ServerBed, plan: Plan): Promise<Omit<FacadeResult, 'log'>> {
   const { rounds, facadeSeconds: seconds } = plan
   const saturation = await measureFacadeSaturation(on, { rounds, seconds })
   const many = await makeMany(on.bed)
-  const facade = await startFacade(on.bed)
+  const facade = await startServerBed(on.bed)
   const manyClients = { Objects: 0, Segments: 0 }
   for (const way of WAYS) {
     const { routes, keyFiles } = many[way]

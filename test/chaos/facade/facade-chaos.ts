@@ -6,7 +6,7 @@ import { mkdtemp, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type FacadeProcess, type Installation, startInstallation } from '../../support/installation.ts'
+import { type Installation, type ServerProcess, startInstallation } from '../../support/installation.ts'
 import { untilAtRest } from '../at-rest.ts'
 import { Receivers } from '../receivers.ts'
 import { SeededRandom } from '../seeded-random.ts'
@@ -60,7 +60,7 @@ const FACADE_SETTINGS = {
 /** Thirty seconds become thirty milliseconds. */
 const WAIT_SCALE = '0.001'
 
-type Running = { davit: Installation; facades: FacadeProcess[] }
+type Running = { davit: Installation; facades: ServerProcess[] }
 
 export async function playFacadeChaos(options: FacadeChaosOptions): Promise<FacadeFindings> {
   const random = new SeededRandom(options.seed)
@@ -70,9 +70,9 @@ export async function playFacadeChaos(options: FacadeChaosOptions): Promise<Faca
   const receivers = await Receivers.start({ random: random.fork(), run: () => 0, isPoisoned: () => false })
   try {
     const controller = await davit.startController({ ...KEEP, DAVIT_WAIT_SCALE: WAIT_SCALE })
-    const facades: FacadeProcess[] = []
+    const facades: ServerProcess[] = []
     while (facades.length < options.facades)
-      facades.push(await davit.startFacade({ settings: FACADE_SETTINGS }))
+      facades.push(await davit.startServer({ settings: FACADE_SETTINGS }))
     await Promise.all([controller, ...facades.map(({ process }) => process)].map((one) => one.untilReady()))
     const ledger = new Ledger()
     const first = facades[0]
@@ -102,7 +102,7 @@ export async function playFacadeChaos(options: FacadeChaosOptions): Promise<Faca
   }
 }
 
-type ClientsOf = { scene: Scene; facades: readonly FacadeProcess[]; ledger: Ledger; random: SeededRandom }
+type ClientsOf = { scene: Scene; facades: readonly ServerProcess[]; ledger: Ledger; random: SeededRandom }
 
 function startClients(options: FacadeChaosOptions, { scene, facades, ledger, random }: ClientsOf) {
   const baseUrls = facades.map(({ baseUrl }) => baseUrl)
@@ -154,7 +154,7 @@ async function killFacades({ davit, facades }: Running, { kind, downMs }: Troubl
   await sleep(downMs)
   await Promise.all(
     [...doomed].map(async (facade) => {
-      const next = await davit.startFacade({ port: facade.port, settings: FACADE_SETTINGS })
+      const next = await davit.startServer({ port: facade.port, settings: FACADE_SETTINGS })
       facades[facades.indexOf(facade)] = next
       await next.process.untilReady()
     }),
@@ -165,7 +165,7 @@ type Rested = { davit: Installation; scene: Scene; ledger: Ledger; receivers: Re
 
 async function verdictOf(
   { davit, scene, ledger, receivers }: Rested,
-  facades: readonly FacadeProcess[],
+  facades: readonly ServerProcess[],
 ): Promise<FacadeVerdict> {
   const baseUrls = facades.map(({ baseUrl }) => baseUrl)
   const link = new PatientLink({ baseUrls, apiKey: scene.apiKey, ledger, random: new SeededRandom(0) })
@@ -183,7 +183,7 @@ async function verdictOf(
 }
 
 /** The logs of all their lives. */
-async function errorsIn(facades: readonly FacadeProcess[]): Promise<string[]> {
+async function errorsIn(facades: readonly ServerProcess[]): Promise<string[]> {
   const logs = await Promise.all(facades.map(({ logPath }) => readFile(logPath, 'utf8')))
   const lines = logs.flatMap((log) => log.split('\n')).filter((line) => line.startsWith('{'))
   return lines.filter((line) => (JSON.parse(line) as { level?: unknown }).level === 'error')

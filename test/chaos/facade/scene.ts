@@ -1,6 +1,6 @@
 /** Where the clients act: an organization with an endpoint of each sort. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FacadeProcess, Installation } from '../../support/installation.ts'
+import type { Installation, ServerProcess } from '../../support/installation.ts'
 import { type Answered, PatientLink, type PatientLinkOptions } from './patient-link.ts'
 
 export const EVENT_TYPES = { usual: 'environment.started', ordered: 'environment.stopped' } as const
@@ -39,7 +39,7 @@ export function subscribersOf(type: string): string[] {
 /** Makes the organization and, over REST, its endpoints. */
 export async function setScene(
   davit: Installation,
-  { baseUrl }: FacadeProcess,
+  { baseUrl }: ServerProcess,
   { receiverUrl, ...link }: Pick<PatientLinkOptions, 'ledger' | 'random'> & { receiverUrl: string },
 ): Promise<Scene> {
   const path = `/organizations/${ORGANIZATION}`

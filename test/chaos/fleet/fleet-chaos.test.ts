@@ -18,7 +18,7 @@ const OPTIONS: FleetRunOptions = {
   leaseMs: 3000,
   retentionMs: 60_000,
   waitsForRetention: false,
-  facadesAgree: true,
+  serversAgree: true,
   faultsOfEach: 1,
   between: 8,
   pace: 0.25,

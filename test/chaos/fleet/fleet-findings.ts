@@ -41,7 +41,7 @@ export type Gathered = Course & {
   retentionMs: number
   /** The bound of the log, where it has one that is reached. */
   logBytes?: number
-  facadesAgree: boolean
+  serversAgree: boolean
   /** What was not as it has to be while it ran, in words. */
   wrong: readonly string[]
 }
@@ -121,7 +121,7 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
       ...fleetViolations(verdict, {
         latestMs: MAX_LATE_MS,
         unseenMs: MAX_UNSEEN_MS,
-        facadesAgree: gathered.facadesAgree,
+        serversAgree: gathered.serversAgree,
         leaseMs,
       }),
       ...objectsOf(evidence, unshown, objects),

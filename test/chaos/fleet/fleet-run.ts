@@ -43,7 +43,7 @@ export type FleetRunOptions = Omit<PlanOptions, 'otherVersion'> & {
   /** Whether it is waited for that in the end, which takes minutes. */
   waitsForRetention: boolean
   /** Whether a change that one facade has answered is promised to be in force at the others. */
-  facadesAgree: boolean
+  serversAgree: boolean
   /** The version that members change to, by its commit, and its program; absent: they do not. */
   other?: { ref: string; main: string }
   /** There is another API server that is so much behind; absent: one alone. */
@@ -124,7 +124,7 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
     waitScale: WAIT_SCALE,
     leaseMs,
     ...kept,
-    facadesAgree: options.facadesAgree,
+    serversAgree: options.serversAgree,
     wrong,
   })
   if (findings.wrong.length > 0) {

@@ -237,7 +237,7 @@ describe('the verdict on a fleet', () => {
     expect(wrong(paused)).toEqual([
       '1 events that were matched as before an answered change: p has a of 0.000-0.000 s',
     ])
-    expect(fleetViolations(judgeFleet(paused), { ...PROMISED, facadesAgree: false })).toEqual([])
+    expect(fleetViolations(judgeFleet(paused), { ...PROMISED, serversAgree: false })).toEqual([])
     expect(wrong({ ...all, pauses: pause(0, 50) })).toEqual([])
     expect(wrong({ ...all, pauses: pause(100, 150) })).toEqual([])
   })

@@ -9,7 +9,7 @@ export type Promised = {
   /** The same of a deletion of which no answer said that controllers have stopped. */
   unseenMs: number
   /** Whether a change that one facade has answered is in force at the others. */
-  facadesAgree: boolean
+  serversAgree: boolean
   leaseMs: number
 }
 
@@ -19,7 +19,7 @@ const MAX_REPEATS = 1000
 /** What no fault excuses, beside what `violations` says of deliveries. */
 export function fleetViolations(
   verdict: FleetVerdict,
-  { latestMs, unseenMs, facadesAgree, leaseMs }: Promised,
+  { latestMs, unseenMs, serversAgree, leaseMs }: Promised,
 ): string[] {
   const tooLate = verdict.late.filter((ms) => ms > latestMs)
   const tooLateDeleted = verdict.lateDeleted.filter(({ ms, isSure }) => ms > (isSure ? latestMs : unseenMs))
@@ -54,6 +54,6 @@ export function fleetViolations(
     'keyed publishes that became two events': verdict.doubled,
     'answers that are not what is in the log': verdict.misanswered,
     'deliveries that a subscriber should have, or should not': verdict.misrouted,
-    'events that were matched as before an answered change': facadesAgree ? verdict.disagreed : [],
+    'events that were matched as before an answered change': serversAgree ? verdict.disagreed : [],
   })
 }

@@ -3,9 +3,9 @@ import { API_VERSION } from '../../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import {
   CONTROLLER_ACCOUNT,
-  FACADE_ACCOUNT,
   type Installation,
   OPERATOR_NAMESPACE,
+  SERVER_ACCOUNT,
   startInstallation,
 } from '../../support/installation.ts'
 import { SecondApiServer } from '../../support/second-api-server.ts'
@@ -98,7 +98,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     const controllerConfig = await davit.makeKubeconfig(CONTROLLER_ACCOUNT)
     for (let index = 0; index < options.controllers; index += 1)
       controllers.push(await prepare('controller', index, controllerConfig))
-    const facadeConfig = await davit.makeKubeconfig(FACADE_ACCOUNT)
+    const facadeConfig = await davit.makeKubeconfig(SERVER_ACCOUNT)
     for (let index = 0; index < options.facades; index += 1)
       facades.push(await prepare('api', index, facadeConfig))
     for (const member of members()) member.start(false)

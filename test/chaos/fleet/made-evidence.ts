@@ -88,7 +88,7 @@ export function fault(
   return { kind, from, to, readyAt: to, lives, blows: [] }
 }
 
-export const PROMISED = { latestMs: 2000, unseenMs: 25_000, facadesAgree: true, leaseMs: 9000 }
+export const PROMISED = { latestMs: 2000, unseenMs: 25_000, serversAgree: true, leaseMs: 9000 }
 
 /** What is wrong with it, in words. */
 export function wrong(given: FleetEvidence): string[] {

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { type Bed, onBed } from '../../bench/bed.ts'
 import type { Controller } from '../../bench/controller.ts'
 import { nextRun } from '../../bench/davit-load.ts'
-import { type Facade, installFacade, makeKeys, startFacade } from '../../bench/facade.ts'
+import { type Facade, installFacade, makeKeys, startServerBed } from '../../bench/facade.ts'
 import { untilKeysWork } from '../../bench/facade-clients.ts'
 import type { Route } from '../../bench/loads/publishing.ts'
 import { spawnProcess } from '../../bench/processes/remote-calls.ts'
@@ -49,7 +49,7 @@ export async function soak(minutes: number): Promise<Figures> {
       const good = await goodRoutes(bed)
       const [own] = good
       if (!own) throw new Error('there is no endpoint')
-      const { facade, target } = await facadeFor(bed, own)
+      const { server, target } = await facadeFor(bed, own)
       const bad = await Promise.all(
         targets.map(({ url }, i) =>
           makeEndpointFor(bed, { namespace: 'hostile', name: `hostile-${i}`, url }),
@@ -57,14 +57,14 @@ export async function soak(minutes: number): Promise<Figures> {
       )
       await bed.publisher.call('list', ['good-0', 'other-0', 'hostile'])
       const clients = new HostileClients(target)
-      const events = await publishFor(bed, { controller, facade }, { good, bad, minutes }).finally(() =>
+      const events = await publishFor(bed, { controller, server }, { good, bad, minutes }).finally(() =>
         clients.stop(),
       )
       const met = await clients.stop()
       const figures = figuresOf(events, minutes)
       const connections = await hostile.call('connections', null)
       const reached = Object.values(connections).filter((count) => count > 0).length
-      await Promise.all([controller.stop(), facade.stop()])
+      await Promise.all([controller.stop(), server.stop()])
       return {
         ...figures,
         'hostile receivers': targets.length,
@@ -82,11 +82,11 @@ export async function soak(minutes: number): Promise<Figures> {
 async function facadeFor(bed: Bed, { namespace, endpoint, type }: EndpointRoute) {
   await installFacade(bed)
   const keyFiles = await makeKeys(bed, [namespace])
-  const facade = await startFacade(bed)
-  await untilKeysWork(facade.baseUrl, keyFiles)
+  const server = await startServerBed(bed)
+  await untilKeysWork(server.baseUrl, keyFiles)
   const key = await readFile(keyFiles[namespace] ?? '', 'utf8')
-  const port = Number(new URL(facade.baseUrl).port)
-  return { facade, target: { port, organization: namespace, key, endpointId: `whe_${endpoint}`, type } }
+  const port = Number(new URL(server.baseUrl).port)
+  return { server, target: { port, organization: namespace, key, endpointId: `whe_${endpoint}`, type } }
 }
 
 function clientFigures({ good, wrong, hostile, held }: Met): Figures {
@@ -108,7 +108,7 @@ async function goodRoutes(bed: Bed): Promise<EndpointRoute[]> {
   ]
 }
 
-type Roles = { controller: Controller; facade: Facade }
+type Roles = { controller: Controller; server: Facade }
 type Plan = { good: readonly Route[]; bad: readonly Route[]; minutes: number }
 
 type Run = {
@@ -121,14 +121,14 @@ type Run = {
 }
 
 async function publishFor(bed: Bed, roles: Roles, { good, bad, minutes }: Plan): Promise<Run> {
-  const { controller, facade } = roles
+  const { controller, server } = roles
   const turn = PER_SECOND * HOSTILE_EVERY_SECONDS
   const goodTurns = Array.from({ length: turn - bad.length }, (_, i) => good[i % good.length] as Route)
   const routes = spread(goodTurns, bad)
   const run = nextRun()
   await bed.receiver.call('begin', run)
   const seconds = minutes * 60
-  const samples: Run['samples'] = { controller: [], facade: [] }
+  const samples: Run['samples'] = { controller: [], server: [] }
   const started = performance.now()
   let running = true
   const publishing = bed.publisher.call('publish', {
@@ -145,9 +145,9 @@ async function publishFor(bed: Bed, roles: Roles, { good, bad, minutes }: Plan):
   while (running) {
     await Promise.race([sleep(SAMPLE_EVERY_MS), ended])
     const at = (performance.now() - started) / 1000
-    const [ofController, ofFacade] = [await sampleMemory(controller, at), await sampleMemory(facade, at)]
+    const [ofController, ofFacade] = [await sampleMemory(controller, at), await sampleMemory(server, at)]
     samples.controller.push(ofController)
-    samples.facade.push(ofFacade)
+    samples.server.push(ofFacade)
     report(
       `controller: ${wordsOf(ofController)}, ${await controller.pending()} pending; facade: ${wordsOf(ofFacade)}`,
     )
@@ -197,7 +197,7 @@ function figuresOf({ published, received, samples, p99, problems, pending }: Run
     'refused at publishing': problems,
     'pending at the end': pending,
     ...growthOf(samples.controller),
-    ...prefixed('facade: ', growthOf(samples.facade)),
+    ...prefixed('facade: ', growthOf(samples.server)),
     'p99 of the second half over that of the first': rounded(
       medianOf(p99.slice(half)) / medianOf(p99.slice(0, half)),
     ),

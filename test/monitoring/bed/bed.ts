@@ -9,8 +9,8 @@ import { webhookEventKind, webhookEvents } from '../../../src/apis/webhook-event
 import type { RawObject } from '../../../src/kube/client.ts'
 import {
   CONTROLLER_ACCOUNT,
-  FACADE_ACCOUNT,
   type Installation,
+  SERVER_ACCOUNT,
   startInstallation,
 } from '../../support/installation.ts'
 import { type Receiver, startReceiver } from '../../support/receiver.ts'
@@ -126,7 +126,7 @@ async function prepareMembers(
   folder: string,
 ): Promise<[Member, Member, Member, Member]> {
   const controller = await davit.makeKubeconfig(CONTROLLER_ACCOUNT)
-  const api = await davit.makeKubeconfig(FACADE_ACCOUNT)
+  const api = await davit.makeKubeconfig(SERVER_ACCOUNT)
   const server = davit.controlPlane.url
   const prepare = (role: 'controller' | 'api', name: string) =>
     Member.prepare({ role, name, server, folder, kubeconfigPath: role === 'api' ? api : controller })

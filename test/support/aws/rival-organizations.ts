@@ -56,9 +56,9 @@ export class Rivals {
     const rivals = new Rivals(davit, aws)
     const env = { ...aws.environment(), DAVIT_CLOUD_WRITES_PER_SECOND: '1000' }
     const controller = await davit.startController(env)
-    const facade = await davit.startFacade({ settings: env })
-    rivals.baseUrl = facade.baseUrl
-    await Promise.all([controller.untilReady(), facade.process.untilReady()])
+    const server = await davit.startServer({ settings: env })
+    rivals.baseUrl = server.baseUrl
+    await Promise.all([controller.untilReady(), server.process.untilReady()])
     for (const organization of ORGANIZATIONS) await rivals.found(organization)
     for (const organization of NEIGHBOURS)
       rivals.roles.set(organization, await connectOrganization(rivals.connecting(organization)))

@@ -10,8 +10,8 @@ import { type AppOptions, createApp } from '../../src/server/http/app.ts'
 import { createHttpServer, SERVER_LIMITS, type ServerLimits } from '../../src/server/http/server.ts'
 import { Cursors } from '../../src/server/lists.ts'
 import { allRoutes } from '../../src/server/routes.ts'
-import { FakeServices } from './facade-services.ts'
 import { FakeClock } from './fake-clock.ts'
+import { FakeServices } from './server-services.ts'
 
 /** Of the fake clock, in seconds since 1970. */
 const STARTS_AT = Date.UTC(2026, 0, 31, 12) / 1000
@@ -40,7 +40,7 @@ const RULES: Record<string, Rule> = {
     namespace === ORGANIZATION && verb === 'create' && resource === 'webhookevents',
 }
 
-export type FacadeBed = Awaited<ReturnType<typeof openFacade>>
+export type ServerBed = Awaited<ReturnType<typeof openServerBed>>
 
 export type BedOptions = {
   limits?: AppOptions['limits']
@@ -63,14 +63,14 @@ afterEach(async () => {
 })
 
 /** Ends with the test. */
-export async function startFacade(options: BedOptions = {}): Promise<FacadeBed> {
-  const bed = await openFacade(options)
+export async function startServerBed(options: BedOptions = {}): Promise<ServerBed> {
+  const bed = await openServerBed(options)
   cleanups.push(bed.close)
   return bed
 }
 
 /** Goes on until it is closed. */
-export async function openFacade(options: BedOptions = {}) {
+export async function openServerBed(options: BedOptions = {}) {
   const clock = options.clock ?? new FakeClock()
   const organizations = options.organizations ?? [ORGANIZATION, OTHER_ORGANIZATION]
   const services = new FakeServices(organizations)
@@ -144,7 +144,7 @@ export type Asking = {
 }
 
 /** A request as a usual client sends it; a body is JSON unless its headers say otherwise. */
-export async function ask(bed: Pick<FacadeBed, 'baseUrl'>, path: string, asking: Asking = {}) {
+export async function ask(bed: Pick<ServerBed, 'baseUrl'>, path: string, asking: Asking = {}) {
   const { method = 'GET', key, headers, body } = asking
   const response = await fetch(bed.baseUrl + path, {
     method,
@@ -165,7 +165,7 @@ export async function ask(bed: Pick<FacadeBed, 'baseUrl'>, path: string, asking:
 }
 
 /** A connection on which a test writes what it likes. */
-export async function dial(bed: Pick<FacadeBed, 'port'>): Promise<RawConnection> {
+export async function dial(bed: Pick<ServerBed, 'port'>): Promise<RawConnection> {
   const socket = connect(bed.port, '127.0.0.1')
   await once(socket, 'connect')
   cleanups.push(async () => socket.destroy())

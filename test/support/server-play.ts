@@ -1,5 +1,5 @@
 /** One history of a simulated world of facades: changes all the time, troubles, then a rest in which everything has to come right. */
-import { Answers, FacadeStore, LEASE_MS, type SimulatedFacade, startSimulatedFacade } from './facade-world.ts'
+import { Answers, LEASE_MS, ServerStore, type SimulatedServer, startSimulatedServer } from './server-world.ts'
 import { SimulatedTime } from './simulated-time.ts'
 
 export type FacadeTrouble = {
@@ -23,13 +23,13 @@ export type FacadePlayed = {
 
 const MOST_FACADES = 5
 
-export async function playFacades(plan: {
+export async function playServers(plan: {
   seed: number
   troubles: readonly FacadeTrouble[]
-  facades: number
+  servers: number
 }): Promise<FacadePlayed> {
   const world = new World(plan.seed)
-  for (let n = 0; n < plan.facades; n += 1) world.join()
+  for (let n = 0; n < plan.servers; n += 1) world.join()
   world.changeForEver()
   await world.time.runUntil(3000)
   for (const trouble of plan.troubles) {
@@ -39,7 +39,7 @@ export async function playFacades(plan: {
   await world.time.runUntil(world.time.now + 60_000)
   world.store.ways.calm()
   if (world.living().length === 0) world.join()
-  for (const facade of world.living()) Object.assign(facade, { lag: 0, isMute: false })
+  for (const server of world.living()) Object.assign(server, { lag: 0, isMute: false })
   await world.time.runUntil(world.time.now + 60_000 + 4 * LEASE_MS + 70_000)
   const before = world.answers.late
   const living = world.living()
@@ -55,7 +55,7 @@ export async function playFacades(plan: {
     answered: count,
     late: late - before,
     living: living.length,
-    publishing: living.filter((facade) => facade.publishes()).length,
+    publishing: living.filter((server) => server.publishes()).length,
     isAnswered,
     records: world.store.records,
   }
@@ -64,17 +64,17 @@ export async function playFacades(plan: {
 class World {
   readonly time = new SimulatedTime()
   readonly answers = new Answers()
-  readonly store: FacadeStore
+  readonly store: ServerStore
   readonly #chance: { fraction(): number }
-  #facades: SimulatedFacade[] = []
+  #facades: SimulatedServer[] = []
   #sessions = 0
 
   constructor(seed: number) {
     this.#chance = { fraction: mulberry(seed) }
-    this.store = new FacadeStore(this.time, this.#chance)
+    this.store = new ServerStore(this.time, this.#chance)
   }
 
-  living(): SimulatedFacade[] {
+  living(): SimulatedServer[] {
     return this.#facades.filter(({ clock }) => !clock.isDead)
   }
 
@@ -84,7 +84,7 @@ class World {
     const session = `s${this.#sessions}`
     const { time, store, answers } = this
     const options = { name: name ?? `f${this.#sessions}`, session, time, store, answers }
-    this.#facades.push(startSimulatedFacade({ ...options, chance: this.#chance }))
+    this.#facades.push(startSimulatedServer({ ...options, chance: this.#chance }))
   }
 
   changeForEver(): void {
@@ -102,7 +102,7 @@ class World {
     else if (one) this.#hit(one, kind, ms)
   }
 
-  #any(): SimulatedFacade | undefined {
+  #any(): SimulatedServer | undefined {
     const living = this.living()
     return living[Math.floor(this.#chance.fraction() * living.length)]
   }
@@ -112,7 +112,7 @@ class World {
     this.time.at(ms, () => set(false))
   }
 
-  #hit(one: SimulatedFacade, kind: FacadeTrouble['kind'], ms: number): void {
+  #hit(one: SimulatedServer, kind: FacadeTrouble['kind'], ms: number): void {
     if (kind === 'kill') one.clock.kill()
     if (kind === 'stop') {
       one.clock.stopFor(ms)

@@ -27,14 +27,14 @@ import type { TestDavit } from './davit.ts'
 import { FaultyApi } from './faulty-api.ts'
 import { scopedApi } from './scoped-api.ts'
 
-export type LiveFacade = ServerServices & {
+export type LiveServer = ServerServices & {
   /** What its calls go through, and may fail at. */
   api: FaultyApi
   index: OpenDeliveryIndex
   kill(): void
 }
 
-export const FACADE_LIMITS: ServerServicesOptions['limits'] = {
+export const LIVE_SERVER_LIMITS: ServerServicesOptions['limits'] = {
   endpointsPerOrganization: 500,
   credentialsPerOrganization: 500,
   intake: {
@@ -48,21 +48,21 @@ export const FACADE_LIMITS: ServerServicesOptions['limits'] = {
 const CONFIG = parseConfig({})
 const CLOUD = CONFIG.cloud
 
-export type LiveFacadeOptions = {
+export type LiveServerOptions = {
   leaseMs?: number
   /** Puts something between it and the API server. */
   wrapApi?: (api: KubernetesClient) => KubernetesClient
 }
 
-let facades = 0
+let servers = 0
 
 /** Resolves when it has read what is there. */
-export async function startLiveFacade(
+export async function startLiveServer(
   davit: Pick<TestDavit, 'api' | 'organization' | 'namespace' | 'clock' | 'logLines'>,
   limits: Partial<ServerServicesOptions['limits']> = {},
-  { leaseMs = CONFIG.leaseMs, wrapApi = (bare) => bare }: LiveFacadeOptions = {},
-): Promise<LiveFacade> {
-  facades += 1
+  { leaseMs = CONFIG.leaseMs, wrapApi = (bare) => bare }: LiveServerOptions = {},
+): Promise<LiveServer> {
+  servers += 1
   const api = new FaultyApi(wrapApi(scopedApi(davit.api, [davit.organization])))
   const { clock, namespace } = davit
   const random = createRandom()
@@ -80,11 +80,11 @@ export async function startLiveFacade(
   const services = createServerServices({
     ...needs,
     namespace,
-    writer: `facade-${facades}`,
+    writer: `facade-${servers}`,
     leaseMs,
     leaseClock: aws.clock,
     installationKey: await installationKey({ resources: api, namespace, random }),
-    limits: { ...FACADE_LIMITS, ...limits },
+    limits: { ...LIVE_SERVER_LIMITS, ...limits },
     cloud,
     parameterPrefix: CLOUD.parameterPrefix,
     index,

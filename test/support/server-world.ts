@@ -17,7 +17,7 @@ import { SimulatedClock, type SimulatedTime } from './simulated-time.ts'
 export const LEASE_MS = 9000
 
 /** The store: changes of endpoints have versions, and each replica has a record. */
-export class FacadeStore {
+export class ServerStore {
   readonly ways: SimulatedRecords
   readonly #byName = new Map<string, StoredPeerRecord>()
   /** Of endpoints; each change is one more. */
@@ -61,10 +61,10 @@ class LateWatch {
   #readings = 0
   readonly #follow: (lag: () => void) => void
   readonly #list: () => Promise<number>
-  readonly #store: FacadeStore
+  readonly #store: ServerStore
   onChange: () => void = () => undefined
 
-  constructor(store: FacadeStore, list: () => Promise<number>, follow: (shown: () => void) => void) {
+  constructor(store: ServerStore, list: () => Promise<number>, follow: (shown: () => void) => void) {
     this.#store = store
     this.#list = list
     this.#follow = follow
@@ -126,7 +126,7 @@ export class Answers {
   }
 }
 
-export type SimulatedFacade = {
+export type SimulatedServer = {
   readonly name: string
   readonly clock: SimulatedClock
   readonly presence: ReplicaHeartbeat
@@ -139,14 +139,14 @@ export type SimulatedFacade = {
   leave(): void
 }
 
-export function startSimulatedFacade(world: {
+export function startSimulatedServer(world: {
   name: string
   session: string
   time: SimulatedTime
-  store: FacadeStore
+  store: ServerStore
   answers: Answers
   chance: Chance
-}): SimulatedFacade {
+}): SimulatedServer {
   const { name, session, time, store, answers, chance } = world
   const rate = 0.98 + chance.fraction() * 0.04
   const clock = new SimulatedClock(time, { rate, wallOffset: chance.fraction() * 1e6 })
@@ -155,11 +155,11 @@ export function startSimulatedFacade(world: {
     store,
     () => store.ways.call(clock, () => store.version),
     (shown) => {
-      const ms = chance.fraction() < facade.lag ? chance.fraction() * 20_000 : 1 + chance.fraction() * 60
+      const ms = chance.fraction() < server.lag ? chance.fraction() * 20_000 : 1 + chance.fraction() * 60
       time.at(ms, () => clock.run(shown))
     },
   )
-  const shared = { name, leaseMs: LEASE_MS, records: store.of(clock, () => facade.isMute), clock, log }
+  const shared = { name, leaseMs: LEASE_MS, records: store.of(clock, () => server.isMute), clock, log }
   const presence = new ReplicaHeartbeat({
     ...shared,
     session,
@@ -181,7 +181,7 @@ export function startSimulatedFacade(world: {
     clock.after(20 + chance.fraction() * 200, publish)
   }
   publish()
-  const facade: SimulatedFacade = {
+  const server: SimulatedServer = {
     name,
     clock,
     presence,
@@ -204,5 +204,5 @@ export function startSimulatedFacade(world: {
       void presence.leave()
     },
   }
-  return facade
+  return server
 }

@@ -6,7 +6,7 @@ import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { codeOf } from '../support/code-of.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { lateWatches } from '../support/late-watches.ts'
-import { type LiveFacade, type LiveFacadeOptions, startLiveFacade } from '../support/live-facade.ts'
+import { type LiveServer, type LiveServerOptions, startLiveServer } from '../support/live-server.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
 
@@ -21,41 +21,41 @@ const LANES = [
 
 let davit: TestDavit
 let receiver: Receiver
-let facade: LiveFacade
-const facades: LiveFacade[] = []
+let server: LiveServer
+const servers: LiveServer[] = []
 
 beforeAll(async () => {
   receiver = await startReceiver()
   davit = await startDavit('rest-facade-replicas')
-  facade = await join()
+  server = await join()
 })
 
 afterEach(async () => {
-  await Promise.all(facades.splice(1).map((one) => one.stop()))
+  await Promise.all(servers.splice(1).map((one) => one.stop()))
 })
 
 afterAll(async () => {
-  await facade?.stop()
+  await server?.stop()
   await davit?.stop()
   await receiver?.close()
 })
 
-async function join(options: LiveFacadeOptions = {}): Promise<LiveFacade> {
-  const started = await startLiveFacade(davit, {}, { leaseMs: LEASE_MS, ...options })
-  facades.push(started)
+async function join(options: LiveServerOptions = {}): Promise<LiveServer> {
+  const started = await startLiveServer(davit, {}, { leaseMs: LEASE_MS, ...options })
+  servers.push(started)
   return started
 }
 
 /** Its watch of endpoints is behind by whatever `ms` says. */
-function joinLate(ms: () => number): Promise<LiveFacade> {
+function joinLate(ms: () => number): Promise<LiveServer> {
   return join({ wrapApi: (api) => lateWatches(api, webhookEndpoints, ms) })
 }
 
-function publish(at: LiveFacade, type: string, idempotencyKey?: string) {
+function publish(at: LiveServer, type: string, idempotencyKey?: string) {
   return at.publishing.publish(davit.organization, { type, dataText: '{}' }, { idempotencyKey })
 }
 
-async function create(at: LiveFacade, type: string) {
+async function create(at: LiveServer, type: string) {
   const draft = { url: `${receiver.url}/hook`, eventTypes: [type], deliveryLog: 'Segments' as const }
   const { endpoint } = await at.endpoints.create(davit.organization, draft, {})
   return { organization: davit.organization, endpointId: endpoint.endpointId }
@@ -68,11 +68,11 @@ async function leasesLeft(): Promise<number> {
 
 test('an endpoint made, changed, paused, resumed or deleted through one is honoured by the next publish through another, however late its watch is', async () => {
   const late = () => Math.random() * LATE_MS
-  const all = [facade, await joinLate(late), await joinLate(late)]
+  const all = [server, await joinLate(late), await joinLate(late)]
   let turn = 0
   const next = () => {
     turn += 1
-    return all[turn % all.length] as LiveFacade
+    return all[turn % all.length] as LiveServer
   }
   const wrong: string[] = []
   let looks = 0
@@ -104,8 +104,8 @@ test('an endpoint made, changed, paused, resumed or deleted through one is honou
 })
 
 test('keyed publishes through all of them at a time are one event each', async () => {
-  const all = [facade, await joinLate(() => Math.random() * LATE_MS), await join()]
-  const id = await create(facade, 'member.joined')
+  const all = [server, await joinLate(() => Math.random() * LATE_MS), await join()]
+  const id = await create(server, 'member.joined')
   const keys = Array.from({ length: 30 }, (_, at) => `order-${at}`)
   const ids = await Promise.all(
     keys.map(async (key) => {
@@ -116,18 +116,18 @@ test('keyed publishes through all of them at a time are one event each', async (
   )
   expect(ids.map(({ size }) => size)).toEqual(keys.map(() => 1))
   expect(new Set(ids.flatMap((one) => [...one])).size).toBe(keys.length)
-  await facade.endpoints.remove(id, {})
+  await server.endpoints.remove(id, {})
 })
 
 test('one that was killed holds a change up until its lease has ended, and no later one', async () => {
   const mortal = await join()
-  const id = await create(facade, 'member.joined')
-  facades.pop()
+  const id = await create(server, 'member.joined')
+  servers.pop()
   mortal.kill()
   const began = performance.now()
-  await facade.endpoints.change(id, { description: 'first' }, {})
+  await server.endpoints.change(id, { description: 'first' }, {})
   const first = performance.now() - began
-  await facade.endpoints.change(id, { description: 'second' }, {})
+  await server.endpoints.change(id, { description: 'second' }, {})
   const second = performance.now() - began - first
   expect(first).toBeGreaterThan(LEASE_MS / 2)
   expect(second).toBeLessThan(LEASE_MS / 2)
@@ -147,13 +147,13 @@ test('while one that lives has not seen a change, that is not acknowledged; it s
       },
     }),
   })
-  const [changed, removed] = [await create(facade, 'member.joined'), await create(facade, 'billing.updated')]
+  const [changed, removed] = [await create(server, 'member.joined'), await create(server, 'billing.updated')]
   isHeld = true
   const key = { idempotencyKey: 'made-while-one-is-behind' }
   const draft = { url: `${receiver.url}/made`, eventTypes: ['environment.stopped'] }
-  const make = () => facade.endpoints.create(davit.organization, draft, key)
-  const change = () => facade.endpoints.change(changed, { eventTypes: ['environment.started'] }, {})
-  const remove = () => facade.endpoints.remove(removed, {})
+  const make = () => server.endpoints.create(davit.organization, draft, key)
+  const change = () => server.endpoints.change(changed, { eventTypes: ['environment.started'] }, {})
+  const remove = () => server.endpoints.remove(removed, {})
   const all = () => Promise.all([make, change, remove].map((ask) => codeOf(ask())))
   expect(await all()).toEqual(['not_acknowledged', 'not_acknowledged', 'not_acknowledged'])
   const again = [make(), change()] as const
@@ -192,7 +192,7 @@ test('one that ends takes its Lease with it, so that nobody waits for it', async
   const before = await leasesLeft()
   const other = await join()
   expect(await leasesLeft()).toBe(before + 1)
-  facades.pop()
+  servers.pop()
   await other.stop()
   expect(await leasesLeft()).toBe(before)
 })

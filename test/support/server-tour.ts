@@ -4,14 +4,14 @@
  */
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
-import { ask } from './facade-bed.ts'
-import type { FacadeProcess, Installation } from './installation.ts'
+import type { Installation, ServerProcess } from './installation.ts'
 import { forbidMore } from './object-quota.ts'
+import { ask } from './server-bed.ts'
 import { until } from './until.ts'
 
 export type TourOptions = {
   davit: Installation
-  facade: FacadeProcess
+  server: ServerProcess
   receiverUrl: string
   /** An organization, and keys of its owner, viewer and publisher. */
   organization: string
@@ -25,7 +25,7 @@ type Answer = Awaited<ReturnType<typeof ask>>
 
 const TYPE = 'environment.started'
 
-export async function tourFacade(options: TourOptions): Promise<void> {
+export async function tourServer(options: TourOptions): Promise<void> {
   const { organization, keys, receiverUrl } = options
   const call = callerOf(options)
   const home = `/organizations/${organization}`
@@ -83,14 +83,14 @@ async function tourSecrets({ organization, fullOrganization }: TourOptions, call
 
 /** The rights of a role that was just given are known a moment later. */
 export async function untilLetIn(of: {
-  facade: FacadeProcess
+  server: ServerProcess
   organization: string
   owner: string
 }): Promise<void> {
   let last = 0
   await until(
     async () => {
-      const answer = await ask(of.facade, `/organizations/${of.organization}/webhooks`, { key: of.owner })
+      const answer = await ask(of.server, `/organizations/${of.organization}/webhooks`, { key: of.owner })
       last = answer.status
       return last === 200 || undefined
     },
@@ -100,10 +100,10 @@ export async function untilLetIn(of: {
 
 type Caller = ReturnType<typeof callerOf>
 
-function callerOf({ facade, keys }: TourOptions) {
+function callerOf({ server, keys }: TourOptions) {
   return async (want: number, method: string, path: string, call: Call = {}): Promise<Answer> => {
     const { key = keys.owner, body, idempotencyKey } = call
-    const answer = await ask(facade, path, {
+    const answer = await ask(server, path, {
       method,
       key,
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),

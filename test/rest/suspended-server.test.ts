@@ -1,33 +1,33 @@
 /** A replica of the facade that was stopped for longer than its lease: nobody has waited for it, so it decides on nothing that it knew. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ask } from '../support/facade-bed.ts'
-import { EVENTS, type FrontedFacade, HOOKS, startFrontedFacade } from '../support/fronted-facade.ts'
-import type { FacadeProcess } from '../support/installation.ts'
+import { EVENTS, type FrontedServer, HOOKS, startFrontedServer } from '../support/fronted-server.ts'
+import type { ServerProcess } from '../support/installation.ts'
+import { ask } from '../support/server-bed.ts'
 import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
 const settings = { DAVIT_LEASE_SECONDS: '3' }
 
-let bed: FrontedFacade
+let bed: FrontedServer
 /** Another process, with nothing before its API server. */
-let other: FacadeProcess
+let other: ServerProcess
 
 beforeAll(async () => {
-  bed = await startFrontedFacade(settings)
+  bed = await startFrontedServer(settings)
   other = await bed.startAnother(settings)
 }, 240_000)
 
 afterAll(() => bed?.stop())
 
-async function publishAt(facade: Pick<FacadeProcess, 'baseUrl'>) {
+async function publishAt(server: Pick<ServerProcess, 'baseUrl'>) {
   const body = JSON.stringify({ type: TYPE, data: {} })
-  return await ask(facade, EVENTS, { method: 'POST', key: bed.key, body })
+  return await ask(server, EVENTS, { method: 'POST', key: bed.key, body })
 }
 
 test('it publishes nothing until it has read endpoints anew, though its Lease is renewed at once', async () => {
   const made = await bed.post(HOOKS, { url: 'https://127.0.0.1/hook', eventTypes: [TYPE] })
   const hook = made.headers.get('location') ?? ''
-  expect((await publishAt(bed.facade)).json.deliveries).toBe(1)
+  expect((await publishAt(bed.server)).json.deliveries).toBe(1)
   // What its watch has to say stays unread, and so does the list that it asks for.
   const held = bed.front.holdWatches(({ path }) => path.endsWith('/webhookendpoints'))
   const gate = Promise.withResolvers<void>()
@@ -35,30 +35,30 @@ test('it publishes nothing until it has read endpoints anew, though its Lease is
     ({ isWatch, method, path }) => !isWatch && method === 'GET' && path.endsWith('/webhookendpoints'),
     () => gate.promise,
   )
-  bed.facade.process.suspend()
+  bed.server.process.suspend()
   const began = performance.now()
   const removed = await ask(other, hook, { method: 'DELETE', key: bed.key })
   expect(removed.status).toBe(204)
   expect(performance.now() - began).toBeGreaterThan(1000)
-  bed.facade.process.resume()
-  const refused = await publishAt(bed.facade)
+  bed.server.process.resume()
+  const refused = await publishAt(bed.server)
   expect([refused.status, refused.json.code]).toEqual([503, 'overloaded'])
   expect(refused.headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
   await until(
-    async () => (await bed.facade.process.gauge('davit_lease_held')) === 1 || undefined,
+    async () => (await bed.server.process.gauge('davit_lease_held')) === 1 || undefined,
     () => 'its Lease is not renewed',
   )
-  const stillRefused = await publishAt(bed.facade)
+  const stillRefused = await publishAt(bed.server)
   expect([stillRefused.status, stillRefused.json.detail]).toEqual([
     503,
     'Which endpoints get it is not known: endpoints are being read.',
   ])
-  expect(await bed.facade.process.isReady()).toBe(false)
+  expect(await bed.server.process.isReady()).toBe(false)
   gate.resolve()
   held.release()
   const published = await until(
     async () => {
-      const answer = await publishAt(bed.facade)
+      const answer = await publishAt(bed.server)
       return answer.status === 202 ? answer : undefined
     },
     () => 'nothing can be published any more',
@@ -74,7 +74,7 @@ test('one whose Lease cannot be written refuses publishes before others stop wai
   )
   const refused = await until(
     async () => {
-      const answer = await publishAt(bed.facade)
+      const answer = await publishAt(bed.server)
       return answer.status === 503 ? answer : undefined
     },
     () => 'it publishes on',
@@ -89,7 +89,7 @@ test('one whose Lease cannot be written refuses publishes before others stop wai
   failing()
   const published = await until(
     async () => {
-      const answer = await publishAt(bed.facade)
+      const answer = await publishAt(bed.server)
       return answer.status === 202 ? answer : undefined
     },
     () => 'nothing can be published any more',

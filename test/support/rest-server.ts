@@ -1,5 +1,5 @@
 /**
- * The facade of http-facade.ts, whose endpoints and publishing are those of a REST client: what a test asks for goes
+ * The facade of http-server.ts, whose endpoints and publishing are those of a REST client: what a test asks for goes
  * through HTTP and comes back through the document, refusals included.
  *
  *   const key = await makeOwnerKey(davit)
@@ -15,11 +15,11 @@ import { Problem, type ProblemCode } from '../../src/server/http/problems.ts'
 import type { Keyed } from '../../src/server/objects.ts'
 import { applyRoles, makeAccount, makeToken } from './api-keys.ts'
 import type { TestDavit } from './davit.ts'
-import { startHttpFacade } from './http-facade.ts'
-import type { LiveFacade } from './live-facade.ts'
+import { startHttpServer } from './http-server.ts'
+import type { LiveServer } from './live-server.ts'
 import { openRestClient, type RestClient } from './rest-client.ts'
 
-export type RestFacade = Omit<LiveFacade, 'endpoints' | 'publishing'> & {
+export type RestServer = Omit<LiveServer, 'endpoints' | 'publishing'> & {
   endpoints: RestEndpoints
   publishing: RestPublishing
 }
@@ -42,11 +42,11 @@ export async function makeOwnerKey({ organization }: Pick<TestDavit, 'organizati
 }
 
 /** @param key of an owner of the organization */
-export async function startRestFacade(davit: TestDavit, key: string): Promise<RestFacade> {
-  const http = await startHttpFacade(davit)
+export async function startRestServer(davit: TestDavit, key: string): Promise<RestServer> {
+  const http = await startHttpServer(davit)
   const client = await openRestClient(http, key)
   return {
-    ...http.facade,
+    ...http.server,
     endpoints: endpointsOf(client),
     publishing: publishingOf(client),
     stop: http.stop,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { playFacades } from '../../test/support/facade-play.ts'
 import { fc } from '../../test/support/fast-check.ts'
+import { playServers } from '../../test/support/server-play.ts'
 
 /** More of them by hand. */
 const HISTORIES = Number(process.env.FACADE_HISTORIES ?? 40)
@@ -19,13 +19,13 @@ it(
   async () => {
     const plan = fc.record({
       seed: fc.nat(),
-      facades: fc.integer({ min: 1, max: 4 }),
+      servers: fc.integer({ min: 1, max: 4 }),
       troubles: fc.array(trouble, { maxLength: 8 }),
     })
     let answered = 0
     await fc.assert(
       fc.asyncProperty(plan, async (given) => {
-        const played = await playFacades(given)
+        const played = await playServers(given)
         answered += played.answered
         expect(played.wrong).toEqual([])
         // Everything has come right: all publish, and a change is answered soon; the dead have left nothing.

@@ -6,40 +6,40 @@
  *   expect((await bed.list()).status).toBe(503)
  */
 import { startApiFront } from './api-front.ts'
-import { ask } from './facade-bed.ts'
-import { untilLetIn } from './facade-tour.ts'
-import { FACADE_ACCOUNT, startInstallation } from './installation.ts'
+import { SERVER_ACCOUNT, startInstallation } from './installation.ts'
+import { ask } from './server-bed.ts'
+import { untilLetIn } from './server-tour.ts'
 
 export const ORGANIZATION = 'acme'
 export const HOOKS = `/organizations/${ORGANIZATION}/webhooks`
 export const EVENTS = `/organizations/${ORGANIZATION}/events`
 export const OWNER = { namespace: ORGANIZATION, name: 'owner' }
 
-export type FrontedFacade = Awaited<ReturnType<typeof startFrontedFacade>>
+export type FrontedServer = Awaited<ReturnType<typeof startFrontedServer>>
 
 type Settings = Readonly<Record<string, string>>
 
-export async function startFrontedFacade(settings: Settings = {}) {
+export async function startFrontedServer(settings: Settings = {}) {
   const davit = await startInstallation()
   await davit.makeOrganization(ORGANIZATION)
   await davit.makeAccount(OWNER.namespace, OWNER.name, 'davit-owner')
   const key = await davit.makeKey(OWNER)
   const startAnother = async (settings: Settings = {}) => {
-    const facade = await davit.startFacade({ settings })
-    await facade.process.untilReady()
-    await untilLetIn({ facade, organization: ORGANIZATION, owner: key })
-    return facade
+    const server = await davit.startServer({ settings })
+    await server.process.untilReady()
+    await untilLetIn({ server, organization: ORGANIZATION, owner: key })
+    return server
   }
   const startBehindFront = async (settings: Settings = {}) => {
     const front = await startApiFront(davit.controlPlane.access)
-    const KUBECONFIG = await front.kubeconfigFor(await davit.makeToken(FACADE_ACCOUNT))
-    return { front, facade: await startAnother({ KUBECONFIG, ...settings }) }
+    const KUBECONFIG = await front.kubeconfigFor(await davit.makeToken(SERVER_ACCOUNT))
+    return { front, server: await startAnother({ KUBECONFIG, ...settings }) }
   }
-  const { front, facade } = await startBehindFront(settings)
+  const { front, server } = await startBehindFront(settings)
   return {
     davit,
     front,
-    facade,
+    server,
     /** Of the owner. */
     key,
     /** One more facade, without a front, that lets the owner in. */
@@ -47,9 +47,9 @@ export async function startFrontedFacade(settings: Settings = {}) {
     /** One more with a front of its own, which whoever asks for it stops. */
     startBehindFront,
     /** What the owner's list of endpoints is answered with. */
-    list: (of = key) => ask(facade, HOOKS, { key: of }),
+    list: (of = key) => ask(server, HOOKS, { key: of }),
     post: (path: string, body: unknown, headers: Record<string, string> = {}) =>
-      ask(facade, path, { method: 'POST', key, headers, body: JSON.stringify(body) }),
+      ask(server, path, { method: 'POST', key, headers, body: JSON.stringify(body) }),
     stop: async () => {
       await davit.stop()
       await front.stop()

@@ -16,16 +16,16 @@ import { createApp } from '../../src/server/http/app.ts'
 import { createHttpServer } from '../../src/server/http/server.ts'
 import { Cursors } from '../../src/server/lists.ts'
 import { allRoutes } from '../../src/server/routes.ts'
-import { applyFacadeRole, makeToken, writeKubeconfig } from './api-keys.ts'
+import { applyServerRole, makeToken, writeKubeconfig } from './api-keys.ts'
 import type { TestDavit } from './davit.ts'
-import { startLiveFacade } from './live-facade.ts'
+import { startLiveServer } from './live-server.ts'
 
 const KEY = Buffer.from('a key of the installation')
 
-export type HttpFacade = Awaited<ReturnType<typeof startHttpFacade>>
+export type HttpServer = Awaited<ReturnType<typeof startHttpServer>>
 
-export async function startHttpFacade(davit: TestDavit) {
-  const account = await applyFacadeRole(davit.namespace)
+export async function startHttpServer(davit: TestDavit) {
+  const account = await applyServerRole(davit.namespace)
   const folder = await mkdtemp(join(tmpdir(), 'davit-facade-'))
   const kubeconfigPath = join(folder, 'kubeconfig')
   await writeKubeconfig(kubeconfigPath, await makeToken(davit.namespace, account, { audiences: [] }))
@@ -33,21 +33,21 @@ export async function startHttpFacade(davit: TestDavit) {
   const random = createRandom()
   const api = await connectKubernetes({ kubeconfigPath, clock, random })
   const reviews = await connectReviews({ kubeconfigPath, clock, random })
-  const facade = await startLiveFacade(Object.create(davit, { api: { value: api } }) as TestDavit)
+  const server = await startLiveServer(Object.create(davit, { api: { value: api } }) as TestDavit)
   const app = createApp({
     routes: allRoutes({
-      endpoints: facade.endpoints,
-      publishing: facade.publishing,
-      credentials: facade.credentials,
-      settings: facade.settings,
-      deliveries: facade.index,
-      catalogue: facade.catalogue,
+      endpoints: server.endpoints,
+      publishing: server.publishing,
+      credentials: server.credentials,
+      settings: server.settings,
+      deliveries: server.index,
+      catalogue: server.catalogue,
       cursors: new Cursors(KEY, clock),
     }),
     version: '0.0.0-test',
     tokens: reviews.tokens,
     access: reviews.access,
-    organizations: { has: (name) => facade.organizations.get(name) !== undefined },
+    organizations: { has: (name) => server.organizations.get(name) !== undefined },
     clock,
     random,
     log: createLogger({
@@ -57,14 +57,14 @@ export async function startHttpFacade(davit: TestDavit) {
     }),
     hashKey: KEY,
   })
-  const server = createHttpServer(app, { random })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const listener = createHttpServer(app, { random })
+  listener.listen(0, '127.0.0.1')
+  await once(listener, 'listening')
   const stop = async () => {
-    server.closeAllConnections()
-    await new Promise((resolve) => server.close(resolve))
-    await facade.stop()
+    listener.closeAllConnections()
+    await new Promise((resolve) => listener.close(resolve))
+    await server.stop()
     await Promise.all([reviews.close(), api.close(), rm(folder, { recursive: true, force: true })])
   }
-  return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, facade, stop }
+  return { baseUrl: `http://127.0.0.1:${(listener.address() as AddressInfo).port}`, server, stop }
 }
