@@ -60,7 +60,7 @@ export async function startApi(options: ApiOptions): Promise<RunningApi> {
   const index = new OpenDeliveryIndex({
     needs: dependencies,
     namespace: config.namespace,
-    maxEntries: config.api.maxShown,
+    maxEntries: config.api.maxDeliveries,
   })
   const services = createServices(options, index, key)
   index.start()

@@ -13,7 +13,7 @@ test('without any variable everything has its documented default', () => {
       address: { host: '0.0.0.0', port: 8080 },
       certificate: undefined,
       rate: { key: 10_000, organization: 10_000 },
-      maxShown: 2_000_000,
+      maxDeliveries: 2_000_000,
       idempotencyKeys: { organization: 100_000, all: 500_000 },
       lingerMs: 5000,
     },
@@ -105,7 +105,7 @@ test.each([
       api: {
         address: { host: '127.0.0.1', port: 0 },
         rate: { key: 1, organization: 2 },
-        maxShown: 3,
+        maxDeliveries: 3,
         idempotencyKeys: { organization: 4, all: 5 },
       },
     },

@@ -215,7 +215,7 @@ const settings = processVariables
         /** Requests per second. */
         rate: { key: env.DAVIT_MAX_REQUESTS_PER_KEY, organization: env.DAVIT_MAX_REQUESTS_PER_ORGANIZATION },
         /** Deliveries in the index. */
-        maxShown: env.DAVIT_MAX_SHOWN_DELIVERIES,
+        maxDeliveries: env.DAVIT_MAX_SHOWN_DELIVERIES,
         idempotencyKeys: {
           organization: env.DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION,
           all: env.DAVIT_MAX_IDEMPOTENCY_KEYS,

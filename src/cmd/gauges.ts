@@ -260,7 +260,7 @@ export function registerApiGauges(
   registerLimits(registry, {
     deliveries_pending: config.intake.pending.all,
     written_bytes: config.intake.writtenBytes.all,
-    index_deliveries: config.api.maxShown,
+    index_deliveries: config.api.maxDeliveries,
   })
   gauge(
     'davit_written_bytes',
