@@ -55,9 +55,7 @@ export type PatchOptions = CreateOptions & {
 export type DeletePrecondition = { uid?: string; resourceVersion?: string }
 
 export type DeleteOptions = {
-  /**
-   * `Background` deletes dependents too. Absent: the default of the kind, which for a Job leaves its pods running.
-   */
+  /** `Background` deletes dependents too. Absent: the default of the kind, which for a Job leaves its pods running. */
   dependents?: 'Background'
 }
 

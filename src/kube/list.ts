@@ -11,9 +11,7 @@ import {
 } from './client.ts'
 import { type Store, versionOf } from './store.ts'
 
-/**
- * Lists in pages: one pass over all objects, or into a store with pages that adapt to the size of the objects.
- */
+/** Lists in pages: one pass over all objects, or into a store with pages that adapt to the size of the objects. */
 
 /** The objects of a list, page by page. @throws ApiError */
 export async function* listObjects(

@@ -3,9 +3,7 @@ import type { Logger } from '../lib/log.ts'
 import type { RuntimeMetrics } from '../lib/metrics.ts'
 import { type ConcurrencyGroupOf, WorkQueue } from './workqueue.ts'
 
-/**
- * The loop of a controller: workers take keys from a work queue and reconcile them, one pass per key at a time.
- */
+/** The loop of a controller: workers take keys from a work queue and reconcile them, one pass per key at a time. */
 
 /** What remains after a pass: nothing until a change, or another pass after a while. */
 export type ReconcileResult = { afterMs: number | undefined }

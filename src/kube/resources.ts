@@ -19,9 +19,7 @@ import {
 import { type ConnectOptions, connectToCluster, type Transport } from './transport.ts'
 import { jsonParserFor, watchEvents } from './watch-stream.ts'
 
-/**
- * Reads and writes resources of the Kubernetes API over one transport: paths, page sizes, patches and responses.
- */
+/** Reads and writes resources of the Kubernetes API over one transport: paths, page sizes, patches and responses. */
 
 /**
  * A patch without a version is merged again by the API server if another writer was faster; after five times it

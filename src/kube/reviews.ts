@@ -3,9 +3,7 @@ import { KEY_AUDIENCE } from '../apis/meta.ts'
 import { ApiError, isApiError } from './client.ts'
 import { type ConnectOptions, connectToCluster, type Transport } from './transport.ts'
 
-/**
- * Asks the API server who a token belongs to (TokenReview) and what its owner may do (SubjectAccessReview).
- */
+/** Asks the API server who a token belongs to (TokenReview) and what its owner may do (SubjectAccessReview). */
 
 export type CallerIdentity = {
   /** Such as `system:serviceaccount:acme:ci`. */
@@ -70,20 +68,9 @@ export function createTokenReviewer(transport: Pick<Transport, 'call'>): TokenRe
 
 /** An authenticator without audiences returns none: then the token was not checked for one. */
 function identityOf(answer: Buffer): CallerIdentity | undefined {
-  const { authenticated, audiences, error, user } = parseTokenReview(answer).status
+  const { authenticated, audiences, error, user } = parse(tokenReview, 'TokenReview', answer).status
   if (!authenticated || error !== '' || !audiences.includes(KEY_AUDIENCE)) return undefined
   return user === undefined || user.username === '' ? undefined : user
-}
-
-function parseTokenReview(answer: Buffer) {
-  try {
-    return tokenReview.parse(JSON.parse(answer.toString('utf8')))
-  } catch {
-    // Without the cause, which could contain the token.
-    throw new ApiError('Unavailable', 'the API server answered with something that is not a TokenReview', {
-      status: 200,
-    })
-  }
 }
 
 const ACCESS_REVIEWS = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
@@ -124,7 +111,11 @@ function reviewOf(
 
 /** @throws ApiError also if an authorizer failed and no other allowed it: the answer is unknown */
 function isAllowed(answer: Buffer): boolean {
-  const { allowed, denied, evaluationError } = parse(answer).status
+  const { allowed, denied, evaluationError } = parse(
+    subjectAccessReview,
+    'SubjectAccessReview',
+    answer,
+  ).status
   if (allowed && !denied) return true
   if (!denied && evaluationError !== '') {
     throw new ApiError('Unavailable', 'the API server could not evaluate a right', { status: 200 })
@@ -132,15 +123,15 @@ function isAllowed(answer: Buffer): boolean {
   return false
 }
 
-function parse(answer: Buffer) {
+function parse<T>(schema: { parse(value: unknown): T }, kind: string, answer: Buffer): T {
   try {
-    return subjectAccessReview.parse(JSON.parse(answer.toString('utf8')))
+    return schema.parse(JSON.parse(answer.toString('utf8')))
   } catch (error) {
-    throw new ApiError(
-      'Unavailable',
-      'the API server answered with something that is not a SubjectAccessReview',
-      { status: 200, cause: error },
-    )
+    throw new ApiError('Unavailable', `the API server answered with something that is not a ${kind}`, {
+      status: 200,
+      // The cause of a bad TokenReview could contain the token.
+      cause: kind === 'TokenReview' ? undefined : error,
+    })
   }
 }
 

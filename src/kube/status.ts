@@ -10,9 +10,7 @@ export type ConditionUpdate = {
   message: string
 }
 
-/**
- * The updated conditions: `lastTransitionTime` changes only with the status. @param at.now milliseconds since 1970
- */
+/** The updated conditions: `lastTransitionTime` changes only with the status. @param at.now milliseconds since 1970 */
 export function mergeConditions(
   before: readonly Condition[] | undefined,
   findings: readonly ConditionUpdate[],

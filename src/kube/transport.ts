@@ -12,9 +12,7 @@ import {
 import { ApiError, type ApiErrorKind, isApiError } from './client.ts'
 import { type HttpRequest, HttpRequestError, httpRequest, httpStream } from './http.ts'
 
-/**
- * Calls and streams to the API server: errors from responses, which failed calls are repeated, and connections.
- */
+/** Calls and streams to the API server: errors from responses, which failed calls are repeated, and connections. */
 
 /** The parts of a `Status` that tell errors apart. */
 type Status = {
@@ -386,26 +384,14 @@ export function unavailable(what: string, cause?: unknown): ApiError {
   return new ApiError('Unavailable', what + why, cause === undefined ? {} : { cause })
 }
 
-export type ConnectOptions = {
+export type ConnectOptions = Omit<TransportOptions, 'access'> & {
   /** Absent: the service account of the pod. */
   kubeconfigPath?: string
-  clock: Clock
-  random: Random
-  metrics?: ApiCallMetrics
-  /** Connections for calls; each watch has one of its own. */
-  connections?: number
-  /** Called with the Date header of each response. */
-  onDate?: (date: string) => void
 }
 
 /** Connections of its own, made when they are needed. @throws Error when there is no way to a cluster */
-export async function connectToCluster(
-  options: ConnectOptions & { deadlineMs?: number },
-): Promise<Transport> {
-  const { kubeconfigPath, ...rest } = options
-  const access = await loadCluster({
-    clock: rest.clock,
-    ...(kubeconfigPath === undefined ? {} : { kubeconfigPath }),
-  })
-  return createTransport({ access, ...rest })
+export async function connectToCluster({ kubeconfigPath, ...options }: ConnectOptions): Promise<Transport> {
+  const { clock } = options
+  const access = await loadCluster(kubeconfigPath === undefined ? { clock } : { clock, kubeconfigPath })
+  return createTransport({ access, ...options })
 }

@@ -2,9 +2,7 @@ import { type Clock, type DualTimestamp, dualTimestamp, elapsedSince, type Rando
 import { type BackoffLimits, backoffMs } from '../lib/sleep.ts'
 import { isApiError } from './client.ts'
 
-/**
- * How well a watch is doing: for how long it has been cut off, what it may have missed, and when it restarts.
- */
+/** How well a watch is doing: for how long it has been cut off, what it may have missed, and when it restarts. */
 
 /** A watch that stays open this long counts as accepted: nothing signals the start of a stream. */
 const LET_IN_MS = 2000

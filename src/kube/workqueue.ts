@@ -3,9 +3,7 @@ import type { Logger } from '../lib/log.ts'
 import { type BackoffLimits, backoffMs } from '../lib/sleep.ts'
 import { Timers } from '../lib/timers.ts'
 
-/**
- * The work queue of a controller, like client-go's: unique keys, delays, backoff, and limits per group of keys.
- */
+/** The work queue of a controller, like client-go's: unique keys, delays, backoff, and limits per group of keys. */
 
 /**
  * Keys of a group share a limit on how many are processed at once, so that the many of one owner leave capacity for
@@ -203,9 +201,7 @@ export class WorkQueue {
     if (this.#closed && this.#working.size === 0) for (const resolve of this.#idle.splice(0)) resolve()
   }
 
-  /**
-   * Hands out no more keys (waiting ones are dropped: state is level-triggered) and resolves when the last is done.
-   */
+  /** Hands out no more keys (waiting ones are dropped: state is level-triggered) and resolves when the last is done. */
   shutDown(): Promise<void> {
     this.#closed = true
     this.#delayed.stop()

@@ -1,27 +1,24 @@
 import { randomBytes } from 'node:crypto'
 
-/** Time as an argument: what decides reads `now`, what waits uses `monotonic` and `after`. */
+/** Time and chance as arguments, so that decisions are pure and tests control both. */
+
+/** `now` is for decisions and timestamps, `monotonic` and `after` for waiting. */
 export interface Clock {
-  /** Wall time in whole milliseconds since 1970, as stamps have it: for schedules and stamps. */
+  /** Wall time in whole milliseconds since 1970. */
   now(): number
   /** Milliseconds that never go back or jump: for deadlines, rates and leases. */
   monotonic(): number
-  /**
-   * Calls `run` once after `ms` (0 to 2^31-1, the caller clamps) and returns the call that stops it.
-   * Must not keep the process alive by itself.
-   */
+  /** Calls `run` once after `ms` (0 to 2^31-1) and returns a call that cancels it. Does not keep the process alive. */
   after(ms: number, run: () => void): () => void
 }
 
-/** Chance as an argument. */
 export interface Random {
   /** Uniform in [0, 1). */
   fraction(): number
-  /** Bytes fit for keys. */
+  /** Cryptographic, fit for keys. */
   bytes(count: number): Uint8Array
 }
 
-/** The machine's time. Its timers never keep the process alive. */
 export function createClock(): Clock {
   return {
     now: () => Date.now(),
@@ -34,7 +31,6 @@ export function createClock(): Clock {
   }
 }
 
-/** The machine's chance: `bytes` is cryptographic, `fraction` (for jitter) is not. */
 export function createRandom(): Random {
   return {
     fraction: () => Math.random(),
@@ -42,38 +38,37 @@ export function createRandom(): Random {
   }
 }
 
-/** A moment by both clocks: the monotonic one of a machine that slept may stand still, and the other one may be set. */
+/** One moment by both clocks: the monotonic clock may stop while the machine sleeps, and the wall clock may be set. */
 export type DualTimestamp = { monotonic: number; wall: number }
 
 export function dualTimestamp(clock: Clock): DualTimestamp {
   return { monotonic: clock.monotonic(), wall: clock.now() }
 }
 
-/** Milliseconds since then, by the clock that tells more. */
+/** Milliseconds since then, by the clock that says more. */
 export function elapsedSince(clock: Clock, { monotonic, wall }: DualTimestamp): number {
   return Math.max(clock.monotonic() - monotonic, clock.now() - wall)
 }
 
 /**
- * The machine's clock, which is never far behind that of the API server. What Davit stamps is compared with times of the
- * API server, and names of the log are in the order of their times: with a clock that is minutes slow, what was just
- * accepted would be taken for something old that a backup has brought back.
+ * A clock that is never far behind that of the API server. Davit compares its timestamps with those of the API
+ * server, and names of the log sort by time: on a machine minutes slow, a new event would look like an old one from
+ * a restored backup.
  */
-
 export type SyncedClock = Clock & {
-  /** @param date the header of an answer, in whole seconds */
+  /** @param date the Date header of a response, in whole seconds */
   observeServerDate(date: string): void
 }
 
-/** Answers tell whole seconds, and have been under way. */
+/** Date headers are whole seconds, and responses take time. */
 const TOLERANCE_MS = 2000
-/** A time of the server that is so much behind what was heard before is one that was set back. */
+/** A server time this far behind the expected one means that its clock was set back. */
 const SET_BACK_MS = 15_000
 
 export type SyncedClockOptions = {
   /**
-   * Farther ahead of the API server it is not either. Absent: as far as the machine is, since that may know the time better: what is
-   * signed has to be of now.
+   * How far it may be ahead of the API server. Absent: as far as the machine is, whose time may be right; signatures
+   * must be of now.
    */
   aheadMs?: number
 }
@@ -82,8 +77,8 @@ export function createSyncedClock(
   machine: Clock,
   { aheadMs = Number.POSITIVE_INFINITY }: SyncedClockOptions = {},
 ): SyncedClock {
-  let heard: { date: number; at: number } | undefined
-  const server = () => heard && heard.date + machine.monotonic() - heard.at
+  let seen: { date: number; at: number } | undefined
+  const server = () => seen && seen.date + machine.monotonic() - seen.at
   return {
     monotonic: () => machine.monotonic(),
     after: (ms, run) => machine.after(ms, run),
@@ -97,9 +92,9 @@ export function createSyncedClock(
       const date = Date.parse(header)
       if (Number.isNaN(date)) return
       const expected = server()
-      // An answer that took long tells a time that is over: the latest that was heard counts.
+      // A slow response has an old time: the latest time counts.
       if (expected === undefined || date > expected || date < expected - SET_BACK_MS)
-        heard = { date, at: machine.monotonic() }
+        seen = { date, at: machine.monotonic() }
     },
   }
 }

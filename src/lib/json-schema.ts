@@ -2,30 +2,34 @@ import { createContext, Script } from 'node:vm'
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { LRUCache } from 'lru-cache'
 
+/**
+ * JSON Schema 2020-12 by ajv. Schemas come from the platform, data from tenants, so a schema may be careless but must
+ * not let tenants stop the process: backtracking patterns and comparisons of all items with each other run under a
+ * time limit. References cannot leave the schema.
+ */
+
 export type SchemaProblem = { pointer: string; message: string }
 
-/** JSON Schema 2020-12. */
 export interface SchemaValidator {
-  /** Problems of `data` under `schema`, at most 10, none if it fits. @throws Error when the schema itself is no schema */
+  /** Problems of `data`, at most 10, none if it fits. @throws SchemaError if the schema is not usable */
   validate(schema: Record<string, unknown>, data: unknown): SchemaProblem[]
 }
 
-/** The call took longer than it may. */
 export class TimeLimitError extends Error {
   override readonly name = 'TimeLimitError'
 }
 
-/** Runs synchronous calls that may take at most so long, even inside a regular expression. They may be begun again. */
+/** Runs a synchronous call under a time limit, even inside a regular expression. It may run the call again. */
 export type TimeLimit = <T>(run: () => T) => T
 
-/** One that had less of its time than that in CPU says nothing of the call: the machine had something else to do. */
+/** A timed-out call that had less CPU than this share was slow because the machine was busy. */
 const LEAST_CPU = 0.5
 const MOST_TRIES = 3
 
 /**
- * A call costs some tens of microseconds more under the limit.
- * @param usedMs CPU of this process so far
- * @returns the limit; it throws TimeLimitError, and whatever the call throws
+ * Costs some tens of microseconds per call.
+ * @param usedMs CPU used by this process so far
+ * @returns a limit that throws TimeLimitError, and whatever the call throws
  */
 export function createTimeLimit(milliseconds: number, usedMs: () => number = cpuOfProcess): TimeLimit {
   const context = createContext({ run: () => undefined as unknown })
@@ -49,25 +53,19 @@ export function createTimeLimit(milliseconds: number, usedMs: () => number = cpu
   }
 }
 
-/** Of all its threads. */
+/** Of all threads. */
 function cpuOfProcess(): number {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1000
 }
 
-/** The error is made in the other context, so it is no instance of this one's Error. */
+/** The error comes from the other context, so it is not an instance of this one's Error. */
 function isTimeout(error: unknown): boolean {
   const object = typeof error === 'object' && error !== null
   return object && 'code' in error && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'
 }
 
-/**
- * JSON Schema 2020-12 by ajv. Schemas are the platform's, data is the tenants', so a schema may be careless but
- * must not hand tenants a way to stop the process: patterns that backtrack and comparisons of every item with
- * every other run under a time limit. References lead nowhere outside the schema.
- */
-
-/** The schema itself cannot be used; the message says why. */
+/** The schema is not usable; the message says why. */
 export class SchemaError extends Error {
   override readonly name = 'SchemaError'
 }
@@ -76,25 +74,25 @@ const MAX_COMPILED = 500
 const MAX_SCHEMA_LENGTH = 64 * 1024
 const MAX_PROBLEMS = 10
 const MAX_MESSAGE = 300
-/** For a schema with keywords that may take long. */
+/** For schemas with costly keywords. */
 const CHECK_LIMIT_MS = 100
-/** For finding what else is wrong once something is, likewise. */
+/** For finding the other problems once there is one, likewise. */
 const SEARCH_LIMIT_MS = 20
-/** Where that takes as long as the data is: there for a process that gets no CPU for a moment. */
+/** For schemas without costly keywords; only a process without CPU exceeds it. */
 const PLAIN_SEARCH_LIMIT_MS = 200
 
-/** Keywords whose cost is not in proportion to the data. */
+/** Keywords whose cost is not proportional to the data. */
 const COSTLY = /"(pattern|patternProperties|uniqueItems|\$ref|\$dynamicRef)":/
 
 type Compiled = {
   costly: boolean
   /** Stops at the first problem. */
   check: ValidateFunction
-  /** Finds all; made when first needed. */
+  /** Finds all problems; compiled at first use. */
   search: () => ValidateFunction
 }
 
-/** Compiled schemas are kept by identity, so that a catalogue entry is compiled once. */
+/** Compiled schemas are cached by identity, so that a catalogue entry is compiled once. */
 export function createSchemaValidator(): SchemaValidator {
   const known = new LRUCache<object, Compiled>({ max: MAX_COMPILED })
   const checkSchema = createSchemaCheck()
@@ -125,7 +123,6 @@ export function createSchemaValidator(): SchemaValidator {
         limit(() => all(data))
         return problemsOf(all)
       } catch {
-        // The first one is problem enough.
         return first
       }
     },
@@ -149,7 +146,7 @@ function compile(schema: Record<string, unknown>, checkSchema: (schema: object) 
   }
 }
 
-/** @returns a function that throws SchemaError where its argument is no JSON Schema 2020-12 */
+/** @returns a check that throws SchemaError if its argument is not a JSON Schema 2020-12 */
 function createSchemaCheck(): (schema: object) => void {
   const meta = new Ajv2020({ strict: false, logger: false })
   return (schema) => {
@@ -172,14 +169,14 @@ function textOf(schema: Record<string, unknown>): string {
   }
 }
 
-/** A compiler of its own for each, so that the identifiers of one schema mean nothing to another. */
+/** One compiler per schema, so that identifiers of one schema mean nothing in another. */
 function compileWith(schema: Record<string, unknown>, allErrors: boolean): ValidateFunction {
   const compiler = new Ajv2020({
     allErrors,
     strict: false,
     validateFormats: false,
     inlineRefs: false,
-    // Checked before, by one that is ready: making it ready takes longer than all the rest.
+    // Checked before by a shared instance: preparing one takes longer than the rest.
     meta: false,
     validateSchema: false,
     logger: false,
@@ -191,7 +188,7 @@ function compileWith(schema: Record<string, unknown>, allErrors: boolean): Valid
   }
 }
 
-/** Deep recursion or a pattern without end: whatever it was, the data was not found to fit. */
+/** Deep recursion or an endless pattern: the data was not found valid. */
 function givenUp(error: unknown): SchemaProblem {
   const slow = error instanceof TimeLimitError
   return { pointer: '', message: slow ? 'takes too long to check' : 'cannot be checked' }

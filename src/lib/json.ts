@@ -1,38 +1,38 @@
 /**
- * JSON whose names somebody else chose. JSON.parse of Node 24 and 26 takes a name that is written with an escape for another one that
- * it has read before, of anybody's, where that one begins as the escaped text does (nodejs/node#63785): after a member `\`
- * it may read `"` as `\`. What has such names is parsed with others in their place, which are then exchanged.
+ * Parses JSON with property names chosen by users. JSON.parse of Node 24 and 26 may take an escaped name for another
+ * one that it read before and that starts like the escaped text (nodejs/node#63785): after a property `\`, it may
+ * read `"` as `\`. So such names are replaced before parsing and restored afterwards.
  */
 
-/** The same value, order and errors as JSON.parse has to give. @throws SyntaxError */
+/** Same value, order and errors as JSON.parse should give. @throws SyntaxError */
 export function parseJson(text: string): unknown {
   if (!text.includes('\\')) return JSON.parse(text)
-  const places = escapedNames(text)
-  if (places.length === 0) return JSON.parse(text)
+  const spans = escapedNames(text)
+  if (spans.length === 0) return JSON.parse(text)
   try {
-    return parseRenamed(text, places)
+    return parseRenamed(text, spans)
   } catch (error) {
-    // Its words are about the text as it came.
+    // Throw the error about the original text.
     JSON.parse(text)
     throw error
   }
 }
 
 /**
- * A name that needs no escape is written without one, so that it is the same as where it was. The others have stand-ins, one for each
- * name, however it is written.
+ * A name that needs no escape is written without one; it is then equal to the same name elsewhere. Other names get a
+ * stand-in each, however they are escaped.
  */
-function parseRenamed(text: string, places: readonly Place[]): unknown {
+function parseRenamed(text: string, spans: readonly Span[]): unknown {
   const decoded = new Map<string, string>()
   const pieces: string[] = []
   const standIns = new Map<string, number>()
-  /** Of the piece before which one stands. */
+  /** The stand-in before each piece. */
   const stands: (number | undefined)[] = [undefined]
   let from = 0
-  for (const place of places) {
-    const name = decodedName(text.slice(place.from, place.to), decoded)
-    pieces.push(text.slice(from, place.from))
-    from = place.to
+  for (const span of spans) {
+    const name = decodedName(text.slice(span.from, span.to), decoded)
+    pieces.push(text.slice(from, span.from))
+    from = span.to
     if (needsEscape(name)) {
       if (!standIns.has(name)) standIns.set(name, standIns.size)
       stands.push(standIns.get(name))
@@ -48,7 +48,7 @@ function parseRenamed(text: string, places: readonly Place[]): unknown {
   return withNames(value, new Map([...standIns].map(([name, number]) => [`${mark}${number}`, name])))
 }
 
-/** What may not stand in a name as it is. */
+/** Whether the name cannot be written unescaped. */
 function needsEscape(name: string): boolean {
   for (let at = 0; at < name.length; at += 1) {
     const code = name.charCodeAt(at)
@@ -57,7 +57,7 @@ function needsEscape(name: string): boolean {
   return false
 }
 
-/** @param known names by how they are written; most come again and again */
+/** @param known names by their escaped text; most repeat */
 function decodedName(written: string, known: Map<string, string>): string {
   const held = known.get(written)
   if (held !== undefined) return held
@@ -66,15 +66,15 @@ function decodedName(written: string, known: Map<string, string>): string {
   return name
 }
 
-/** Where a name with a backslash stands, its quotes with it. */
-type Place = { from: number; to: number }
+/** Span of a name with a backslash, including its quotes. */
+type Span = { from: number; to: number }
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const SPACE = 0x20
 
-function escapedNames(text: string): Place[] {
-  const names: Place[] = []
+function escapedNames(text: string): Span[] {
+  const names: Span[] = []
   for (let from = text.indexOf('"'); from !== -1; ) {
     let to = from + 1
     let isEscaped = false
@@ -95,7 +95,7 @@ function isBeforeColon(text: string, at: number): boolean {
   return text[next] === ':'
 }
 
-/** `~<number>~`, with the first number for which it is nowhere in there. */
+/** `~<number>~` with the first number that appears nowhere. */
 function absentFrom(pieces: readonly string[]): string {
   const taken = new Set<string>()
   for (const piece of pieces)
@@ -105,32 +105,32 @@ function absentFrom(pieces: readonly string[]): string {
   return `~${free}~`
 }
 
-type Members = Record<string, unknown>
+type Properties = Record<string, unknown>
 
-/** Without recursion: it may be nested deeper than a stack. */
+/** Without recursion: nesting may be deeper than the stack. */
 function withNames(value: unknown, names: ReadonlyMap<string, string>): unknown {
-  const root: Members = { value }
-  const left: (Members | unknown[])[] = names.size === 0 ? [] : [root]
+  const root: Properties = { value }
+  const left: (Properties | unknown[])[] = names.size === 0 ? [] : [root]
   for (let holder = left.pop(); holder !== undefined; holder = left.pop())
     for (const [key, inside] of Object.entries(holder)) {
       if (typeof inside !== 'object' || inside === null) continue
-      const renamed = Array.isArray(inside) ? inside : renamedMembers(inside as Members, names)
-      if (renamed !== inside) setMember(holder as Members, key, renamed)
+      const renamed = Array.isArray(inside) ? inside : renamedProperties(inside as Properties, names)
+      if (renamed !== inside) setProperty(holder as Properties, key, renamed)
       left.push(renamed)
     }
   return root.value
 }
 
-/** The same object where it has none of these names. */
-function renamedMembers(object: Members, names: ReadonlyMap<string, string>): Members {
+/** Returns the object itself if it has none of these names. */
+function renamedProperties(object: Properties, names: ReadonlyMap<string, string>): Properties {
   if (!Object.keys(object).some((name) => names.has(name))) return object
-  const renamed: Members = {}
-  for (const [name, value] of Object.entries(object)) setMember(renamed, names.get(name) ?? name, value)
+  const renamed: Properties = {}
+  for (const [name, value] of Object.entries(object)) setProperty(renamed, names.get(name) ?? name, value)
   return renamed
 }
 
-/** As JSON.parse does: a member of that name, and not what objects are made of. */
-function setMember(object: Members, name: string, value: unknown): void {
+/** As JSON.parse: `__proto__` is a property, not the prototype. */
+function setProperty(object: Properties, name: string, value: unknown): void {
   if (name === '__proto__')
     Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true })
   else object[name] = value

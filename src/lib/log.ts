@@ -4,26 +4,25 @@ import pino from 'pino'
 import type { Clock } from './clock.ts'
 import { redactFields, redactText } from './redact.ts'
 
-/** Structured log; secrets, keys and payloads never go in. */
+/** Structured log. Secrets, keys and payloads must never be passed. */
 export interface Logger {
   info(message: string, fields?: Record<string, unknown>): void
   warn(message: string, fields?: Record<string, unknown>): void
   error(message: string, fields?: Record<string, unknown>): void
 }
 
-/** Where the log is written: in the background, so that whoever reads it stops neither deliveries nor the end of the process. */
-
+/** Output in the background, so that a slow reader blocks neither deliveries nor the exit of the process. */
 export type LineOutput = {
-  /** A whole line. */
+  /** @param line a whole line */
   write(line: string): void
-  /** Writes at once what is still in memory, as far as that cannot block. */
+  /** Writes buffered lines at once, as far as possible without blocking. */
   flushSync(): void
-  /** Resolves when all is written, after a second at the latest. Nothing is written afterwards. */
+  /** Resolves when everything is written, after a second at the latest. Later lines are dropped. */
   close(): Promise<void>
 }
 
 const STANDARD_OUTPUT = 1
-/** What may wait for a reader that stands still; lines beyond it are dropped. */
+/** Limit of buffered bytes for a stalled reader; further lines are dropped. */
 const MAX_BUFFERED_BYTES = 4 * 1024 * 1024
 const LAST_LINES_MS = 1000
 
@@ -33,12 +32,12 @@ function standardOutput(): LineOutput {
 }
 
 /**
- * A write to a full pipe blocks the thread that makes it, and a process with such a thread never ends. A socket asks
- * the pipe first, and takes what fits at once.
+ * A write to a full pipe blocks its thread, and a process with such a thread never ends. A socket checks the pipe
+ * first and writes what fits at once.
  */
 function toPipe(): LineOutput {
   const pipe = new Socket({ fd: STANDARD_OUTPUT, readable: false, writable: true })
-  // Nobody reads any more: there is nobody to tell.
+  // There is no reader any more.
   pipe.on('error', () => undefined)
   pipe.unref()
   return {
@@ -61,12 +60,12 @@ function lastLines(pipe: Socket): Promise<void> {
       resolve()
     }
     pipe.once('close', done)
-    // Called when what was written before has gone.
+    // Called when everything before has been written.
     pipe.write('', done)
   })
 }
 
-/** Or to a terminal. */
+/** A file or a terminal. */
 function toFile(): LineOutput {
   const file = pino.destination({ dest: STANDARD_OUTPUT, sync: false, maxLength: MAX_BUFFERED_BYTES })
   return {
@@ -81,16 +80,16 @@ export type LogLevel = 'info' | 'warn' | 'error'
 export type LoggerOptions = {
   level: LogLevel
   clock: Pick<Clock, 'now'>
-  /** Takes whole lines. Absent: standard output, written in the background. */
+  /** Takes whole lines. Absent: standard output, in the background. */
   destination?: { write(line: string): void }
 }
 
 export type StructuredLogger = Logger & {
-  /** A log whose lines all carry `fields` as well. */
+  /** A logger that adds `fields` to every line. */
   child(fields: Record<string, unknown>): StructuredLogger
-  /** Writes what is still in memory, without waiting for a reader that stands still; for an end at once. */
+  /** Writes what is buffered without waiting for a stalled reader, for an immediate exit. */
   flush(): void
-  /** The same for an orderly end: resolves when all is written, or cannot be. Later lines are dropped. */
+  /** The same for a graceful exit: resolves when everything is written, or cannot be. Later lines are dropped. */
   close(): Promise<void>
 }
 

@@ -3,27 +3,25 @@ import { createTransport } from 'nodemailer'
 
 export type Mail = { to: string[]; subject: string; text: string }
 
-/** Sends one mail. @returns for how many of the recipients it was accepted @throws Error, with the server's words, when for none */
+/** @returns how many recipients were accepted @throws MailError with the server's text, if none was */
 export interface Mailer {
   send(mail: Mail): Promise<number>
 }
 
-/** Sends mail through the operator's mail server. */
-
 export type MailerOptions = {
-  /** smtp(s)://user:password@host:port, user and password percent-encoded. */
+  /** smtp(s)://user:password@host:port; user and password percent-encoded. */
   url: string
   /** The sender: an address, or a name and an address in angle brackets. */
   from: string
-  /** PEM of authorities that are trusted besides the known ones. */
+  /** PEM of authorities to trust in addition to the known ones. */
   ca?: string | undefined
-  /** Over one whole mail. */
+  /** For one whole mail. */
   deadlineMs?: number
 }
 
 /**
- * Why a mail was not accepted, in words that tenants may see: the server's where it spoke, else ours, without
- * the address of the mail server. The library's error is the cause.
+ * Why a mail was not accepted, in words that tenants may see: the server's if it sent any, else ours, without the
+ * server's address. The library's error is the cause.
  */
 export class MailError extends Error {
   override readonly name = 'MailError'
@@ -35,7 +33,7 @@ const MAX_WORDS = 300
 const SUBMISSION_PORT = 587
 const SECURE_PORT = 465
 
-/** No display names, comments or lists: one plain address. */
+/** One plain address, without display name, comment or list. */
 const ADDRESS = /^[^\s\p{Cc}<>@,;:"()[\]\\]{1,64}@[^\s\p{Cc}<>@,;:"()\\]{1,255}$/u
 
 const WORDS: Readonly<Record<string, string>> = {
@@ -50,7 +48,7 @@ const WORDS: Readonly<Record<string, string>> = {
   EPROTOCOL: 'the mail server does not speak SMTP',
 }
 
-/** One connection for each mail: mails are rare. A mail counts as sent when one recipient at least was accepted. */
+/** One connection per mail, since mails are rare. A mail counts as sent if at least one recipient was accepted. */
 export function createMailer(options: MailerOptions): Mailer {
   const deadlineMs = options.deadlineMs ?? DEADLINE_MS
   const transport = createTransport({
@@ -71,14 +69,14 @@ export function createMailer(options: MailerOptions): Mailer {
       try {
         const sent = await transport.sendMail({
           from: options.from,
-          // As objects they are not parsed again.
+          // Objects are not parsed again.
           to: recipients.map((address) => ({ name: '', address })),
           subject: oneLine(subject),
           text,
-          // Keeps holiday answers away.
+          // Suppresses automatic replies.
           headers: { 'auto-submitted': 'auto-generated' },
           xMailer: false,
-          // Idle timeouts alone would let a server that speaks slowly go on for ever.
+          // Idle timeouts alone would let a slow server go on for ever.
           signal: AbortSignal.timeout(deadlineMs),
         })
         return sent.accepted.length
@@ -89,12 +87,12 @@ export function createMailer(options: MailerOptions): Mailer {
   }
 }
 
-/** Given alone, further authorities would replace the known ones. */
+/** Alone, they would replace the known authorities. */
 function authorities(ca: string | undefined) {
   return ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
 }
 
-/** Taken apart here: in the address form, a query could switch the verification of certificates off. */
+/** Parsed here, since a query in the URL could turn off certificate verification. */
 function serverOf(text: string) {
   const url = new URL(text)
   const secure = url.protocol === 'smtps:'
@@ -103,7 +101,7 @@ function serverOf(text: string) {
     host: url.hostname.replace(/^\[|\]$/g, ''),
     port: url.port === '' ? (secure ? SECURE_PORT : SUBMISSION_PORT) : Number(url.port),
     secure,
-    // A password goes over an encrypted connection or not at all.
+    // Passwords only over encrypted connections.
     requireTLS: !secure && user !== '',
     ...(user === '' ? {} : { auth: { user, pass: decodeURIComponent(url.password) } }),
   }
@@ -112,10 +110,10 @@ function serverOf(text: string) {
 function mailErrorOf(error: unknown): MailError {
   const { code, response } = error as { code?: unknown; response?: unknown }
   const known = typeof code === 'string' ? WORDS[code] : undefined
-  const said = typeof response === 'string' ? oneLine(response).slice(0, MAX_WORDS) : ''
-  // The answer to a login may repeat what was sent: it goes nowhere.
+  const text = typeof response === 'string' ? oneLine(response).slice(0, MAX_WORDS) : ''
+  // The response to a login may repeat the credentials: drop it.
   if (code === 'EAUTH') return new MailError(known)
-  const words = code === 'EPROTOCOL' ? said || known : (known ?? said)
+  const words = code === 'EPROTOCOL' ? text || known : (known ?? text)
   return new MailError(words || 'the mail could not be sent', { cause: error })
 }
 

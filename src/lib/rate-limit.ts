@@ -1,23 +1,25 @@
 import type { Clock } from './clock.ts'
 
-/** Turns at something that takes only so many calls a second, and that several flows share. */
+/** Rate limits: a token bucket, one that adapts to complaints, and a fair queue in front of it. */
+
+/** A rate limit that several flows share. */
 export interface RateLimiter {
   /**
-   * Waits for a turn of `flow`.
-   * @throws TurnsFullError if too many wait; the reason of `signal` if it aborts before the turn has come
+   * Waits for a turn.
+   * @throws RateLimiterFullError if too many wait; the reason of `signal` if it aborts first
    */
   acquire(flow: string, options?: AcquireOptions): Promise<void>
-  /** What the turns are for has said that there were too many. */
+  /** The other side complained of too many calls. */
   slowDown(): void
 }
 
 export type AcquireOptions = {
   signal?: AbortSignal
-  /** It had a turn that came to nothing, so it goes before those of its flow that had none. */
+  /** Its last turn failed, so it goes before the others of its flow. */
   isRetry?: boolean
 }
 
-/** So many wait for a turn that one more would only wait in vain. */
+/** Too many wait for a turn already. */
 export class RateLimiterFullError extends Error {
   override readonly name = 'TurnsFullError'
 
@@ -132,30 +134,29 @@ export class AdaptiveTokenBucket {
 }
 
 export type FairRateLimits = {
-  /** The rate that is begun with and never exceeded. */
+  /** The rate at the start, never exceeded. */
   perSecond: number
-  /** Turns that may be taken at once after a pause, 1 or more. */
+  /** Turns at once after a pause, 1 or more. */
   burst: number
-  /** Takers that wait, of all flows and of one. */
+  /** Limits of waiting callers, of all flows and of one. */
   maxWaiting: number
   maxWaitingOfFlow: number
 }
 
 type Waiter = { grant(): void }
 
-/** Takers of one flow that wait: those that had a turn already go first. */
+/** Waiting callers of one flow: retries go first. */
 type Flow = { again: Set<Waiter>; first: Set<Waiter> }
 
 /**
- * A token bucket whose waiting flows take turns one by one; within a flow the first come goes first, after those whose turn
- * came to nothing. What it is for may complain, then it slows down and recovers by itself. It has a timer only while somebody
- * waits.
+ * A token bucket whose waiting flows take turns one by one; within a flow, retries go first, then in order. It slows
+ * down at complaints and recovers by itself. It has a timer only while callers wait.
  */
 export class FairRateLimiter implements RateLimiter {
   readonly #clock: Clock
   readonly #limits: FairRateLimits
   readonly #level: AdaptiveTokenBucket
-  /** Flows with waiting takers; the next turn is that of the first. */
+  /** Flows with waiting callers; the first flow is next. */
   readonly #flows = new Map<string, Flow>()
   #waiting = 0
   #stopTimer: (() => void) | undefined
@@ -166,17 +167,16 @@ export class FairRateLimiter implements RateLimiter {
     this.#level = new AdaptiveTokenBucket(limits)
   }
 
-  /** Takers that wait. */
+  /** Waiting callers. */
   get waiting(): number {
     return this.#waiting
   }
 
-  /** The rate at this moment. */
   get perSecond(): number {
     return this.#level.perSecond(this.#clock.monotonic())
   }
 
-  /** Whether nobody waits and a new bucket would be the same. */
+  /** Whether no caller waits and a new bucket would be the same. */
   get isIdle(): boolean {
     return this.#waiting === 0 && this.#level.isFull(this.#clock.monotonic())
   }
@@ -228,7 +228,7 @@ export class FairRateLimiter implements RateLimiter {
 
   #plan(): void {
     if (this.#stopTimer !== undefined || this.#waiting === 0) return
-    // Node's timers count whole milliseconds; at least one, lest rounding in the level make it fire for nothing.
+    // Node's timers count whole milliseconds; at least one, since rounding could make it fire too early.
     const wait = Math.max(1, Math.ceil(this.#level.waitMs(this.#clock.monotonic())))
     this.#stopTimer = this.#clock.after(wait, () => {
       this.#stopTimer = undefined
@@ -249,7 +249,7 @@ export class FairRateLimiter implements RateLimiter {
 
   #grantNext(): void {
     for (const [flow, of] of this.#flows) {
-      // Its next taker comes after one of each other flow that waits.
+      // The next of this flow comes after one of each other waiting flow.
       this.#flows.delete(flow)
       const waiters = of.again.size > 0 ? of.again : of.first
       for (const waiter of waiters) {
@@ -267,7 +267,7 @@ function sizeOf(flow: Flow | undefined): number {
   return flow ? flow.again.size + flow.first.size : 0
 }
 
-/** One bucket for each key, such as an account and region, for as long as it is not at rest. */
+/** One limiter per key (such as an account and region), as long as it is not idle. */
 export class FairRateLimiters {
   readonly #clock: Clock
   readonly #limits: FairRateLimits & { maxKeys: number }
@@ -278,21 +278,21 @@ export class FairRateLimiters {
     this.#limits = limits
   }
 
-  /** Takers that wait at any of them. */
+  /** Waiting callers of all limiters. */
   get waiting(): number {
     let waiting = 0
     for (const bucket of this.#buckets.values()) waiting += bucket.waiting
     return waiting
   }
 
-  /** Buckets that are slower than was set, since there were too many calls. */
+  /** Limiters that complaints have slowed down. */
   get slowed(): number {
     let slowed = 0
     for (const bucket of this.#buckets.values()) if (bucket.perSecond < this.#limits.perSecond) slowed += 1
     return slowed
   }
 
-  /** Turns at `key`. What is returned may be kept: it finds the bucket anew at each call. */
+  /** The limiter of `key`. The result may be kept: it looks the limiter up at each call. */
   forKey(key: string): RateLimiter {
     return {
       acquire: async (flow, options) => await this.#bucketOf(key).acquire(flow, options),
@@ -303,15 +303,15 @@ export class FairRateLimiters {
   #bucketOf(key: string): FairRateLimiter {
     const known = this.#buckets.get(key)
     if (known) return known
-    if (this.#buckets.size >= this.#limits.maxKeys) this.#forgetResting()
+    if (this.#buckets.size >= this.#limits.maxKeys) this.#forgetIdle()
     if (this.#buckets.size >= this.#limits.maxKeys) throw new RateLimiterFullError()
     const bucket = new FairRateLimiter(this.#clock, this.#limits)
     this.#buckets.set(key, bucket)
     return bucket
   }
 
-  /** A bucket at rest is like a new one, so that nothing is lost with it. */
-  #forgetResting(): void {
+  /** An idle limiter is like a new one, so nothing is lost. */
+  #forgetIdle(): void {
     for (const [key, bucket] of this.#buckets) if (bucket.isIdle) this.#buckets.delete(key)
   }
 }

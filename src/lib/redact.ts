@@ -1,8 +1,10 @@
+/** Keeps secrets out of logs: a wrapper that prints as `[secret]`, and redaction of log fields by name and by form. */
+
 const PLACEHOLDER = '[secret]'
-/** What Node asks for when it prints an object. */
+/** Node uses it to print an object. */
 const INSPECT = Symbol.for('nodejs.util.inspect.custom')
 
-/** A secret on its way: it prints, logs and serializes as `[secret]`, and is read in the one place that sends it. */
+/** A secret in transit: it prints, logs and serializes as `[secret]`, and is revealed only where it is sent. */
 export class SecretText {
   readonly #text: string
 
@@ -10,7 +12,6 @@ export class SecretText {
     this.#text = text
   }
 
-  /** The secret itself, for the request that stores it. */
   reveal(): string {
     return this.#text
   }
@@ -29,10 +30,9 @@ export class SecretText {
 }
 
 /**
- * What may stand in a log line. Secrets are found by the name of their field at any depth and, in free text, by
- * their form; everything is bounded, so that one odd value cannot fill the log or stop it.
+ * Secrets are found by the name of their field at any depth and, in free text, by their form; everything is bounded,
+ * so that one odd value cannot fill the log.
  */
-
 const REDACTED = '[redacted]'
 const MAX_DEPTH = 8
 const MAX_ENTRIES = 100
@@ -50,15 +50,15 @@ const SECRET_FORMS: readonly [RegExp, string][] = [
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)/g, REDACTED],
 ]
 
-/** Types of error that only a mistake in the program raises: their stack is worth its space. */
+/** Errors that only a bug raises: their stack is worth the space. */
 const PROGRAM_ERRORS = new Set(['TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'AssertionError'])
 
-/** A copy of `fields` that is fit for the log. */
+/** A copy of `fields` without secrets. */
 export function redactFields(fields: Record<string, unknown>): Record<string, unknown> {
   return redactEntries(fields, 0, new Set())
 }
 
-/** `text` without secrets of a known form, at most 4,096 characters. */
+/** `text` without known forms of secrets, at most 4,096 characters. */
 export function redactText(text: string): string {
   let clean = text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}...` : text
   for (const [form, replacement] of SECRET_FORMS) clean = clean.replace(form, replacement)
@@ -76,12 +76,12 @@ function redactEntries(object: object, depth: number, above: Set<object>): Recor
   return clean
 }
 
-/** `namespace/name`, by which objects are known to caches and queues. */
+/** `namespace/name`, the key of an object in caches and queues. */
 const OBJECT_KEY = /^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/
 
 function isSecret(name: string, value: unknown): boolean {
   if (!SECRET_NAME.test(name)) return false
-  // Numbers and flags (`tokens: 3`, `hasSecret: true`) tell nothing and are worth reading.
+  // Numbers and flags (`tokens: 3`, `hasSecret: true`) are harmless and useful.
   if (value === undefined || value === null || typeof value === 'number' || typeof value === 'boolean')
     return false
   return !(name === 'key' && typeof value === 'string' && OBJECT_KEY.test(value))
@@ -113,7 +113,7 @@ function redactList(values: readonly unknown[], depth: number, above: Set<object
   return values.slice(0, MAX_ENTRIES).map((value) => redactValue(value, depth + 1, above))
 }
 
-/** Own fields of an error are left out but for those that classify it: libraries hang requests and bodies on errors. */
+/** Only the fields that classify an error: libraries attach requests and bodies. */
 function redactError(error: Error, depth: number, above: Set<object>): Record<string, unknown> {
   const clean: Record<string, unknown> = { type: error.name, message: redactText(error.message) }
   for (const name of ['code', 'kind', 'status'] as const) {

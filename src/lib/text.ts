@@ -1,14 +1,13 @@
 import { createHash, createHmac } from 'node:crypto'
 
-/** Text that came from outside, made fit for a status, a record of the log and a terminal. */
+/** Text: cleaning what came from outside, base32, keyed hashes and ETags. */
 
 const CONTROL = /\p{Cc}/gu
 const HALF_CHARACTER_AT_END = /[\ud800-\udbff]$/
 
 /**
- * At most `max` UTF-16 units of `text`, without half characters and control characters. The API server replaces
- * half characters, so that a status which holds one would never read back as it was written; a control character
- * is six bytes in JSON, which records of the log have no room for.
+ * At most `max` UTF-16 units, without lone surrogates and control characters. The API server replaces lone
+ * surrogates, so a status with one would never read back as written; a control character takes six bytes in JSON.
  */
 export function sanitizeText(text: string, max: number): string {
   const cut = text.length > max ? text.slice(0, max).replace(HALF_CHARACTER_AT_END, '') : text
@@ -16,14 +15,14 @@ export function sanitizeText(text: string, max: number): string {
 }
 
 /**
- * The same text in memory of its own. What is cut out of a text keeps all of that in memory for as long as it
- * lives: an id that is remembered for hours would hold the 256 KiB that it was read from.
+ * A copy of the text. A substring keeps its whole source in memory: an id that is kept for hours would hold the 256
+ * KiB that it was cut from.
  */
 export function copyString(text: string): string {
   return Buffer.from(text, 'utf8').toString('utf8')
 }
 
-/** Lower-case Crockford base32: digits and letters without i, l, o and u. Safe in names and in signed content. */
+/** Lower-case Crockford base32: without i, l, o and u; safe in names and in signed content. */
 export const BASE32_ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 
 /** The low `characters * 5` bits of a number below 2^50, most significant first. */
@@ -37,7 +36,7 @@ export function encodeBase32Number(value: number, characters: number): string {
   return out
 }
 
-/** The first `characters * 5` bits of `bytes`. `bytes` must hold that many. */
+/** The first `characters * 5` bits of `bytes`, which must have that many. */
 export function encodeBase32(bytes: Uint8Array, characters: number): string {
   let bits = 0
   let held = 0
@@ -55,7 +54,7 @@ export function encodeBase32(bytes: Uint8Array, characters: number): string {
   return out
 }
 
-/** The number that `text` encodes, NaN when it has a character that is none of the alphabet. */
+/** The encoded number; NaN if `text` has a foreign character. */
 export function decodeBase32Number(text: string): number {
   let value = 0
   for (const character of text) {
@@ -66,29 +65,25 @@ export function decodeBase32Number(text: string): number {
   return value
 }
 
-/**
- * Keyed hashes under the key of the installation. Whoever reads the log can neither try Idempotency-Keys against it
- * nor guess what was asked for.
- */
-
 /** 130 bits. */
 const CHARACTERS = 26
 
-/** A key of its own for one purpose, so that hashes made for one never fit another. */
+/**
+ * A separate key per purpose, so that hashes for one are no use for another. Readers of the log cannot test
+ * Idempotency-Keys against it.
+ */
 export function deriveKey(purpose: string, installationKey: Uint8Array): Uint8Array {
   return createHmac('sha256', installationKey).update(purpose).digest()
 }
 
-/** 26 characters that stand for `parts`, in their order; no other parts give the same. */
+/** 26 characters for `parts` in their order; no other parts give the same. */
 export function keyedHash(key: Uint8Array, parts: readonly string[]): string {
   const hmac = createHmac('sha256', key)
   for (const part of parts) hmac.update(`${Buffer.byteLength(part)}:`).update(part)
   return encodeBase32(hmac.digest(), CHARACTERS)
 }
 
-/** ETags of objects: of UID and generation (settled, "REST shapes"), so that counters do not change them. */
-
-/** The value of the header, quotes included. */
+/** ETag of an object (interface S2): of UID and generation, so that counters do not change it. With quotes. */
 export function etagOf({ uid, generation = 0 }: { uid: string; generation?: number | undefined }): string {
   return `"${encodeBase32(createHash('sha256').update(uid).digest(), 16)}-${generation}"`
 }
@@ -96,9 +91,9 @@ export function etagOf({ uid, generation = 0 }: { uid: string; generation?: numb
 const TAG = /^"[\x21\x23-\x7e]*"$/
 
 /**
- * Whether an object with this ETag may be changed, by the strong comparison of RFC 9110 §13.1.1: a weak tag fits
- * nothing. What is no list of tags fits nothing either.
- * @param ifMatch value of If-Match; absent: nothing was asked for
+ * Whether If-Match allows a change, by the strong comparison of RFC 9110 §13.1.1: weak tags and malformed lists
+ * match nothing.
+ * @param ifMatch the header; absent: no condition
  */
 export function ifMatchHolds(ifMatch: string | undefined, etag: string): boolean {
   if (ifMatch === undefined || ifMatch.trim() === '*') return true

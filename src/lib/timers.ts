@@ -1,49 +1,50 @@
 import type { Clock } from './clock.ts'
 import type { Logger } from './log.ts'
 
+/** Millions of timers on one heap and one timer of the clock. */
+
 const FIRST_CAPACITY = 64
 
 /**
- * Keys by their due time, the earliest on top; a key is in it once. Moving is done in typed arrays, so that a
- * million entries take some 60 MB and no garbage: `heap` holds slots in heap order, and a slot knows its key,
- * its due time and its place in the heap.
+ * Keys by due time, the earliest on top; each key once. Typed arrays keep a million entries in about 60 MB without
+ * garbage: `heap` holds slots in heap order; a slot has its key, due time and index in the heap.
  */
 export class TimerHeap<K> {
   readonly #slots = new Map<K, number>()
   readonly #free: number[] = []
   #keys: (K | undefined)[] = []
   #due = new Float64Array(FIRST_CAPACITY)
-  #places = new Int32Array(FIRST_CAPACITY)
+  #indexes = new Int32Array(FIRST_CAPACITY)
   #heap = new Int32Array(FIRST_CAPACITY)
 
   get size(): number {
     return this.#slots.size
   }
 
-  /** Sets the due time of a key, whether it was in or not. */
+  /** Sets the due time of a new or known key. */
   push(key: K, due: number): void {
     const known = this.#slots.get(key)
     const slot = known ?? this.#enter(key)
     const earlier = known !== undefined && due < this.#dueOf(slot)
     this.#due[slot] = due
-    if (known === undefined || earlier) this.#rise(this.#placeOf(slot))
-    else this.#sink(this.#placeOf(slot))
+    if (known === undefined || earlier) this.#rise(this.#indexOf(slot))
+    else this.#sink(this.#indexOf(slot))
   }
 
-  /** Whether the key was in. */
+  /** @returns whether the key was there */
   remove(key: K): boolean {
     const slot = this.#slots.get(key)
     if (slot === undefined) return false
-    const place = this.#placeOf(slot)
-    const lastPlace = this.size - 1
-    const last = this.#slotAt(lastPlace)
+    const index = this.#indexOf(slot)
+    const lastIndex = this.size - 1
+    const last = this.#slotAt(lastIndex)
     this.#slots.delete(key)
     this.#keys[slot] = undefined
     this.#free.push(slot)
-    if (place !== lastPlace) {
-      this.#put(last, place)
-      this.#rise(place)
-      this.#sink(this.#placeOf(last))
+    if (index !== lastIndex) {
+      this.#put(last, index)
+      this.#rise(index)
+      this.#sink(this.#indexOf(last))
     }
     return true
   }
@@ -53,12 +54,11 @@ export class TimerHeap<K> {
     return slot === undefined ? undefined : this.#dueOf(slot)
   }
 
-  /** The earliest due time. */
   nextDue(): number | undefined {
     return this.size === 0 ? undefined : this.#dueOf(this.#slotAt(0))
   }
 
-  /** Takes out the earliest key if it is due by `now`. */
+  /** Removes and returns the earliest key if it is due by `now`. */
   popDue(now: number): K | undefined {
     if (this.size === 0) return undefined
     const slot = this.#slotAt(0)
@@ -79,11 +79,11 @@ export class TimerHeap<K> {
 
   #grow(): void {
     const capacity = this.#due.length * 2
-    const [due, places, heap] = [this.#due, this.#places, this.#heap]
+    const [due, indexes, heap] = [this.#due, this.#indexes, this.#heap]
     this.#due = new Float64Array(capacity)
     this.#due.set(due)
-    this.#places = new Int32Array(capacity)
-    this.#places.set(places)
+    this.#indexes = new Int32Array(capacity)
+    this.#indexes.set(indexes)
     this.#heap = new Int32Array(capacity)
     this.#heap.set(heap)
   }
@@ -91,50 +91,50 @@ export class TimerHeap<K> {
   #rise(from: number): void {
     const slot = this.#slotAt(from)
     const due = this.#dueOf(slot)
-    let place = from
-    while (place > 0) {
-      const parent = (place - 1) >> 1
+    let index = from
+    while (index > 0) {
+      const parent = (index - 1) >> 1
       const above = this.#slotAt(parent)
       if (this.#dueOf(above) <= due) break
-      this.#put(above, place)
-      place = parent
+      this.#put(above, index)
+      index = parent
     }
-    this.#put(slot, place)
+    this.#put(slot, index)
   }
 
   #sink(from: number): void {
     const slot = this.#slotAt(from)
     const due = this.#dueOf(slot)
-    let place = from
+    let index = from
     for (;;) {
-      const child = this.#earlierChild(place)
+      const child = this.#earlierChild(index)
       if (child === undefined || this.#dueOf(this.#slotAt(child)) >= due) break
-      this.#put(this.#slotAt(child), place)
-      place = child
+      this.#put(this.#slotAt(child), index)
+      index = child
     }
-    this.#put(slot, place)
+    this.#put(slot, index)
   }
 
-  #earlierChild(place: number): number | undefined {
-    const left = 2 * place + 1
+  #earlierChild(index: number): number | undefined {
+    const left = 2 * index + 1
     if (left >= this.size) return undefined
     const right = left + 1
     if (right >= this.size) return left
     return this.#dueOf(this.#slotAt(right)) < this.#dueOf(this.#slotAt(left)) ? right : left
   }
 
-  #put(slot: number, place: number): void {
-    this.#heap[place] = slot
-    this.#places[slot] = place
+  #put(slot: number, index: number): void {
+    this.#heap[index] = slot
+    this.#indexes[slot] = index
   }
 
-  // Places and slots are always within the arrays; the fallbacks only satisfy the compiler.
-  #slotAt(place: number): number {
-    return this.#heap[place] ?? 0
+  // Indexes are always within the arrays; the fallbacks satisfy the compiler.
+  #slotAt(index: number): number {
+    return this.#heap[index] ?? 0
   }
 
-  #placeOf(slot: number): number {
-    return this.#places[slot] ?? 0
+  #indexOf(slot: number): number {
+    return this.#indexes[slot] ?? 0
   }
 
   #dueOf(slot: number): number {
@@ -146,23 +146,20 @@ export type TimersOptions = {
   clock: Clock
   log: Logger
   /**
-   * `wall`: due times are milliseconds since 1970; what the wall clock passes when it is set ahead is due, and when it is
-   * set back nobody waits longer for that. `monotonic`: due times are the clock's monotonic milliseconds. Default `wall`.
+   * `wall` (default): due times are milliseconds since 1970; setting the clock ahead makes timers due, setting it
+   * back delays none. `monotonic`: due times are monotonic milliseconds.
    */
   time?: 'wall' | 'monotonic'
 }
 
-/** Looks at the wall clock at least so often, since nothing tells when it was set. */
+/** The wall clock is checked at least this often, since setting it sends no signal. */
 const LONGEST_SLEEP_MS = 30_000
-/** Two clocks that are read one after the other differ a little. */
+/** Two clocks read in sequence differ a little. */
 const TOLERANCE_MS = 1000
-/** Callbacks in one turn of the event loop. */
+/** Callbacks per turn of the event loop. */
 const BATCH = 500
 
-/**
- * Any number of timers on one heap and one timer of the clock. A key has one due time; setting it again
- * replaces it.
- */
+/** A key has one due time; setting it again replaces it. */
 export class Timers<K> {
   readonly #clock: Clock
   readonly #log: Logger
@@ -170,17 +167,17 @@ export class Timers<K> {
   readonly #heap = new TimerHeap<K>()
   readonly #callbacks = new Map<K, (key: K) => void>()
   readonly #shared: ((key: K) => void) | undefined
-  /** Wall time less monotonic time, at the last look. */
+  /** Wall time minus monotonic time at the last check. */
   #offset: number
-  /** By how much the wall clock was set back in all: the heap's time never goes back. */
+  /** Total by which the wall clock was set back: the heap's time never goes back. */
   #setBack = 0
-  /** In the time of the heap; infinite where the sleep that was begun for it is no longer right. */
+  /** In the heap's time; infinite if the current sleep is not valid any more. */
   #wakeAt = Number.POSITIVE_INFINITY
   #stopTimer: (() => void) | undefined
   #firing = false
   #stopped = false
 
-  /** @param run for all keys that are set without a callback of their own, which saves 50 bytes each */
+  /** @param run for keys that are set without their own callback, which saves 50 bytes each */
   constructor(options: TimersOptions, run?: (key: K) => void) {
     this.#clock = options.clock
     this.#log = options.log
@@ -193,7 +190,7 @@ export class Timers<K> {
     return this.#heap.size
   }
 
-  /** Calls `run` once, at `due` or as soon after as the event loop allows; never within this call. */
+  /** Calls `run` once at `due`, or as soon after as the event loop allows; never within this call. */
   set(key: K, due: number, run?: (key: K) => void): void {
     if (this.#stopped) return
     this.#read()
@@ -208,20 +205,20 @@ export class Timers<K> {
     return due === undefined ? undefined : due - this.#setBack
   }
 
-  /** Whether it was set. */
+  /** @returns whether it was set */
   delete(key: K): boolean {
     this.#callbacks.delete(key)
     return this.#heap.remove(key)
   }
 
-  /** No callback any more. */
+  /** No more callbacks. */
   stop(): void {
     this.#stopped = true
     this.#stopTimer?.()
     this.#stopTimer = undefined
   }
 
-  /** The time of the heap. */
+  /** The current time of the heap. */
   #read(): number {
     const monotonic = this.#clock.monotonic()
     if (!this.#isWall) return monotonic
@@ -241,7 +238,7 @@ export class Timers<K> {
     if (due === undefined || this.#stopped) return
     this.#wakeAt = due
     const wait = Math.min(Math.max(0, due - this.#read()), LONGEST_SLEEP_MS)
-    // Node's timers count whole milliseconds: rounded up, so that one wake-up is enough.
+    // Node's timers count whole milliseconds: round up, so that one wake-up is enough.
     this.#stopTimer = this.#clock.after(Math.ceil(wait), () => this.#fire())
   }
 
