@@ -222,7 +222,7 @@ function taggedOf(
   const observed = isObserved(settings) ? status : undefined
   const { account, trustPolicy, writerPolicy, readerPolicy, checkedAt } = observed ?? {}
   const untried = { ...NOT_TRIED, lastTransitionTime: utc(metadata.creationTimestamp || 0) }
-  const shown = defined({
+  const resource = defined({
     region: spec.region,
     roleArn: spec.roleArn,
     kmsKeyId: spec.kmsKeyId,
@@ -242,7 +242,7 @@ function taggedOf(
         }))
       : [untried],
   })
-  return { settings: shown, etag: etagOf(metadata) }
+  return { settings: resource, etag: etagOf(metadata) }
 }
 
 function utc(time: string | number): string {

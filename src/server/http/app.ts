@@ -163,9 +163,9 @@ export function createApp(options: AppOptions): Express {
     log,
     limits,
     authorize: createAuthorizer(options.access, options.organizations, clock),
-    load: new InFlightLimiter({ requests: limits.requests, bytes: limits.bytesInFlight }),
-    perKey: new KeyedRateLimiter({ clock, perSecond: limits.perKey }),
-    perOrganization: new KeyedRateLimiter({ clock, perSecond: limits.perOrganization }),
+    load: new InFlightLimiter(limits.requests, limits.bytesInFlight),
+    perKey: new KeyedRateLimiter(clock, limits.perKey),
+    perOrganization: new KeyedRateLimiter(clock, limits.perOrganization),
     ...(options.metrics ? { metrics: options.metrics } : {}),
   }
   const app = express()

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { InFlightLimiter } from './limits.ts'
 
 test('what was given back is there again, and giving back twice gives no more', () => {
-  const load = new InFlightLimiter({ requests: 2, bytes: 100 })
+  const load = new InFlightLimiter(2, 100)
   const leave = load.enter()
   load.enter()
   expect(() => load.enter()).toThrow(expect.objectContaining({ code: 'overloaded' }))

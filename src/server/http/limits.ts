@@ -30,31 +30,21 @@ export const REQUEST_LIMITS: RequestLimits = {
   answerMs: 30_000,
 }
 
-export type KeyedRateLimiterOptions = {
-  clock: Pick<Clock, 'monotonic'>
-  /** Requests a second, and how many may come at once. */
-  perSecond: number
-}
+/** @param left requests left now @param resetS whole seconds, at least 1, until one is left again or until all are */
+export type RateLimitResult = { ok: boolean; left: number; resetS: number }
 
-export type RateLimitResult = {
-  ok: boolean
-  /** How many more there are now. */
-  left: number
-  /** Until there is one again, or until all are there again, in whole seconds, at least 1. */
-  resetS: number
-}
-
-/** Whoever is forgotten among so many has had time to fill up. */
-const MOST_BUCKETS = 20_000
+/** A bucket that is evicted among so many has had time to fill up. */
+const MAX_BUCKETS = 20_000
 
 /** A token bucket for each name. */
 export class KeyedRateLimiter {
   readonly perSecond: number
   readonly #clock: Pick<Clock, 'monotonic'>
-  readonly #buckets = new LRUCache<string, TokenBucket>({ max: MOST_BUCKETS })
+  readonly #buckets = new LRUCache<string, TokenBucket>({ max: MAX_BUCKETS })
   readonly #gain = (from: number, to: number) => ((to - from) * this.perSecond) / 1000
 
-  constructor({ clock, perSecond }: KeyedRateLimiterOptions) {
+  /** @param perSecond also the burst */
+  constructor(clock: Pick<Clock, 'monotonic'>, perSecond: number) {
     this.#clock = clock
     this.perSecond = perSecond
   }
@@ -70,7 +60,7 @@ export class KeyedRateLimiter {
   }
 }
 
-/** Headers of one or two limits, as draft-ietf-httpapi-ratelimit-headers has them. */
+/** The headers of draft-ietf-httpapi-ratelimit-headers. */
 export function rateLimitHeaders(limits: Record<string, { taken: RateLimitResult; perSecond: number }>): {
   ratelimit: string
   'ratelimit-policy': string
@@ -82,21 +72,16 @@ export function rateLimitHeaders(limits: Record<string, { taken: RateLimitResult
   }
 }
 
-export type InFlightLimits = {
-  /** Requests in flight. */
-  requests: number
-  /** Bytes of their bodies in total. */
-  bytes: number
-}
-
-/** What is in hand at once, so that memory is bounded whatever comes. */
+/** Bounds the memory of requests in flight. */
 export class InFlightLimiter {
-  readonly #limits: InFlightLimits
+  readonly #maxRequests: number
+  readonly #maxBytes: number
   #requests = 0
   #bytes = 0
 
-  constructor(limits: InFlightLimits) {
-    this.#limits = limits
+  constructor(maxRequests: number, maxBytes: number) {
+    this.#maxRequests = maxRequests
+    this.#maxBytes = maxBytes
   }
 
   get requests(): number {
@@ -107,18 +92,18 @@ export class InFlightLimiter {
     return this.#bytes
   }
 
-  /** @returns what gives the place back, once @throws Problem overloaded */
+  /** @returns the function that releases the slot @throws Problem overloaded */
   enter(): () => void {
-    if (this.#requests >= this.#limits.requests) throw overloaded()
+    if (this.#requests >= this.#maxRequests) throw overloaded()
     this.#requests += 1
     return once(() => {
       this.#requests -= 1
     })
   }
 
-  /** Room for so many bytes. @returns what gives it back, once @throws Problem overloaded */
+  /** @returns the function that releases the bytes @throws Problem overloaded */
   reserve(bytes: number): () => void {
-    if (this.#bytes + bytes > this.#limits.bytes) throw overloaded()
+    if (this.#bytes + bytes > this.#maxBytes) throw overloaded()
     this.#bytes += bytes
     return once(() => {
       this.#bytes -= bytes

@@ -4,7 +4,7 @@ import { KeyedRateLimiter, rateLimitHeaders } from './limits.ts'
 
 test('as many as a second allows may come at once, and as many again each second', () => {
   const clock = new FakeClock()
-  const limit = new KeyedRateLimiter({ clock, perSecond: 10 })
+  const limit = new KeyedRateLimiter(clock, 10)
   const takeAll = () => {
     let count = 0
     while (limit.take('a').ok) count += 1
@@ -18,7 +18,7 @@ test('as many as a second allows may come at once, and as many again each second
 })
 
 test('one name does not take from another', () => {
-  const limit = new KeyedRateLimiter({ clock: new FakeClock(), perSecond: 1 })
+  const limit = new KeyedRateLimiter(new FakeClock(), 1)
   expect(limit.take('a').ok).toBe(true)
   expect(limit.take('a').ok).toBe(false)
   expect(limit.take('b').ok).toBe(true)
@@ -26,7 +26,7 @@ test('one name does not take from another', () => {
 
 test('asking while there is nothing does not put off the next', () => {
   const clock = new FakeClock()
-  const limit = new KeyedRateLimiter({ clock, perSecond: 2 })
+  const limit = new KeyedRateLimiter(clock, 2)
   limit.take('a')
   limit.take('a')
   for (let time = 0; time < 49; time += 1) {
@@ -38,7 +38,7 @@ test('asking while there is nothing does not put off the next', () => {
 })
 
 test('the headers say what is left and when there is more', () => {
-  const limit = new KeyedRateLimiter({ clock: new FakeClock(), perSecond: 5 })
+  const limit = new KeyedRateLimiter(new FakeClock(), 5)
   const taken = limit.take('a')
   expect(taken).toEqual({ ok: true, left: 4, resetS: 1 })
   expect(rateLimitHeaders({ key: { taken, perSecond: 5 }, organization: { taken, perSecond: 9 } })).toEqual({
