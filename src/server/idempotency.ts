@@ -162,7 +162,7 @@ export type IdempotencyOptions = {
 }
 
 /** The log shows an append within milliseconds. */
-const SHOWN_WITHIN_MS = 10_000
+const OBSERVED_WITHIN_MS = 10_000
 /** How long a request may take to have its effect; after that its process is presumed dead. */
 const DONE_WITHIN_MS = 15_000
 const RETRY_AFTER_SECONDS = 1
@@ -249,7 +249,7 @@ export class Idempotency {
     const mark = this.#markOf(request)
     const found = await this.#mutex.run(mark.key, () => this.#findOrAppend(request, mark, append))
     if (typeof found === 'object') return { held: found, mark, replayed: true }
-    const held = await this.#untilShown(mark)
+    const held = await this.#untilObserved(mark)
     return { held, mark, replayed: held.id !== found }
   }
 
@@ -283,8 +283,8 @@ export class Idempotency {
     }
   }
 
-  async #untilShown(mark: KeyMark): Promise<HeldKey> {
-    const held = await this.#options.cache.when(mark.key, SHOWN_WITHIN_MS)
+  async #untilObserved(mark: KeyMark): Promise<HeldKey> {
+    const held = await this.#options.cache.when(mark.key, OBSERVED_WITHIN_MS)
     if (!held) {
       // Only a repeat will continue it.
       this.#givenUp.set(mark.key, true)
