@@ -66,7 +66,7 @@ test.for([
 })
 
 test('retired words are found in the names of files', () => {
-  expect(retiredIn('src/server/peer-leases.test.ts', '', RETIRED)).toEqual([
-    'src/server/peer-leases.test.ts: its own name',
+  expect(retiredIn('src/server/facade-leases.test.ts', '', RETIRED)).toEqual([
+    'src/server/facade-leases.test.ts: its own name',
   ])
 })
