@@ -1,6 +1,7 @@
-/** The built-in kinds of Kubernetes that Davit reads or writes. */
 import { z } from 'zod'
-import { objectMeta, type ResourceType } from './meta.ts'
+import { GROUP, objectMeta, type ResourceType } from './meta.ts'
+
+/** The built-in kinds of Kubernetes that Davit reads or writes. */
 
 export const namespaces: ResourceType = { group: '', version: 'v1', plural: 'namespaces', namespaced: false }
 export const secrets: ResourceType = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
@@ -70,4 +71,75 @@ export const subjectAccessReview = z.object({
     denied: z.boolean().default(false),
     evaluationError: z.string().default(''),
   }),
+})
+
+/**
+ * Leases (coordination.k8s.io) with which replicas show that they are alive: controllers, and what shards they assign to whom; REST
+ * servers, and which endpoints they know.
+ */
+
+export const leases: ResourceType = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+  namespaced: true,
+}
+
+/** The role of the replica. */
+export const REPLICA_LABEL = `${GROUP}/replica-of`
+/** Names of the replicas that it assigns shards to, separated by commas. */
+export const VIEW_ANNOTATION = `${GROUP}/view`
+/** Shards that it no longer owns and still has work in progress for, separated by commas. */
+export const DRAINING_ANNOTATION = `${GROUP}/draining`
+/** The replica's name, as in views. */
+export const REPLICA_ANNOTATION = `${GROUP}/replica`
+
+export const MAX_REPLICAS = 64
+/** Leases of dead replicas stay until another replica removes them. */
+export const MAX_LEASES = 1000
+const MAX_NAME = 253
+
+/** `holderIdentity`: the session. */
+const leaseSpec = z.object({
+  holderIdentity: z.string().min(1).max(512),
+  leaseDurationSeconds: z.int().min(1).max(3600),
+})
+const names = z.string().max(MAX_REPLICAS * (MAX_NAME + 1))
+const numbers = z.string().regex(/^(?:\d{1,3}(?:,\d{1,3}){0,255})?$/)
+
+export const replicaLease = z.object({
+  metadata: objectMeta.extend({
+    annotations: z.looseObject({
+      [REPLICA_ANNOTATION]: z.string().min(1).max(MAX_NAME),
+      [VIEW_ANNOTATION]: names.transform(split),
+      [DRAINING_ANNOTATION]: numbers.transform((text) => split(text).map(Number)),
+    }),
+  }),
+  spec: leaseSpec,
+})
+
+/** The last heartbeat of a replica, and how long it counts. */
+export const leaseTimes = z.object({
+  spec: z.object({ renewTime: z.string(), leaseDurationSeconds: z.number() }),
+})
+
+function split(text: string): string[] {
+  return text === '' ? [] : text.split(',')
+}
+
+/** The value of `davit.dev/replica-of` for REST servers. */
+export const API_ROLE = 'api'
+/** The replica knows every change of a WebhookEndpoint up to this resourceVersion. */
+export const ENDPOINTS_SEEN_ANNOTATION = `${GROUP}/endpoints-seen`
+
+export const apiReplicaLease = z.object({
+  metadata: objectMeta.extend({
+    annotations: z.looseObject({
+      [ENDPOINTS_SEEN_ANNOTATION]: z
+        .string()
+        .regex(/^\d{1,15}$/)
+        .transform(Number),
+    }),
+  }),
+  spec: leaseSpec,
 })

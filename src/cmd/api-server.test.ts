@@ -6,7 +6,7 @@ import { afterEach, expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { createTestAuthority } from '../../test/support/tls.ts'
 import { createRandom } from '../lib/clock.ts'
-import type { Certificate } from '../server/http/certificate.ts'
+import type { Certificate } from '../server/http/server.ts'
 import { type ApiServer, startApiServer } from './api-server.ts'
 
 const AT_ONCE = { ms: 1000, lingerMs: 0 }

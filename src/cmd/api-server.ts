@@ -1,11 +1,11 @@
 /** The HTTP server of `davit api` as a process: it listens, counts requests, and ends without cutting off a response. */
+
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Server as TlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { Clock, Random } from '../lib/clock.ts'
 import { sleep } from '../lib/sleep.ts'
-import type { CertificateSource } from '../server/http/certificate.ts'
-import { createHttpServer, type RequestListener } from '../server/http/server.ts'
+import { type CertificateSource, createHttpServer, type RequestListener } from '../server/http/server.ts'
 
 export type ApiServerOptions = {
   /** An address without brackets; port 0 is any free port. */

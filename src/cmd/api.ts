@@ -3,7 +3,7 @@
  *
  * | Resource                        | Service (src/server/)                | Reads from                                 | Writes           |
  * | ------------------------------- | ------------------------------------ | ------------------------------------------ | ---------------- |
- * | endpoints, signing secrets      | endpoints.ts, roll-secret.ts         | watch of WebhookEndpoints                  | WebhookEndpoints, Secrets |
+ * | endpoints, signing secrets      | endpoints.ts                         | watch of WebhookEndpoints                  | WebhookEndpoints, Secrets |
  * | events (publish), redeliveries  | events.ts                            | watches of endpoints and event types       | delivery log     |
  * | registry credentials            | credentials.ts                       | watch of RegistryCredentials               | RegistryCredentials, parameters |
  * | secrets settings                | secrets-settings.ts                  | SecretsSettings, one by one                | SecretsSettings  |
@@ -15,7 +15,7 @@
  * waits for the other replicas (peers.ts, replica-barrier.ts). `server/watches.ts` lists the watches; `server/services.ts` wires the services.
  */
 import type { AddressInfo } from 'node:net'
-import { installationKey } from '../credentials/accounts/installation-key.ts'
+import { installationKey } from '../credentials/accounts/identity.ts'
 import { isApiError } from '../kube/client.ts'
 import { sleep } from '../lib/sleep.ts'
 import { deriveKey } from '../lib/text.ts'

@@ -14,6 +14,7 @@
  *
  * `...-controllers.ts` builds the loops, `watches.ts` says how each kind is listed, `start-controller.ts` starts and stops everything.
  */
+
 import { type BoxTemplate, TEMPLATE_LABEL } from '../apis/box-template.ts'
 import { jobs, pods } from '../apis/core-kinds.ts'
 import { CREDENTIAL_PREFIX } from '../apis/ids.ts'
@@ -22,12 +23,14 @@ import { isBaking, templateKey } from '../boxes/controller/controller.ts'
 import { templatesOverQuota } from '../boxes/controller/limits.ts'
 import type { ReconcileLoop } from '../kube/reconcile-loop.ts'
 import type { Watch } from '../kube/watch-health.ts'
-import { type BoxLoop, type BoxOptions, buildBoxLoop } from './box-controller.ts'
 import {
+  type BoxLoop,
+  type BoxOptions,
+  buildBoxLoop,
   buildCredentialLoops,
   type CredentialLoops,
   type CredentialOptions,
-} from './credential-controllers.ts'
+} from './leader-controllers.ts'
 import * as kinds from './watches.ts'
 import { buildWebhookLoops, type WebhookLoops, type WebhookOptions } from './webhook-controllers.ts'
 

@@ -1,4 +1,5 @@
 /** The outside world of `davit controller` and `davit api`, made from the settings: clients, clock, log, metrics. */
+
 import { readFile } from 'node:fs/promises'
 import type { BakeMetrics } from '../boxes/controller/gather.ts'
 import { type CloudAccounts, createCloudAccounts } from '../credentials/aws/cloud-accounts.ts'
@@ -22,7 +23,7 @@ import type {
 } from '../lib/metrics.ts'
 import { FairRateLimiters } from '../lib/rate-limit.ts'
 import { createUrlPolicy, type UrlPolicy } from '../net/egress-policy.ts'
-import { type CertificateSource, watchCertificateFiles } from '../server/http/certificate.ts'
+import { type CertificateSource, watchCertificateFiles } from '../server/http/server.ts'
 import type { WebhookSender } from '../webhooks/sender/outcome.ts'
 import { createWebhookSender } from '../webhooks/sender/sender.ts'
 import type { Config, Secrets } from './config.ts'

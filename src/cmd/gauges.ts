@@ -1,8 +1,9 @@
 /** The metrics that are read when Prometheus scrapes, as one table for each command. `metrics.ts` has the counters and histograms. */
+
 import { X509Certificate } from 'node:crypto'
 import type { GaugeRegistry, GaugeRow } from '../lib/metrics.ts'
 import { registerIndexGauges } from '../server/delivery-index/delivery-index.ts'
-import type { CertificateSource } from '../server/http/certificate.ts'
+import type { CertificateSource } from '../server/http/server.ts'
 import { failingEndpoints, lateSeconds } from '../webhooks/delivery/counters.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import type { RunningApi } from './api.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { MemoryStore } from '../../test/support/memory-store.ts'
-import { leases, REPLICA_LABEL } from '../apis/leases.ts'
+import { leases, REPLICA_LABEL } from '../apis/core-kinds.ts'
 import { ApiError } from '../kube/client.ts'
 import { removeLeases } from './uninstall.ts'
 

@@ -1,9 +1,10 @@
 /** This replica among the others: its Lease, its shards, and what it may do. ha/README.md explains the protocol. */
-import { MAX_REPLICAS } from '../apis/leases.ts'
+
+import { MAX_REPLICAS } from '../apis/core-kinds.ts'
 import { SHARD_COUNT } from '../ha/assignment.ts'
 import { ShardCoordinator, type ShardWork } from '../ha/coordinator.ts'
 import { OwnershipEpochs, type ShardOwnership } from '../ha/ownership.ts'
-import { controllerLeases, deriveShardTimes } from '../ha/replica-records.ts'
+import { controllerLeases, deriveShardTimes } from '../ha/replica-leases.ts'
 import type { Clock } from '../lib/clock.ts'
 import { DRAIN_TIMEOUT_MS } from '../webhooks/delivery/engine.ts'
 import type { Config } from './config.ts'

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { EngineBed } from '../../test/support/engine-bed.ts'
 import type { WebhookControllers } from './controller.ts'
 import { LEADER_SHARD, type LeaderTasks } from './leader-tasks.ts'
-import { createShardWork } from './shard-work.ts'
+import { createShardWork } from './start-controller.ts'
 
 const nothing = () => undefined
 

@@ -2,8 +2,8 @@
  * The commands that the chart runs around an uninstall. `davit stop` runs before it, so that replicas end with the rights they have.
  * `davit cleanup` runs after it, so that no finalizer keeps an object or a namespace from being deleted, and no Lease stays.
  */
-import { deployments, pod, pods } from '../apis/core-kinds.ts'
-import { leases, REPLICA_LABEL } from '../apis/leases.ts'
+
+import { deployments, leases, pod, pods, REPLICA_LABEL } from '../apis/core-kinds.ts'
 import { type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
 import { PARAMETER_FINALIZER, registryCredentials, storedParameter } from '../apis/registry-credential.ts'
 import { ACCOUNT_FINALIZER, secretsSettingsResource } from '../apis/secrets-settings.ts'

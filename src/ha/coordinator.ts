@@ -10,7 +10,7 @@ import { assignShards } from './assignment.ts'
 import { LeaseValidity, type NameState, SelfLease } from './lease.ts'
 import type { OwnershipEpochs, ShardOwnership } from './ownership.ts'
 import { logMembership, Peers, StaleLeaseCollector } from './peers.ts'
-import type { ReplicaRecord, ReplicaRecords, ShardTimes } from './replica-records.ts'
+import type { ReplicaRecord, ReplicaRecords, ShardTimes } from './replica-leases.ts'
 
 export type ShardWork = {
   /** Prepares work on the shards, which are owned when it resolves. When it rejects, it is called again later. */

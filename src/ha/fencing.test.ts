@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { MemoryStore } from '../../test/support/memory-store.ts'
-import { leases } from '../apis/leases.ts'
+import { leases } from '../apis/core-kinds.ts'
 import { withFencing } from './ownership.ts'
 
 const REF = { namespace: 'davit-system', name: 'one' }

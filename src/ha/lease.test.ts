@@ -3,7 +3,7 @@ import { FakeClock } from '../../test/support/fake-clock.ts'
 import { KEEPER_TIMES, MemoryRecords } from '../../test/support/keeper-bed.ts'
 import { ApiError } from '../kube/client.ts'
 import { SelfLease } from './lease.ts'
-import { type ReplicaRecord, type StoredRecord, UNKNOWN_SESSION } from './replica-records.ts'
+import { type ReplicaRecord, type StoredRecord, UNKNOWN_SESSION } from './replica-leases.ts'
 
 const WAIT_MS = KEEPER_TIMES.leaseMs + KEEPER_TIMES.drainMs
 

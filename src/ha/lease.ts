@@ -10,7 +10,7 @@ import {
   type ShardTimes,
   type StoredRecord,
   UNKNOWN_SESSION,
-} from './replica-records.ts'
+} from './replica-leases.ts'
 
 /** Until when this replica may act: until the others may consider it dead. */
 export class LeaseValidity {

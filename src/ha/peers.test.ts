@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { assignShards } from './assignment.ts'
 import { Peers } from './peers.ts'
-import type { StoredRecord } from './replica-records.ts'
+import type { StoredRecord } from './replica-leases.ts'
 
 const LEASE_MS = 9000
 const DRAIN_MS = 21_000

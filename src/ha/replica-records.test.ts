@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../test/support/memory-store.ts'
-import { leases } from '../apis/leases.ts'
+import { leases } from '../apis/core-kinds.ts'
 import type { ResourceReader } from '../kube/client.ts'
-import { controllerLeases, type ReplicaRecord } from './replica-records.ts'
+import { controllerLeases, type ReplicaRecord } from './replica-leases.ts'
 
 const SYSTEM = 'davit-system'
 

@@ -1,4 +1,4 @@
-import { leases, leaseTimes, MAX_LEASES, REPLICA_LABEL } from '../apis/leases.ts'
+import { leases, leaseTimes, MAX_LEASES, REPLICA_LABEL } from '../apis/core-kinds.ts'
 import type { ObjectMeta } from '../apis/meta.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../kube/client.ts'

@@ -3,6 +3,7 @@ import type { WebhookEndpoint } from '../apis/webhook-endpoint.ts'
 import type { ResourceReader, ResourceWriter } from '../kube/client.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
+import { Waiters } from '../lib/sleep.ts'
 import type { UrlPolicy } from '../net/egress-policy.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import type { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
@@ -10,7 +11,6 @@ import { fingerprintOf } from '../webhooks/sender/signature.ts'
 import { Problem } from './http/problems.ts'
 import type { Idempotency } from './idempotency.ts'
 import type { ReplicaBarrier } from './replica-barrier.ts'
-import { Waiters } from './waiters.ts'
 
 /**
  * What the writers of endpoints share: they wait until the controller has handled a change, so that it is in effect when the

@@ -106,11 +106,6 @@ export const endpoint = z
   })
   .meta({ id: 'WebhookEndpoint', description: 'Where an organization wants its events delivered.' })
 
-export const signingSecret = z.string().meta({
-  description: 'The signing secret, shown in this one answer and never again; absent in a repeated answer.',
-  example: 'whsec_ZGF2aXQgc2lnbmluZyBzZWNyZXQgMjRi',
-})
-
 export type EndpointDraft = z.output<typeof endpointDraft>
 
 /** Absent fields stay as they are; a description of null is removed. */

@@ -3,12 +3,12 @@ import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../apis/ids.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
+import { Waiters } from '../lib/sleep.ts'
 import { copyString, keyedHash } from '../lib/text.ts'
 import { type Pending, remainingQuota } from '../webhooks/events/quota.ts'
 import { claimLine, doneLine, isBefore, isKeyAlive, type KeyRecord } from '../webhooks/log/dedupe.ts'
 import type { EventLog } from '../webhooks/log/store.ts'
 import { Problem } from './http/problems.ts'
-import { Waiters } from './waiters.ts'
 
 /**
  * Idempotency-Keys: one request, one effect, for 24 hours, across replicas and restarts. A request appends a record under its

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { MemoryStore } from '../../test/support/memory-store.ts'
-import { MAX_REPLICAS } from '../apis/leases.ts'
+import { MAX_REPLICAS } from '../apis/core-kinds.ts'
 import { apiLeases } from './peers.ts'
 
 it('what many facades left that are gone keeps nobody from reading who is there, and from taking it away', async () => {

@@ -4,7 +4,8 @@
  * to. A replica publishes only while the others wait for it, and only on what it has read since they began to. src/ha/README.md explains
  * the Leases.
  */
-import { API_ROLE, apiReplicaLease, ENDPOINTS_SEEN_ANNOTATION, MAX_LEASES } from '../apis/leases.ts'
+
+import { API_ROLE, apiReplicaLease, ENDPOINTS_SEEN_ANNOTATION, MAX_LEASES } from '../apis/core-kinds.ts'
 import { LeaseValidity } from '../ha/lease.ts'
 import {
   type LeaseRecord,

@@ -1,8 +1,8 @@
 /** Records of replicas as Leases of the real API server. */
 
 import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest'
-import { leases, MAX_REPLICAS, REPLICA_LABEL } from '../../src/apis/leases.ts'
-import { controllerLeases, type ReplicaRecord, type ReplicaRecords } from '../../src/ha/replica-records.ts'
+import { leases, MAX_REPLICAS, REPLICA_LABEL } from '../../src/apis/core-kinds.ts'
+import { controllerLeases, type ReplicaRecord, type ReplicaRecords } from '../../src/ha/replica-leases.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { apiLeases } from '../../src/server/peers.ts'

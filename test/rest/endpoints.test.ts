@@ -1,9 +1,8 @@
 /** Endpoints over REST, on the real API server and beside the real controller (interface §2.3, §3.1, §4.2; settled, "REST shapes"). */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { secrets } from '../../src/apis/core-kinds.ts'
+import { leases, secrets } from '../../src/apis/core-kinds.ts'
 import { createdAtOf } from '../../src/apis/ids.ts'
-import { leases } from '../../src/apis/leases.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { ApiError } from '../../src/kube/client.ts'

@@ -1,7 +1,7 @@
 /** Several replicas of the facade: what one has answered of an endpoint is in force at all (design/architecture, "One event, end to end"). */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { leases, REPLICA_LABEL } from '../../src/apis/leases.ts'
+import { leases, REPLICA_LABEL } from '../../src/apis/core-kinds.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { codeOf } from '../support/code-of.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'

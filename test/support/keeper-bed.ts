@@ -7,7 +7,7 @@ import {
   type ReplicaRecord,
   type ReplicaRecords,
   type StoredRecord,
-} from '../../src/ha/replica-records.ts'
+} from '../../src/ha/replica-leases.ts'
 import { ApiError } from '../../src/kube/client.ts'
 import { FakeClock } from './fake-clock.ts'
 

@@ -11,7 +11,7 @@
 import { parseConfig } from '../../src/cmd/config.ts'
 import { createOrganizationAccounts } from '../../src/cmd/dependencies.ts'
 import { createMetrics } from '../../src/cmd/metrics.ts'
-import { installationKey } from '../../src/credentials/accounts/installation-key.ts'
+import { installationKey } from '../../src/credentials/accounts/identity.ts'
 import type { KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { createSchemaValidator } from '../../src/lib/json-schema.ts'

@@ -10,7 +10,7 @@ import {
   type ReplicaRecord,
   type ReplicaRecords,
   type StoredRecord,
-} from '../../src/ha/replica-records.ts'
+} from '../../src/ha/replica-leases.ts'
 import { ApiError } from '../../src/kube/client.ts'
 import type { OrderedWork } from './ordered-work.ts'
 import { SimulatedClock, type SimulatedTime } from './simulated-time.ts'

@@ -1,10 +1,15 @@
 /** One bake in its pod: takes an order, pulls the images of all services, and publishes the box as a whole or not at all. */
+
 import { type BakeOrder, type BakeResult, MAX_RESULT_BYTES } from '../../apis/bake.ts'
 import type { BoxCredential, BoxCredentials } from '../../apis/box-credentials.ts'
 import { type ImageReference, parseImageReference } from '../image-reference.ts'
 import { type BoxFolder, StoreError } from '../layout/store.ts'
-import { failureOfProbe } from '../registry/failure.ts'
-import type { FoundManifest, ProbeResult, RegistryLogin } from '../registry/outcome.ts'
+import {
+  type FoundManifest,
+  failureOfProbe,
+  type ProbeResult,
+  type RegistryLogin,
+} from '../registry/outcome.ts'
 import {
   type BakeContext,
   type BakeDependencies,

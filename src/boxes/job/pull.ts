@@ -1,10 +1,10 @@
 /** Pulls one image with the tool: retries a pull that broke off, reports its progress, and verifies every blob. */
+
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import { sleep } from '../../lib/sleep.ts'
 import type { BoxFolder } from '../layout/store.ts'
-import { failureOfPull } from '../registry/failure.ts'
-import type { ProbeResult, RegistryLogin } from '../registry/outcome.ts'
+import { failureOfPull, type ProbeResult, type RegistryLogin } from '../registry/outcome.ts'
 import { type BakeContext, BakeFailureError, type OrderedService } from './probe.ts'
 import type { CopyOutcome } from './skopeo.ts'
 

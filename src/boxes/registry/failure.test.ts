@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { failureOfProbe, failureOfPull, type Probed } from './failure.ts'
-import type { RegistryRefusal } from './outcome.ts'
+import { failureOfProbe, failureOfPull, type Probed, type RegistryRefusal } from './outcome.ts'
 
 const refused = (more: Partial<RegistryRefusal>): Probed => ({
   kind: 'refused',

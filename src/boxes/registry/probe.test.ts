@@ -4,7 +4,7 @@ import { makeImage } from '../../../playground/bakes/images.ts'
 import { freePort } from '../../../playground/free-port.ts'
 import { GOOD, type ProbeBed, startProbeBed, WRONG } from '../../../test/support/registry/probe-bed.ts'
 import { startTestRegistry, type TestRegistry } from '../../../test/support/registry/test-registry.ts'
-import { failureOfProbe } from './failure.ts'
+import { failureOfProbe } from './outcome.ts'
 import { createRegistryProbe } from './probe.ts'
 
 let bed: ProbeBed

@@ -2,6 +2,7 @@
  * Brings the SecretsSettings of an organization in line with its cloud account (interface §2.6): connects, finds out what the role can do,
  * lists what the account holds, and writes all that into the status. Before an account is left, garbage is removed from it.
  */
+
 import {
   ACCOUNT_FINALIZER,
   SECRETS_SETTINGS_NAME,
@@ -13,13 +14,13 @@ import {
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import { type MutationCache, ObjectGoneError, ObjectWriter } from '../../kube/mutation-cache.ts'
 import type { Organizations } from '../../kube/organizations.ts'
-import { unlessGone } from '../../kube/plan-loop.ts'
 import {
   InterruptiblePasses,
   noRequeue,
   type ReconcileResult,
   type Reconciler,
   requeueAfter,
+  unlessGone,
 } from '../../kube/reconcile-loop.ts'
 import type { ConditionUpdate } from '../../kube/status.ts'
 import type { CloudError } from '../cloud.ts'

@@ -1,11 +1,7 @@
-/**
- * Who Davit is in the cloud accounts of organizations: its own principal, the external id of each organization, and the tags that mark
- * parameters as its own. Every process of one installation derives the same from the installation key.
- */
-import { namespace as namespaceSchema, namespaces } from '../../apis/core-kinds.ts'
-import type { ResourceReader } from '../../kube/client.ts'
+import { namespace as namespaceSchema, namespaces, secret, secrets } from '../../apis/core-kinds.ts'
+import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { Organizations } from '../../kube/organizations.ts'
-import type { Clock } from '../../lib/clock.ts'
+import type { Clock, Random } from '../../lib/clock.ts'
 import { externalId, installationId, type Owner, ownerTags, principalOf } from '../aws/names.ts'
 import {
   type AccountProbes,
@@ -14,6 +10,60 @@ import {
   type CloudResult,
   type OwnerTags,
 } from '../cloud.ts'
+
+/** The key of the installation: a Secret in the operator's namespace, created once and the same for every replica. */
+
+export const INSTALLATION_KEY_NAME = 'davit-installation-key'
+const KEY_BYTES = 32
+
+export type InstallationKeyOptions = {
+  resources: ResourceReader & ResourceWriter
+  namespace: string
+  random: Random
+}
+
+/**
+ * Reads the key, or creates it; of several replicas that create it at the same time the first wins. Each use derives its own key
+ * (`deriveKey` in lib/text.ts).
+ * @throws ApiError; Error if the Secret exists and holds no key
+ */
+export async function installationKey(options: InstallationKeyOptions): Promise<Uint8Array> {
+  return (await readKey(options)) ?? (await createKey(options))
+}
+
+async function createKey(options: InstallationKeyOptions): Promise<Uint8Array> {
+  const { resources, namespace, random } = options
+  const key = random.bytes(KEY_BYTES)
+  try {
+    await resources.create(secrets, {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { namespace, name: INSTALLATION_KEY_NAME },
+      type: 'Opaque',
+      data: { key: Buffer.from(key).toString('base64') },
+    })
+    return key
+  } catch (error) {
+    if (!isApiError(error, 'AlreadyExists')) throw error
+  }
+  const held = await readKey(options)
+  if (!held) throw new Error(`the Secret ${namespace}/${INSTALLATION_KEY_NAME} comes and goes`)
+  return held
+}
+
+async function readKey({ resources, namespace }: InstallationKeyOptions): Promise<Uint8Array | undefined> {
+  const raw = await findObject(resources, secrets, { namespace, name: INSTALLATION_KEY_NAME })
+  if (!raw) return undefined
+  const key = Buffer.from(secret.parse(raw).data?.key ?? '', 'base64')
+  // Anyone could compute the hashes of an empty key.
+  if (key.length >= KEY_BYTES) return key
+  throw new Error(`the Secret ${namespace}/${INSTALLATION_KEY_NAME} holds no key of ${KEY_BYTES} bytes`)
+}
+
+/**
+ * Who Davit is in the cloud accounts of organizations: its own principal, the external id of each organization, and the tags that mark
+ * parameters as its own. Every process of one installation derives the same from the installation key.
+ */
 
 /** Which account, as SecretsSettings or a stored parameter has it. */
 export type AccountRef = { roleArn: string; region: string; kmsKeyId?: string | undefined }

@@ -2,15 +2,17 @@
  * Brings one RegistryCredential in line with its cloud account (interface §2.1, §4.1): reads the settings and the input Secret once,
  * then asks the plan (plan.ts) for the next action and applies it (apply.ts) until the plan has come to a conclusion.
  */
+
 import { createdAtOf } from '../../apis/ids.ts'
 import type { RegistryCredential } from '../../apis/registry-credential.ts'
-import { retryOnConflict, runPlan } from '../../kube/plan-loop.ts'
 import {
   InterruptiblePasses,
   noRequeue,
   type ReconcileResult,
   type Reconciler,
   requeueAfter,
+  retryOnConflict,
+  runPlan,
 } from '../../kube/reconcile-loop.ts'
 import { exponentialMs } from '../../lib/sleep.ts'
 import { applyAction, type Conclusion, conclude } from './apply.ts'

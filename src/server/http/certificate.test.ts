@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, symlink, unlink, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { type CertificateSource, watchCertificateFiles } from './certificate.ts'
+import { type CertificateSource, watchCertificateFiles } from './server.ts'
 
 let folder: string
 let source: CertificateSource | undefined

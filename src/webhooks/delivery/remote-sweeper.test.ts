@@ -4,7 +4,7 @@ import { calling } from '../../../test/support/faulty-api.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { ApiError, type RawObject } from '../../kube/client.ts'
-import { RemoteDeliverySweeper } from './remote-sweeper.ts'
+import { RemoteDeliverySweeper } from './takeover.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND

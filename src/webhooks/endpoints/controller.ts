@@ -7,8 +7,7 @@ import { noRequeue, type ReconcileResult, type Reconciler, requeueAfter } from '
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { statusPatch } from '../../kube/status.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { findOriginal } from '../events/original.ts'
-import type { Publisher } from '../events/publish.ts'
+import { findOriginal, type Publisher } from '../events/publish.ts'
 import {
   type EndpointDirectory,
   type EndpointStatusWriter,

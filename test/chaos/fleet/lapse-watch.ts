@@ -2,8 +2,9 @@
  * Which controllers did not renew their Lease for so long that they stop by themselves although nothing was done to them: on a busy
  * machine that happens. The others may then go on with what they had, as after a fault.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises'
-import { leases, leaseTimes } from '../../../src/apis/leases.ts'
+import { leases, leaseTimes } from '../../../src/apis/core-kinds.ts'
 import type { RawObject } from '../../../src/kube/client.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../../support/list-all.ts'

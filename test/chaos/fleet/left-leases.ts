@@ -1,7 +1,8 @@
 /** Leases of replicas that are no more. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { DRAINING_ANNOTATION, VIEW_ANNOTATION } from '../../../src/apis/leases.ts'
+import { DRAINING_ANNOTATION, VIEW_ANNOTATION } from '../../../src/apis/core-kinds.ts'
 import type { ResourceType } from '../../../src/apis/meta.ts'
 import type { RawObject } from '../../../src/kube/client.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'

@@ -1,6 +1,7 @@
 /** Waits until a fleet has brought everything to its end, for as long as it gets on; and says how it stands where it does not. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
-import { leases } from '../../../src/apis/leases.ts'
+import { leases } from '../../../src/apis/core-kinds.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../../support/list-all.ts'
 import type { RoleProcess } from '../../support/role-process.ts'

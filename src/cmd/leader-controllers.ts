@@ -1,9 +1,8 @@
-/**
- * Builds the loops that keep the secrets of organizations in their accounts. Nothing runs yet; `controller.ts` connects them to
- * the watches.
- */
+import type { BoxTemplate } from '../apis/box-template.ts'
 import type { RegistryCredential } from '../apis/registry-credential.ts'
 import type { SecretsSettings } from '../apis/secrets-settings.ts'
+import { TemplateReconciler } from '../boxes/controller/controller.ts'
+import { BakeSlots } from '../boxes/controller/limits.ts'
 import { createSettingsWriter, SettingsReconciler } from '../credentials/accounts/controller.ts'
 import { credentialHasRecorded, credentialMayStore } from '../credentials/accounts/disconnect.ts'
 import { AccountListings } from '../credentials/accounts/garbage.ts'
@@ -20,6 +19,11 @@ import type { ConcurrencyGroup } from '../kube/workqueue.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
 import type { Config } from './config.ts'
 import type { ControllerDependencies } from './dependencies.ts'
+
+/**
+ * Builds the loops that keep the secrets of organizations in their accounts. Nothing runs yet; `controller.ts` connects them to
+ * the watches.
+ */
 
 export type CredentialOptions = {
   config: Pick<Config, 'cloud' | 'namespace'>
@@ -136,4 +140,38 @@ function createSettingsReconciler(
     checkEveryMs: accountCheckMs,
     listEveryMs: driftCheckMs,
   })
+}
+
+/** Builds the loop that bakes the templates of organizations. `controller.ts` connects it to the watches. */
+
+export type BoxOptions = {
+  config: Pick<Config, 'bake'>
+  dependencies: Pick<ControllerDependencies, 'api' | 'clock' | 'random' | 'log' | 'metrics' | 'events'>
+  organizations: Organizations
+  /** Those of all organizations, as the credential controller knows them. */
+  credentials: MutationCache<RegistryCredential>
+}
+
+export type BoxLoop = ReturnType<typeof buildBoxLoop>
+
+const TEMPLATES_AT_A_TIME = 16
+
+export function buildBoxLoop({ config, dependencies, organizations }: BoxOptions) {
+  const templates = new MutationCache<BoxTemplate>()
+  const slots = new BakeSlots(config.bake.limits, (key) => templateLoop.add(key))
+  const reconciler = new TemplateReconciler({
+    ...dependencies,
+    resources: dependencies.api,
+    book: templates,
+    organizations,
+    settings: config.bake,
+    slots,
+  })
+  const templateLoop: ReconcileLoop = new ReconcileLoop({
+    ...dependencies,
+    name: 'box-template',
+    reconciler,
+    concurrency: TEMPLATES_AT_A_TIME,
+  })
+  return { templates, templateLoop, slots }
 }
