@@ -60,9 +60,11 @@ const CLUSTER = [
   'test/monitoring/real/*.test.ts',
 ]
 
-const unit = { testTimeout: UNIT_TEST_LIMIT_MS }
-const bake = { testTimeout: BAKE_TEST_LIMIT_MS, hookTimeout: HOOK_LIMIT_MS }
-const cluster = { testTimeout: CLUSTER_TEST_LIMIT_MS, hookTimeout: HOOK_LIMIT_MS }
+/** `expect.poll` gives up after a second by itself, which a busy API server may need. */
+const expect = { poll: { timeout: 20_000 } }
+const unit = { testTimeout: UNIT_TEST_LIMIT_MS, expect }
+const bake = { testTimeout: BAKE_TEST_LIMIT_MS, hookTimeout: HOOK_LIMIT_MS, expect }
+const cluster = { testTimeout: CLUSTER_TEST_LIMIT_MS, hookTimeout: HOOK_LIMIT_MS, expect }
 const NO_PACKAGES = '**/node_modules/**'
 
 /** What `npm test` runs. */
