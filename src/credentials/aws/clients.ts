@@ -5,7 +5,6 @@ import { Agent as HttpsAgent } from 'node:https'
 import type { ECRClient } from '@aws-sdk/client-ecr'
 import type { SSMClient } from '@aws-sdk/client-ssm'
 import type { STSClient, Credentials as StsCredentials } from '@aws-sdk/client-sts'
-import { LRUCache } from 'lru-cache'
 import { CloudError } from '../cloud.ts'
 
 export type Sdk<M, C> = { module: M; client: C }
@@ -41,8 +40,11 @@ export class AwsClients {
   readonly #userAgent: string
   readonly #credentials: Credentials | undefined
   readonly #agents: { httpAgent: HttpAgent; httpsAgent: HttpsAgent }
-  /** Cached by region: the SDK keeps the identity of this process in the client until it expires. */
-  readonly #ownSts = new LRUCache<string, STSClient>({ max: MAX_REGIONS })
+  /**
+   * By region: the SDK keeps the identity of this process in the client until it expires. A plain map, since the node helpers load this
+   * file at each pull and no package that they can do without.
+   */
+  readonly #ownSts = new Map<string, STSClient>()
   /** Milliseconds that this machine's clock is behind that of AWS, as the SDK measured. */
   #clockOffset = 0
 
@@ -74,6 +76,7 @@ export class AwsClients {
     const known = this.#ownSts.get(region)
     if (known) return { module, client: known }
     const client = new module.STSClient(this.#common(region))
+    if (this.#ownSts.size >= MAX_REGIONS) this.#ownSts.clear()
     this.#ownSts.set(region, client)
     return { module, client }
   }
