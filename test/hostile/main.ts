@@ -47,13 +47,13 @@ const HISTORIES = {
     properties: 4,
   },
   HAND_OVER_HISTORIES: {
-    file: 'src/webhooks/delivery/hand-over.test.ts',
+    file: 'src/webhooks/delivery/shard-handoff.test.ts',
     what: 'of hand-overs',
     each: 2000,
     properties: 1,
   },
   KEPT_HISTORIES: {
-    file: 'src/webhooks/delivery/kept-hand-over.test.ts',
+    file: 'src/webhooks/delivery/coordinated-handoff.test.ts',
     what: 'of shards with the log',
     each: 500,
     properties: 1,
@@ -65,7 +65,7 @@ const HISTORIES = {
     properties: 1,
   },
   REFLECTOR_HISTORIES: {
-    file: 'src/kube/reflector-histories.test.ts',
+    file: 'src/kube/informer-histories.test.ts',
     what: 'of watches',
     each: 20_000,
     properties: 1,
