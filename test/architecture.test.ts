@@ -100,7 +100,7 @@ describe('the architecture', () => {
     const sources = repository()
     expect(sources.size).toBeGreaterThan(50)
     expect(violationsOf(sources)).toEqual([])
-  })
+  }, 120_000)
 })
 
 describe('the rules of the architecture', () => {
