@@ -31,7 +31,7 @@ const QUADRATIC: Readonly<Record<string, { patterns: readonly RegExp[]; why: str
     patterns: [/@.*$/, /:[^/]*$/],
     why: 'the name of an image, at most 716 characters',
   },
-  'boxes/registry/failure.ts': {
+  'boxes/registry/outcome.ts': {
     patterns: [/@.*$|:[^/:]*$/],
     why: 'the name of an image, at most 716 characters',
   },
