@@ -10,7 +10,7 @@ import {
   secretsSettingsResource,
 } from '../src/apis/secrets-settings.ts'
 import type { ResourceReader, ResourceWriter } from '../src/kube/client.ts'
-import type { Clock } from '../src/lib/clock.ts'
+import type { Clock } from '../src/lib/time.ts'
 import type { Account } from '../test-support/aws/account.ts'
 import { startAwsDouble } from '../test-support/aws/aws-double.ts'
 import { ORGANIZATION } from './organization.ts'

@@ -10,8 +10,8 @@ import type { CloudAccounts } from '../src/credentials/aws/cloud-accounts.ts'
 import { awsScopeOf } from '../src/credentials/aws/names.ts'
 import { readerPolicy, trustPolicy, writerPolicy } from '../src/credentials/aws/policies.ts'
 import type { CloudAccess } from '../src/credentials/cloud.ts'
-import { createClock, createRandom } from '../src/lib/clock.ts'
 import { SecretText } from '../src/lib/redact.ts'
+import { createClock, createRandom } from '../src/lib/time.ts'
 import { TestAws } from './support/aws/organization-account.ts'
 
 const PAGE = readFileSync(new URL('../docs/connect-aws.md', import.meta.url), 'utf8')

@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { createTestAuthority } from '../../test/support/tls.ts'
-import { createRandom } from '../lib/clock.ts'
+import { createRandom } from '../lib/time.ts'
 import type { Certificate } from '../server/http/server.ts'
 import { type ApiServer, startApiServer } from './api-server.ts'
 

@@ -3,8 +3,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Server as TlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import type { Clock, Random } from '../lib/clock.ts'
-import { sleep } from '../lib/sleep.ts'
+import { type Clock, type Random, sleep } from '../lib/time.ts'
 import { type CertificateSource, createHttpServer, type RequestListener } from '../server/http/server.ts'
 
 export type ApiServerOptions = {

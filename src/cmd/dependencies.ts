@@ -9,7 +9,6 @@ import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client
 import { createEventRecorder, type EventRecorder } from '../kube/recorder.ts'
 import { connectKubernetes } from '../kube/resources.ts'
 import { type AccessReviewer, connectReviews, type TokenReviewer } from '../kube/reviews.ts'
-import { type Clock, createClock, createRandom, createSyncedClock, type Random } from '../lib/clock.ts'
 import { createSchemaValidator, type SchemaValidator } from '../lib/json-schema.ts'
 import type { Logger, StructuredLogger } from '../lib/log.ts'
 import { createMailer, type Mailer } from '../lib/mail.ts'
@@ -22,6 +21,7 @@ import type {
   RuntimeMetrics,
 } from '../lib/metrics.ts'
 import { FairRateLimiters } from '../lib/rate-limit.ts'
+import { type Clock, createClock, createRandom, createSyncedClock, type Random } from '../lib/time.ts'
 import { createUrlPolicy, type UrlPolicy } from '../net/egress-policy.ts'
 import { type CertificateSource, watchCertificateFiles } from '../server/http/server.ts'
 import type { WebhookSender } from '../webhooks/sender/outcome.ts'

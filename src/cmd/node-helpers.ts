@@ -8,7 +8,7 @@ import { createBoxMaps } from '../boxes/node/credential-maps.ts'
 import { answerDocker, dockerFailure } from '../boxes/node/docker-helper.ts'
 import { answerKubelet, providerFailure } from '../boxes/node/kubelet-provider.ts'
 import type { BoxLogins } from '../credentials/cloud.ts'
-import { createClock } from '../lib/clock.ts'
+import { createClock } from '../lib/time.ts'
 import { integer, matching, parameterPrefix } from './config-values.ts'
 
 export class InputTooLongError extends Error {

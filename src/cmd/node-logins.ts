@@ -3,8 +3,8 @@ import { parseEcrHost } from '../apis/registry-host.ts'
 import { sessionName } from '../credentials/aws/policies.ts'
 import { createBoxLogins } from '../credentials/aws/registry-logins.ts'
 import { type BoxLogins, CloudError } from '../credentials/cloud.ts'
-import { createClock, createRandom } from '../lib/clock.ts'
 import { NOOP_METRICS } from '../lib/metrics.ts'
+import { createClock, createRandom } from '../lib/time.ts'
 import { VERSION } from '../lib/version.ts'
 
 export function boxLogins(): BoxLogins {

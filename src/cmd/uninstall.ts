@@ -16,9 +16,8 @@ import {
 } from '../kube/client.ts'
 import { listObjects } from '../kube/list.ts'
 import { connectKubernetes, type KubernetesClient } from '../kube/resources.ts'
-import { type Clock, createClock, createRandom } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
-import { sleep } from '../lib/sleep.ts'
+import { type Clock, createClock, createRandom, sleep } from '../lib/time.ts'
 import { type Environment, parseUninstallConfig, withoutUninstallVariables } from './config.ts'
 import { type CommandSettings, runCommand } from './process.ts'
 

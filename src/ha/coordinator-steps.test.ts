@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { BED_SHARDS, type BedKeeper, KEEPER_TIMES, KeeperBed } from '../../test/support/keeper-bed.ts'
 import { ApiError } from '../kube/client.ts'
-import { sleep } from '../lib/sleep.ts'
+import { sleep } from '../lib/time.ts'
 
 const ALL = Array.from({ length: BED_SHARDS }, (_, shard) => shard)
 const { renewEveryMs, leaseMs, drainMs, handoffEveryMs, holdsMs } = KEEPER_TIMES

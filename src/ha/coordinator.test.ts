@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { BED_SHARDS, KEEPER_TIMES, KeeperBed } from '../../test/support/keeper-bed.ts'
 import { ApiError } from '../kube/client.ts'
-import { sleep } from '../lib/sleep.ts'
+import { sleep } from '../lib/time.ts'
 
 const beds: KeeperBed[] = []
 afterEach(() => {

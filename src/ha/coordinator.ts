@@ -3,9 +3,9 @@
  * requested after that shows no other claim. So if two replicas want it at once, at least one of them sees the other's claim, however
  * calls are delayed. A replica that cannot renew its record stops; the others wait until it has. README.md explains the protocol.
  */
-import type { Clock } from '../lib/clock.ts'
+
 import type { Logger } from '../lib/log.ts'
-import { InterruptibleSleep, sleep } from '../lib/sleep.ts'
+import { type Clock, InterruptibleSleep, sleep } from '../lib/time.ts'
 import { assignShards } from './assignment.ts'
 import { LeaseValidity, type NameState, SelfLease } from './lease.ts'
 import type { OwnershipEpochs, ShardOwnership } from './ownership.ts'

@@ -2,7 +2,7 @@
  * This replica's own Lease: whether its name belongs to this process, and how long it may act on what it has published. README.md
  * explains the protocol.
  */
-import { type Clock, type DualTimestamp, dualTimestamp, elapsedSince } from '../lib/clock.ts'
+import { type Clock, type DualTimestamp, dualTimestamp, elapsedSince } from '../lib/time.ts'
 import {
   claimsNothing,
   type ReplicaRecord,

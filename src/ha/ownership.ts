@@ -5,8 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { ApiError, type ResourceReader, type ResourceWriter, type WatchSource } from '../kube/client.ts'
 import { noRequeue, type ReconcileResult, type Reconciler } from '../kube/reconcile-loop.ts'
-import type { Clock } from '../lib/clock.ts'
-import { sleep } from '../lib/sleep.ts'
+import { type Clock, sleep } from '../lib/time.ts'
 
 /** One uninterrupted ownership of a shard. */
 export type OwnershipEpoch = { isRevoked: boolean }

@@ -1,8 +1,8 @@
 /** What a replica knows of the others, by what it saw of their records and when. README.md explains the protocol. */
 
 import { isApiError } from '../kube/client.ts'
-import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
+import type { Clock } from '../lib/time.ts'
 import { assignShards } from './assignment.ts'
 import { claimsNothing, type ReplicaRecords, type ShardTimes, type StoredRecord } from './replica-leases.ts'
 

@@ -7,8 +7,7 @@ import {
   VIEW_ANNOTATION,
 } from '../apis/core-kinds.ts'
 import { ApiError, type RawObject, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
-import type { Clock } from '../lib/clock.ts'
-import { within } from '../lib/sleep.ts'
+import { type Clock, within } from '../lib/time.ts'
 import { SHARD_COUNT } from './assignment.ts'
 
 /**

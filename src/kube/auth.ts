@@ -1,8 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
-import type { Clock } from '../lib/clock.ts'
-import { within } from '../lib/sleep.ts'
+import { type Clock, within } from '../lib/time.ts'
 
 /** How to reach an API server: its address, the CA to trust, and credentials that renew themselves. */
 

@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici'
-import type { Clock } from '../lib/clock.ts'
+import type { Clock } from '../lib/time.ts'
 
 /**
  * HTTP to the API server on undici's `dispatch`, below its streams: half the CPU per call, and a watch does not pay

@@ -1,9 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import type { ResourceType } from '../apis/meta.ts'
-import { type Clock, dualTimestamp, type Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import type { RuntimeMetrics } from '../lib/metrics.ts'
-import { sleep } from '../lib/sleep.ts'
+import { type Clock, dualTimestamp, type Random, sleep } from '../lib/time.ts'
 import {
   isApiError,
   type ListQuery,

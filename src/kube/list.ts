@@ -1,6 +1,5 @@
 import type { ResourceType } from '../apis/meta.ts'
-import type { Clock } from '../lib/clock.ts'
-import { sleep, yieldToEventLoop } from '../lib/sleep.ts'
+import { type Clock, sleep, yieldToEventLoop } from '../lib/time.ts'
 import {
   type ApiError,
   isApiError,

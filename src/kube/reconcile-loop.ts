@@ -1,7 +1,7 @@
 import type { ObjectMeta } from '../apis/meta.ts'
-import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import type { RuntimeMetrics } from '../lib/metrics.ts'
+import type { Clock, Random } from '../lib/time.ts'
 import { isApiError } from './client.ts'
 import { ObjectGoneError } from './mutation-cache.ts'
 import { type ConcurrencyGroupOf, WorkQueue } from './workqueue.ts'

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import type { ResourceType } from '../apis/meta.ts'
-import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import { TokenBucket } from '../lib/rate-limit.ts'
+import type { Clock, Random } from '../lib/time.ts'
 import { isApiError, type RawObject, type ResourceWriter } from './client.ts'
 
 /**

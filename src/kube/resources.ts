@@ -1,5 +1,5 @@
 import { DNS_LABEL, DNS_SUBDOMAIN, type ResourceType } from '../apis/meta.ts'
-import type { Clock, Random } from '../lib/clock.ts'
+import type { Clock, Random } from '../lib/time.ts'
 import {
   ApiError,
   type CreateOptions,

@@ -1,7 +1,6 @@
 import { Client, Pool } from 'undici'
-import type { Clock, Random } from '../lib/clock.ts'
 import type { ApiCallMetrics } from '../lib/metrics.ts'
-import { exponentialMs, sleep, within } from '../lib/sleep.ts'
+import { type Clock, exponentialMs, type Random, sleep, within } from '../lib/time.ts'
 import {
   type ClusterAccess,
   type Credentials,

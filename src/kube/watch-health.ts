@@ -1,5 +1,12 @@
-import { type Clock, type DualTimestamp, dualTimestamp, elapsedSince, type Random } from '../lib/clock.ts'
-import { type BackoffLimits, backoffMs } from '../lib/sleep.ts'
+import {
+  type BackoffLimits,
+  backoffMs,
+  type Clock,
+  type DualTimestamp,
+  dualTimestamp,
+  elapsedSince,
+  type Random,
+} from '../lib/time.ts'
 import { isApiError } from './client.ts'
 
 /** How well a watch is doing: for how long it has been cut off, what it may have missed, and when it restarts. */

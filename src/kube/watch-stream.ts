@@ -1,8 +1,8 @@
 import { eventTypes } from '../apis/event-type.ts'
 import { GROUP, type ResourceType } from '../apis/meta.ts'
 import { webhookEvents } from '../apis/webhook-event.ts'
-import type { Clock } from '../lib/clock.ts'
 import { parseJson } from '../lib/json.ts'
+import type { Clock } from '../lib/time.ts'
 import { ApiError, type RawObject, type WatchEvent } from './client.ts'
 import { apiErrorFromEvent, type OpenStream } from './transport.ts'
 

@@ -1,6 +1,5 @@
-import type { Clock, Random } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
-import { type BackoffLimits, backoffMs } from '../lib/sleep.ts'
+import { type BackoffLimits, backoffMs, type Clock, type Random } from '../lib/time.ts'
 import { Timers } from '../lib/timers.ts'
 
 /** The work queue of a controller, like client-go's: unique keys, delays, backoff, and limits per group of keys. */

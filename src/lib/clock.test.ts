@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { createSyncedClock } from './clock.ts'
+import { createSyncedClock } from './time.ts'
 
 const HOUR = 3_600_000
 

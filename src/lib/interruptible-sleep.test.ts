@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
-import { InterruptibleSleep } from './sleep.ts'
+import { InterruptibleSleep } from './time.ts'
 
 function begun() {
   const clock = new FakeClock()

@@ -1,8 +1,8 @@
 import { fstatSync } from 'node:fs'
 import { Socket } from 'node:net'
 import pino from 'pino'
-import type { Clock } from './clock.ts'
 import { redactFields, redactText } from './redact.ts'
+import type { Clock } from './time.ts'
 
 /** Structured log. Secrets, keys and payloads must never be passed. */
 export interface Logger {

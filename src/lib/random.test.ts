@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createRandom } from './clock.ts'
+import { createRandom } from './time.ts'
 
 test('fractions lie in [0, 1) and spread over it', () => {
   const random = createRandom()

@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts'
+import type { Clock } from './time.ts'
 
 /** Rate limits: a token bucket, one that adapts to complaints, and a fair queue in front of it. */
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
-import { pollUntil, sleep } from './sleep.ts'
+import { pollUntil, sleep } from './time.ts'
 
 describe('a pause', () => {
   it('lasts as long as asked, however long that is', async () => {

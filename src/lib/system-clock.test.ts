@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createClock } from './clock.ts'
+import { createClock } from './time.ts'
 
 test('a timer fires once, not before its time, and never after it was stopped', async () => {
   const clock = createClock()
@@ -17,7 +17,7 @@ test('a timer fires once, not before its time, and never after it was stopped', 
 
 test('its timers do not keep a process alive', async () => {
   const { execFile } = await import('node:child_process')
-  const source = `import { createClock } from ${JSON.stringify(new URL('./clock.ts', import.meta.url).href)}
+  const source = `import { createClock } from ${JSON.stringify(new URL('./time.ts', import.meta.url).href)}
     createClock().after(2147483647, () => {})
     console.log('at the end')`
   const printed = await new Promise<string>((resolve, reject) => {

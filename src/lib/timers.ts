@@ -1,5 +1,5 @@
-import type { Clock } from './clock.ts'
 import type { Logger } from './log.ts'
+import type { Clock } from './time.ts'
 
 /** Millions of timers on one heap and one timer of the clock. */
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { unlessAborted } from './sleep.ts'
+import { unlessAborted } from './time.ts'
 
 test('gives what the work gives, or throws what it throws', async () => {
   const { signal } = new AbortController()

@@ -2,7 +2,7 @@ import { leases, leaseTimes, MAX_LEASES, REPLICA_LABEL } from '../apis/core-kind
 import type { ObjectMeta } from '../apis/meta.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../kube/client.ts'
-import type { Clock } from '../lib/clock.ts'
+import type { Clock } from '../lib/time.ts'
 import { annotationsOf, isAcknowledged, requestTime, type StateRequest } from '../webhooks/endpoints/plan.ts'
 import { ACKNOWLEDGED_WITHIN_MS, type EndpointsContext } from './endpoint-acknowledgements.ts'
 import { ENDPOINT, type EndpointId, endpointRef } from './endpoint-resource.ts'

@@ -17,9 +17,8 @@ import {
 } from '../ha/replica-leases.ts'
 import { isApiError, type RawObject } from '../kube/client.ts'
 import type { Watch } from '../kube/watch-health.ts'
-import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
-import { InterruptibleSleep, sleep } from '../lib/sleep.ts'
+import { type Clock, InterruptibleSleep, sleep } from '../lib/time.ts'
 
 export type PeerRecord = LeaseRecord & {
   /** The replica knows every change of an endpoint up to this version. */

@@ -26,10 +26,9 @@ import {
 } from '../credentials/cloud.ts'
 import { findObject, type ResourceReader } from '../kube/client.ts'
 import type { Organizations } from '../kube/organizations.ts'
-import type { Clock } from '../lib/clock.ts'
 import type { CredentialMetrics } from '../lib/metrics.ts'
 import type { SecretText } from '../lib/redact.ts'
-import { withDeadline } from '../lib/sleep.ts'
+import { type Clock, withDeadline } from '../lib/time.ts'
 import { Problem, type ProblemCondition } from './http/problems.ts'
 import { type NamespacedRef, parseStored, type ResourceKind } from './objects.ts'
 

@@ -2,7 +2,7 @@
  * A double of AWS, as far as Davit uses it: STS, SSM, ECR and KMS over their own protocols, for AWS_ENDPOINT_URL. It is
  * strict where AWS is, and says so where it cannot know.
  */
-import type { Clock } from '../../src/lib/clock.ts'
+import type { Clock } from '../../src/lib/time.ts'
 import { Accounts } from './accounts.ts'
 import type { NotInTheDouble } from './aws-error.ts'
 import { type EcrVerdict, RegistryTokens } from './ecr/registry-tokens.ts'

@@ -1,7 +1,7 @@
 /** From a request to its answer. */
 
 import { randomUUID } from 'node:crypto'
-import type { Clock } from '../../src/lib/clock.ts'
+import type { Clock } from '../../src/lib/time.ts'
 import type { Principal } from './account.ts'
 import type { Accounts } from './accounts.ts'
 import { authenticate } from './authenticate.ts'

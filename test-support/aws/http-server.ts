@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Clock } from '../../src/lib/clock.ts'
+import type { Clock } from '../../src/lib/time.ts'
 import type { Answer } from './protocol.ts'
 import type { Received } from './received.ts'
 import type { SignedRequest } from './sigv4.ts'

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/lib/clock.ts'
+import type { Clock } from '../../src/lib/time.ts'
 
 /** Operations that share one limit in an account and region. */
 export type RateFamily = 'deletes' | 'describes' | 'ecr' | 'kms' | 'puts' | 'reads' | 'sts' | 'tags'

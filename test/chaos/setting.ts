@@ -9,7 +9,7 @@ import { eventTypeKind, eventTypes } from '../../src/apis/event-type.ts'
 import { API_VERSION, ORGANIZATION_LABEL } from '../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import {
   createEventLog,
   firstNameReader,

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { configMaps } from '../../src/apis/core-kinds.ts'
 import { createEventRecorder } from '../../src/kube/recorder.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
 
 const clock = createClock()

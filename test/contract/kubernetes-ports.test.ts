@@ -4,7 +4,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { type ApiErrorKind, isApiError, type RawObject, type WatchEvent } from '../../src/kube/client.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
 import { SkewedClock } from '../support/fake-clock.ts'
 

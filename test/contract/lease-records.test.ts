@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest'
 import { leases, MAX_REPLICAS, REPLICA_LABEL } from '../../src/apis/core-kinds.ts'
 import { controllerLeases, type ReplicaRecord, type ReplicaRecords } from '../../src/ha/replica-leases.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import { apiLeases } from '../../src/server/peers.ts'
 import { testNamespace } from '../support/control-plane.ts'
 

@@ -5,7 +5,7 @@ import { secrets } from '../../src/apis/core-kinds.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import { testNamespace } from '../support/control-plane.ts'
 
 let api: KubernetesClient

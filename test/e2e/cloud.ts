@@ -1,7 +1,7 @@
 /** AWS and a private registry as doubles on this machine, where pods reach them; accounts that believe the tokens of the cluster. */
 
 import { connectKubernetes } from '../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import type { Account } from '../../test-support/aws/account.ts'
 import { forward } from '../node/forward.ts'
 import { pushImages, startPrivateRegistry } from '../node/private-registry.ts'

@@ -1,7 +1,7 @@
 /** No spelling, name or redirect leads a webhook to a forbidden address: every attempt to connect is seen at the socket. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { createClock } from '../../src/lib/clock.ts'
+import { createClock } from '../../src/lib/time.ts'
 import type { NameServer } from '../../src/net/dial.ts'
 import type { SendOutcome } from '../../src/webhooks/sender/outcome.ts'
 import { createWebhookSender } from '../../src/webhooks/sender/sender.ts'

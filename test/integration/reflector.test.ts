@@ -6,7 +6,7 @@ import { type ControlPlane, startControlPlane } from '../../playground/control-p
 import type { RawObject } from '../../src/kube/client.ts'
 import { Informer, type InformerOptions } from '../../src/kube/informer.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
-import { createRandom } from '../../src/lib/clock.ts'
+import { createRandom } from '../../src/lib/time.ts'
 import { Changes } from '../support/changes.ts'
 import { SkewedClock } from '../support/fake-clock.ts'
 import { type Link, startLink } from '../support/link.ts'

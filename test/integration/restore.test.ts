@@ -16,7 +16,7 @@ import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvent, webhookEvents } from '../../src/apis/webhook-event.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import { BackupPage } from '../support/backup-page.ts'
 import {
   CONTROLLER_ACCOUNT,

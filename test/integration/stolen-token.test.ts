@@ -22,7 +22,7 @@ import { createSettingsWriter } from '../../src/credentials/accounts/controller.
 import { createCredentialWriter } from '../../src/credentials/controller/gather.ts'
 import { MutationCache } from '../../src/kube/mutation-cache.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
 import { connectAsController } from '../support/controller-identity.ts'
 

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { secrets } from '../../src/apis/core-kinds.ts'
-import { createClock } from '../../src/lib/clock.ts'
+import { createClock } from '../../src/lib/time.ts'
 import { Cursors } from '../../src/server/lists.ts'
 import { allRoutes } from '../../src/server/routes.ts'
 import {

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { connectReviews, type Reviews } from '../../src/kube/reviews.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'
 import { testNamespace } from '../support/control-plane.ts'
 import { SkewedClock } from '../support/fake-clock.ts'

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { GROUP } from '../../src/apis/meta.ts'
 import { type CallerIdentity, connectReviews, type Reviews } from '../../src/kube/reviews.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import {
   MANAGE_WEBHOOKS,
   type Permission,

@@ -12,7 +12,7 @@ import { writeKubeconfig } from '../../playground/api-keys.ts'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
 import type { AdminAccess } from '../../playground/control-plane/protocol.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import { until } from './until.ts'
 
 const CONFIG = new URL('../../config/rbac/', import.meta.url)

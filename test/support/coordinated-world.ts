@@ -1,7 +1,7 @@
 /** Replicas on one store that share the shards among themselves, as in a cluster: a test only says what happens to them. */
 
 import { SHARD_COUNT } from '../../src/ha/assignment.ts'
-import { sleep } from '../../src/lib/sleep.ts'
+import { sleep } from '../../src/lib/time.ts'
 import { readLowWater } from '../../src/webhooks/log/reader.ts'
 import { chanceOf } from './chance.ts'
 import { CoordinatedReplica } from './coordinated-replica.ts'

@@ -16,7 +16,7 @@ import {
 import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import type { RawObject, ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
 import type { RecordedEvent } from '../../src/kube/recorder.ts'
-import type { Clock } from '../../src/lib/clock.ts'
+import type { Clock } from '../../src/lib/time.ts'
 import type { DeliveryEngine } from '../../src/webhooks/delivery/engine.ts'
 import type { LogFollower } from '../../src/webhooks/delivery/log-follower.ts'
 import type { OpenSegments } from '../../src/webhooks/delivery/open-segments.ts'

@@ -1,4 +1,4 @@
-import type { Clock, Random } from '../../src/lib/clock.ts'
+import type { Clock, Random } from '../../src/lib/time.ts'
 
 type Timer = { due: number; run: () => void }
 

@@ -3,7 +3,7 @@
  * it, or was not heard of for as long as its lease and its attempts last.
  */
 
-import { sleep } from '../../src/lib/sleep.ts'
+import { sleep } from '../../src/lib/time.ts'
 import { readLowWater } from '../../src/webhooks/log/reader.ts'
 import { chanceOf } from './chance.ts'
 import { SYSTEM } from './engine-parts.ts'

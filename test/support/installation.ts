@@ -29,7 +29,7 @@ import { namespaces } from '../../src/apis/core-kinds.ts'
 import { eventTypes } from '../../src/apis/event-type.ts'
 import { ORGANIZATION_LABEL } from '../../src/apis/meta.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import { RoleProcess, type RoleProcessOptions } from './role-process.ts'
 
 export const OPERATOR_NAMESPACE = 'davit-system'

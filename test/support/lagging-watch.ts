@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/lib/clock.ts'
+import type { Clock } from '../../src/lib/time.ts'
 
 /**
  * What a watch of one kind shows of one process: in order, each thing after a while of its own. What was there before is

@@ -7,8 +7,8 @@ import type { ControllerDependencies } from '../../src/cmd/dependencies.ts'
 import { createMetrics } from '../../src/cmd/metrics.ts'
 import { MutationCache } from '../../src/kube/mutation-cache.ts'
 import { Organizations } from '../../src/kube/organizations.ts'
-import { createClock, createRandom } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
+import { createClock, createRandom } from '../../src/lib/time.ts'
 import { seeingRecorder } from './seen-events.ts'
 
 export type LoneBakesOptions = {

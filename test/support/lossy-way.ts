@@ -1,5 +1,5 @@
 import { ApiError, type ResourceReader, type ResourceWriter } from '../../src/kube/client.ts'
-import type { Clock } from '../../src/lib/clock.ts'
+import type { Clock } from '../../src/lib/time.ts'
 
 /** The caller waits no longer for an answer. */
 const DEADLINE_MS = 10_000

@@ -10,7 +10,7 @@ import {
 } from '../../src/apis/webhook-delivery.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { SHARD_COUNT } from '../../src/ha/assignment.ts'
-import { createRandom } from '../../src/lib/clock.ts'
+import { createRandom } from '../../src/lib/time.ts'
 import { DeliveryObjects } from '../../src/webhooks/delivery/objects.ts'
 import { OpenSegments } from '../../src/webhooks/delivery/open-segments.ts'
 import { type Delivery, EndpointQueue } from '../../src/webhooks/delivery/queue.ts'

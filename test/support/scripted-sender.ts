@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/lib/clock.ts'
+import type { Clock } from '../../src/lib/time.ts'
 import type { SendOutcome, SendRequest, WebhookSender } from '../../src/webhooks/sender/outcome.ts'
 
 const nothing = () => undefined

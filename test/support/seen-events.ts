@@ -1,7 +1,7 @@
 import type { ResourceWriter } from '../../src/kube/client.ts'
 import { createEventRecorder, type EventRecorder, type RecordedEvent } from '../../src/kube/recorder.ts'
-import { type Clock, createRandom } from '../../src/lib/clock.ts'
 import type { Logger } from '../../src/lib/log.ts'
+import { type Clock, createRandom } from '../../src/lib/time.ts'
 
 /** `about` is the name of the object. */
 export type SeenEvent = RecordedEvent & { about: string }

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/lib/clock.ts'
+import type { Clock } from '../../src/lib/time.ts'
 
 type Event = { at: number; order: number; run: () => void }
 

@@ -1,5 +1,5 @@
 import { ApiError, type ResourceReader, type ResourceWriter } from '../../src/kube/client.ts'
-import type { Clock } from '../../src/lib/clock.ts'
+import type { Clock } from '../../src/lib/time.ts'
 import type { SendOutcome, WebhookSender } from '../../src/webhooks/sender/outcome.ts'
 
 /** A process that can be stopped for a while (SIGSTOP, a machine that sleeps), and ended: nothing of it runs then. */

@@ -1,7 +1,7 @@
 /** Deliveries that Davit's own code has signed and sent over HTTP, as they arrived. */
 
 import { sortableName } from '../../src/apis/ids.ts'
-import { createClock } from '../../src/lib/clock.ts'
+import { createClock } from '../../src/lib/time.ts'
 import { acceptEvent } from '../../src/webhooks/events/plan.ts'
 import { createWebhookSender } from '../../src/webhooks/sender/sender.ts'
 import { formatSecret, KEY_BYTES } from '../../src/webhooks/sender/signature.ts'

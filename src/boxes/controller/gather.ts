@@ -31,9 +31,9 @@ import {
 import type { MutationCache, ObjectWriter } from '../../kube/mutation-cache.ts'
 import type { Organizations } from '../../kube/organizations.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
-import type { Clock, Random } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import { sanitizeText } from '../../lib/text.ts'
+import type { Clock, Random } from '../../lib/time.ts'
 import { activeSeconds, type BakeSettings, bakeSelector } from './bake-job.ts'
 import { type BakeLimits, type BakeSlots, exceedsTemplateQuota } from './limits.ts'
 import {

@@ -7,9 +7,8 @@ import {
   type ParameterReader,
   type RegistryTokens,
 } from '../../credentials/cloud.ts'
-import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
-import { sleep } from '../../lib/sleep.ts'
+import { type Clock, sleep } from '../../lib/time.ts'
 import type { BoxStore } from '../layout/store.ts'
 import type { FoundManifest, ProbeResult, RegistryLogin, RegistryProbe } from '../registry/outcome.ts'
 import type { SecretRedactor } from './redaction.ts'

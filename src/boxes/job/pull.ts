@@ -1,8 +1,7 @@
 /** Pulls one image with the tool: retries a pull that broke off, reports its progress, and verifies every blob. */
 
-import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
-import { sleep } from '../../lib/sleep.ts'
+import { type Clock, sleep } from '../../lib/time.ts'
 import type { BoxFolder } from '../layout/store.ts'
 import { failureOfPull, type ProbeResult, type RegistryLogin } from '../registry/outcome.ts'
 import { type BakeContext, BakeFailureError, type OrderedService } from './probe.ts'

@@ -21,8 +21,8 @@ import { basename, join, relative } from 'node:path'
 import { z } from 'zod'
 import { MAX_DEADLINE_SECONDS } from '../../apis/bake.ts'
 import { BOX_CREDENTIALS_FILE, type BoxCredentials } from '../../apis/box-credentials.ts'
-import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
+import type { Clock } from '../../lib/time.ts'
 
 const BAKES_FOLDER = '.davit'
 

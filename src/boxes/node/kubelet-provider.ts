@@ -10,8 +10,8 @@ import { DNS_LABEL } from '../../apis/meta.ts'
 import { parseRegistryHost } from '../../apis/registry-host.ts'
 import { parseRoleArn } from '../../credentials/aws/names.ts'
 import { type BoxLogins, cacheSeconds, goDuration, type PodRole } from '../../credentials/cloud.ts'
-import type { Clock } from '../../lib/clock.ts'
 import { SecretText } from '../../lib/redact.ts'
+import type { Clock } from '../../lib/time.ts'
 import { type ImageReference, parseImageReference } from '../image-reference.ts'
 import {
   type CredentialScope,

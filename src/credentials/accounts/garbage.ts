@@ -2,10 +2,10 @@
  * What the accounts of organizations hold, as last listed, and the removal of garbage from them: parameters with our tags that no resource
  * refers to, since a process ended between its writes to the account and to the cluster.
  */
-import type { Clock } from '../../lib/clock.ts'
+
 import type { Logger } from '../../lib/log.ts'
 import type { CredentialMetrics } from '../../lib/metrics.ts'
-import { unlessAborted } from '../../lib/sleep.ts'
+import { type Clock, unlessAborted } from '../../lib/time.ts'
 import { credentialOf, isOwnedBy, organizationPath, probeName } from '../aws/names.ts'
 import {
   type CallLimits,

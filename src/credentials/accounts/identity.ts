@@ -1,7 +1,7 @@
 import { namespace as namespaceSchema, namespaces, secret, secrets } from '../../apis/core-kinds.ts'
 import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { Organizations } from '../../kube/organizations.ts'
-import type { Clock, Random } from '../../lib/clock.ts'
+import type { Clock, Random } from '../../lib/time.ts'
 import { externalId, installationId, type Owner, ownerTags, principalOf } from '../aws/names.ts'
 import {
   type AccountProbes,

@@ -1,8 +1,7 @@
 /** Finds out what a role can do in an organization's account, and when to try that and list the account again. */
 import type { SecretsSettings } from '../../apis/secrets-settings.ts'
-import type { Clock, Random } from '../../lib/clock.ts'
 import { SecretText } from '../../lib/redact.ts'
-import { exponentialMs } from '../../lib/sleep.ts'
+import { type Clock, exponentialMs, type Random } from '../../lib/time.ts'
 import { isOwnedBy, parseRoleArn, probeName } from '../aws/names.ts'
 import {
   type AccountProbes,

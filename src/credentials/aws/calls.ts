@@ -1,8 +1,8 @@
 /** One call of AWS with all its attempts: turns, a deadline, retries by kind of failure, and errors without secrets. */
-import type { Clock, Random } from '../../lib/clock.ts'
+
 import type { CloudMetrics } from '../../lib/metrics.ts'
 import type { RateLimiter } from '../../lib/rate-limit.ts'
-import { MAX_TIMER_MS, sleep, unlessAborted } from '../../lib/sleep.ts'
+import { type Clock, MAX_TIMER_MS, type Random, sleep, unlessAborted } from '../../lib/time.ts'
 import { type CallLimits, CloudError, isCloudError } from '../cloud.ts'
 import {
   type ClassifiedError,

@@ -1,5 +1,5 @@
 /** The AWS accounts of organizations: Parameter Store, and probes of what a role can do. */
-import type { Random } from '../../lib/clock.ts'
+import type { Random } from '../../lib/time.ts'
 import {
   type AccountProbes,
   type CallLimits,

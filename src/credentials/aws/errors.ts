@@ -1,5 +1,5 @@
 /** What failures of AWS calls mean: which are retried and how, what an owner can do about them, and what may be shown of their messages. */
-import { exponentialMs } from '../../lib/sleep.ts'
+import { exponentialMs } from '../../lib/time.ts'
 import { CloudError, type CloudRemedy } from '../cloud.ts'
 
 const LONGEST = 400

@@ -1,7 +1,8 @@
 /** AWS Systems Manager Parameter Store: SecureStrings that are written, listed and removed, never read; despite reads that lag behind writes. */
-import type { Clock, Random } from '../../lib/clock.ts'
+
 import type { RateLimiter } from '../../lib/rate-limit.ts'
 import type { SecretText } from '../../lib/redact.ts'
+import type { Clock, Random } from '../../lib/time.ts'
 import {
   type CallLimits,
   type CloudAccess,

@@ -1,7 +1,7 @@
 /** What boxes need from AWS, fetched with their own role and not kept: secrets, logins of ECR, and sessions of a pod's role. */
 import type { BoxCredential } from '../../apis/box-credentials.ts'
 import { SecretText } from '../../lib/redact.ts'
-import { sleep } from '../../lib/sleep.ts'
+import { sleep } from '../../lib/time.ts'
 import {
   type BoxLogin,
   type BoxLogins,

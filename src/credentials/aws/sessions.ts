@@ -1,7 +1,7 @@
 /** Sessions of the roles of organizations: assumed with Davit's own identity, narrowed by a policy, and cached. */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { unlessAborted } from '../../lib/sleep.ts'
+import { unlessAborted } from '../../lib/time.ts'
 import { type CallLimits, type CloudAccess, CloudError, isCloudError } from '../cloud.ts'
 import { type AwsDependencies, runCall } from './calls.ts'
 import { type AwsClients, type Credentials, credentialsIn, type Sts } from './clients.ts'

@@ -14,7 +14,7 @@ import {
   retryOnConflict,
   runPlan,
 } from '../../kube/reconcile-loop.ts'
-import { exponentialMs } from '../../lib/sleep.ts'
+import { exponentialMs } from '../../lib/time.ts'
 import { applyAction, type Conclusion, conclude } from './apply.ts'
 import { NO_RECONCILE_FACTS } from './facts.ts'
 import { type CredentialContext, gatherFacts, type PassState, readSources } from './gather.ts'

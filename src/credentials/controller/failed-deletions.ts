@@ -8,9 +8,9 @@ import { type FailedDeletionRecord, failedDeletionRecord } from '../../apis/regi
 import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { sameJson } from '../../kube/status.ts'
-import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { CredentialMetrics } from '../../lib/metrics.ts'
+import type { Clock } from '../../lib/time.ts'
 
 export const FAILED_DELETIONS_NAME = 'davit-orphaned-parameters'
 

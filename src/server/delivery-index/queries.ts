@@ -9,8 +9,7 @@ import {
   webhookDelivery,
 } from '../../apis/webhook-delivery.ts'
 import { findObject, type RawObject, type ResourceReader } from '../../kube/client.ts'
-import type { Clock } from '../../lib/clock.ts'
-import { sleep, yieldToEventLoop } from '../../lib/sleep.ts'
+import { type Clock, sleep, yieldToEventLoop } from '../../lib/time.ts'
 import { isFinal } from '../../webhooks/delivery/status.ts'
 import { readObjectDelivery } from './delivery-lines.ts'
 import type { EndpointLog } from './endpoint-logs.ts'

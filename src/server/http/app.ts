@@ -2,8 +2,8 @@ import type { ErrorRequestHandler, Express, Request, RequestHandler } from 'expr
 import express from 'express'
 import { z } from 'zod'
 import type { AccessReviewer, TokenReviewer } from '../../kube/reviews.ts'
-import type { Clock, Random } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
+import type { Clock, Random } from '../../lib/time.ts'
 import { type Authorizer, createAuthenticator, createAuthorizer } from './auth.ts'
 import { type JsonText, readBody, readJson, validateBody, validateQuery } from './body.ts'
 import {

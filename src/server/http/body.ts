@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { createScanner, visit } from 'jsonc-parser'
 import type { z } from 'zod'
-import type { Clock } from '../../lib/clock.ts'
 import { parseJson } from '../../lib/json.ts'
+import type { Clock } from '../../lib/time.ts'
 import type { InFlightLimiter } from './limits.ts'
 import { Problem, type ProblemPlace } from './problems.ts'
 

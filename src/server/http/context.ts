@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Request, Response } from 'express'
-import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
+import type { Clock } from '../../lib/time.ts'
 import type { Client } from './auth.ts'
 import { type RateLimitResult, rateLimitHeaders } from './limits.ts'
 import { Problem, problemBody } from './problems.ts'

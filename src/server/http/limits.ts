@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import type { Clock } from '../../lib/clock.ts'
 import { TokenBucket } from '../../lib/rate-limit.ts'
+import type { Clock } from '../../lib/time.ts'
 import { Problem } from './problems.ts'
 
 /** What the REST server accepts at once: requests per second, requests in flight, and their bytes. */

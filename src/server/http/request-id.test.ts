@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createRandom } from '../../lib/clock.ts'
+import { createRandom } from '../../lib/time.ts'
 import { createRequestIds } from './request.ts'
 
 test('no two requests have the same id, over many batches of chance', () => {

@@ -1,5 +1,5 @@
-import type { Random } from '../../lib/clock.ts'
 import { encodeBase32 } from '../../lib/text.ts'
+import type { Random } from '../../lib/time.ts'
 import { Problem } from './problems.ts'
 
 /** What a request says in its URL and headers, read strictly. */

@@ -19,8 +19,8 @@ import {
   type ResourceWriter,
   UnreadableError,
 } from '../../kube/client.ts'
-import type { Clock } from '../../lib/clock.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
+import type { Clock } from '../../lib/time.ts'
 import { byteLength, INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import type { Delivery, InLog } from './queue.ts'
 import { isFinal, isSetAside } from './status.ts'

@@ -1,7 +1,7 @@
 import { messageId } from '../../apis/ids.ts'
 import type { CancelReason, WebhookDelivery, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
 import { isApiError, UnreadableError } from '../../kube/client.ts'
-import { sleep } from '../../lib/sleep.ts'
+import { sleep } from '../../lib/time.ts'
 import type { SendOutcome } from '../sender/outcome.ts'
 import { type EngineContext, hasLostShard, nextPauseMs, retryUntilDurable } from './context.ts'
 import { endEntry, promoteToObject } from './promotion.ts'

@@ -5,7 +5,7 @@ import { type DeliveryOutline, webhookDeliveries } from '../../apis/webhook-deli
 import { SIGNING_KEYS_LABEL, webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { isApiError, type Page, type RawObject, type ResourceReader } from '../../kube/client.ts'
-import { pollUntil, sleep } from '../../lib/sleep.ts'
+import { pollUntil, sleep } from '../../lib/time.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
 import { readKeys, type StoredKeys } from '../endpoints/signing-keys.ts'
 import { retryUntilDurable } from './context.ts'

@@ -6,7 +6,7 @@ import type { Organizations } from '../../kube/organizations.ts'
 import { noRequeue, type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { statusPatch } from '../../kube/status.ts'
-import type { Clock } from '../../lib/clock.ts'
+import type { Clock } from '../../lib/time.ts'
 import { findOriginal, type Publisher } from '../events/publish.ts'
 import {
   type EndpointDirectory,

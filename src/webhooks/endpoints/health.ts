@@ -1,8 +1,8 @@
 import type { WebhookEndpointStatus } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import type { ShardOwnership } from '../../ha/ownership.ts'
-import type { Clock } from '../../lib/clock.ts'
 import { KeyedMutex } from '../../lib/semaphore.ts'
+import type { Clock } from '../../lib/time.ts'
 import type { EndpointIdentity, EndpointStatusWriter, EndpointView } from './directory.ts'
 
 /** Counts an endpoint's exhausted deliveries in a row and disables it automatically (interface §3.1). */

@@ -4,11 +4,10 @@ import { shardOf } from '../../ha/assignment.ts'
 import { type ShardOwnership, withoutOwnership } from '../../ha/ownership.ts'
 import type { Organizations } from '../../kube/organizations.ts'
 import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
-import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Mailer } from '../../lib/mail.ts'
 import type { MailMetrics } from '../../lib/metrics.ts'
-import { sleep } from '../../lib/sleep.ts'
+import { type Clock, sleep } from '../../lib/time.ts'
 import type { EndpointDirectory, EndpointIdentity, EndpointStatusWriter } from './directory.ts'
 
 /**

@@ -22,7 +22,7 @@ import {
   type ResourceWriter,
 } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
-import type { Clock, Random } from '../../lib/clock.ts'
+import type { Clock, Random } from '../../lib/time.ts'
 import {
   activeKeys,
   formatSecret,

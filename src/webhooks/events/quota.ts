@@ -1,4 +1,4 @@
-import type { Clock } from '../../lib/clock.ts'
+import type { Clock } from '../../lib/time.ts'
 
 /**
  * Whether an organization's events may be accepted now. Pending deliveries and written bytes are limited, since they are in the store of

@@ -1,7 +1,7 @@
 import { derivedName, messageId, nameOfMessage } from '../../apis/ids.ts'
 import type { EventOutline } from '../../apis/webhook-event.ts'
-import type { Clock } from '../../lib/clock.ts'
 import { copyString } from '../../lib/text.ts'
+import type { Clock } from '../../lib/time.ts'
 
 /**
  * What the controller remembers of WebhookEvents: those that it still has work for (without their data), and appends of theirs that the

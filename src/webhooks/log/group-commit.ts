@@ -1,6 +1,6 @@
 import { withoutOwnership } from '../../ha/ownership.ts'
-import { type Clock, type DualTimestamp, dualTimestamp } from '../../lib/clock.ts'
 import { TokenBucket } from '../../lib/rate-limit.ts'
+import { type Clock, type DualTimestamp, dualTimestamp } from '../../lib/time.ts'
 
 /**
  * Group commit: items that arrive while others are being written, or faster than the write rate, share the next write. At a low rate an

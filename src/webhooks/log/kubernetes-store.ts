@@ -10,9 +10,16 @@ import {
   type ResourceReader,
   type ResourceWriter,
 } from '../../kube/client.ts'
-import { type Clock, type DualTimestamp, elapsedSince, type Random } from '../../lib/clock.ts'
 import type { LogMetrics } from '../../lib/metrics.ts'
-import { backoffMs, pollUntil, sleep } from '../../lib/sleep.ts'
+import {
+  backoffMs,
+  type Clock,
+  type DualTimestamp,
+  elapsedSince,
+  pollUntil,
+  type Random,
+  sleep,
+} from '../../lib/time.ts'
 import { organizationOf, planSegments, segmentSpec, sizeOf } from './codec.ts'
 import { GroupCommit } from './group-commit.ts'
 import type { Appended, EventLog, OutcomeRecorder } from './store.ts'

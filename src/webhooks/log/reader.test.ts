@@ -5,7 +5,7 @@ import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { API_VERSION } from '../../apis/meta.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import type { RawObject } from '../../kube/client.ts'
-import { createRandom } from '../../lib/clock.ts'
+import { createRandom } from '../../lib/time.ts'
 import { SegmentNamer } from './kubernetes-store.ts'
 import { reachesLowWater, readLoggedOutcomes, readLowWater } from './reader.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, fixedRandom } from '../../../test/support/fake-clock.ts'
 import { sortableName, timeOfName } from '../../apis/ids.ts'
-import { createRandom } from '../../lib/clock.ts'
+import { createRandom } from '../../lib/time.ts'
 import { SegmentNamer } from './kubernetes-store.ts'
 
 const HOUR = 3_600_000

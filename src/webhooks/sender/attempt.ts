@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici'
-import type { Clock } from '../../lib/clock.ts'
+import type { Clock } from '../../lib/time.ts'
 import type { ConnectTarget } from '../../net/egress-policy.ts'
 import type { Connection, ConnectionPool } from './connections.ts'
 import { CANCELED, type Failure, failureOf, type SendOutcome, type SendRequest } from './outcome.ts'

@@ -1,5 +1,5 @@
-import type { Clock } from '../../lib/clock.ts'
 import { memoize } from '../../lib/memoize.ts'
+import type { Clock } from '../../lib/time.ts'
 import { createResolver, type NameServer } from '../../net/dial.ts'
 import {
   type ConnectTarget,

@@ -3,7 +3,7 @@
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
 import { webhookDeliveries } from '../../../src/apis/webhook-delivery.ts'
 import type { RawObject, ResourceWriter } from '../../../src/kube/client.ts'
-import type { Clock, Random } from '../../../src/lib/clock.ts'
+import type { Clock, Random } from '../../../src/lib/time.ts'
 import { microseconds } from '../measure/instant.ts'
 import type { RawResult } from '../processes/raw.ts'
 import { closedLoop } from './pace.ts'

@@ -12,7 +12,7 @@ import { messageId, NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/i
 import { API_VERSION, NO_BACKUP_LABEL, type ResourceType } from '../../../src/apis/meta.ts'
 import { encodeLogRecord, outcomeSegmentKind, outcomeSegments } from '../../../src/apis/outcome-segment.ts'
 import type { ResourceWriter } from '../../../src/kube/client.ts'
-import type { Clock, Random } from '../../../src/lib/clock.ts'
+import type { Clock, Random } from '../../../src/lib/time.ts'
 import { acceptEvent } from '../../../src/webhooks/events/plan.ts'
 import { planSegments, segmentSpec } from '../../../src/webhooks/log/codec.ts'
 import { GroupCommit } from '../../../src/webhooks/log/group-commit.ts'

@@ -14,7 +14,7 @@ import {
   outcomeSegments,
 } from '../../../src/apis/outcome-segment.ts'
 import type { ResourceWriter } from '../../../src/kube/client.ts'
-import type { Random } from '../../../src/lib/clock.ts'
+import type { Random } from '../../../src/lib/time.ts'
 import { acceptEvent } from '../../../src/webhooks/events/plan.ts'
 import { segmentSpec } from '../../../src/webhooks/log/codec.ts'
 

@@ -1,7 +1,7 @@
 /** A process that holds a long log in the facade's index, so that its memory is that of the log alone. Needs `--expose-gc`. */
 
 import { messageId } from '../../../src/apis/ids.ts'
-import { createClock } from '../../../src/lib/clock.ts'
+import { createClock } from '../../../src/lib/time.ts'
 import { DeliveryLines } from '../../../src/server/delivery-index/delivery-lines.ts'
 import { type LogQuery, logPage } from '../../../src/server/delivery-index/queries.ts'
 import { type LongLog, longLog, nameOf, uidOf } from '../loads/long-log.ts'

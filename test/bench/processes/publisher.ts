@@ -7,7 +7,7 @@ import { deliverySegments } from '../../../src/apis/delivery-segment.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import { connectKubernetes, type KubernetesClient } from '../../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../../src/lib/time.ts'
 import { decideState } from '../../../src/webhooks/endpoints/plan.ts'
 import {
   acceptEvent,

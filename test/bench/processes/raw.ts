@@ -1,7 +1,7 @@
 /** The raw loops: what this API server can take of the same writes, with nothing of Davit between them. */
 
 import { connectKubernetes } from '../../../src/kube/resources.ts'
-import { createClock, createRandom } from '../../../src/lib/clock.ts'
+import { createClock, createRandom } from '../../../src/lib/time.ts'
 import { type RawObjectsLoad, rawObjects } from '../loads/raw-objects.ts'
 import { type RawSegmentsLoad, rawSegments } from '../loads/raw-segments.ts'
 import { serveCalls } from './remote-calls.ts'

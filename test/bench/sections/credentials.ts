@@ -5,7 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { registryCredentials } from '../../../src/apis/registry-credential.ts'
-import { createClock } from '../../../src/lib/clock.ts'
+import { createClock } from '../../../src/lib/time.ts'
 import { DEFAULT_RATES } from '../../../test-support/aws/rates.ts'
 import { connectOrganization } from '../../support/aws/connect-organization.ts'
 import { REGION, TestAws } from '../../support/aws/organization-account.ts'

@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url'
 import { API_VERSION } from '../../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
-import { createRandom } from '../../../src/lib/clock.ts'
+import { createRandom } from '../../../src/lib/time.ts'
 import { type Bed, makeNamespace, onBed, SYSTEM } from '../bed.ts'
 import { installFacade, type KeyFiles, makeKeys, startServerBed } from '../facade.ts'
 import { untilKeysWork } from '../facade-clients.ts'

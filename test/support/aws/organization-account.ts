@@ -1,6 +1,6 @@
 /** A double of AWS for a controller under test: the operator's identity, and accounts whose owners paste what Davit says. */
 
-import { createClock } from '../../../src/lib/clock.ts'
+import { createClock } from '../../../src/lib/time.ts'
 import type { Account, Role } from '../../../test-support/aws/account.ts'
 import {
   type AwsDouble,

@@ -1,7 +1,7 @@
 /** The life of a process in memory: it ends at one of its calls, as `kill -9` would end it there. */
 
 import { ApiError } from '../../../src/kube/client.ts'
-import type { Clock } from '../../../src/lib/clock.ts'
+import type { Clock } from '../../../src/lib/time.ts'
 
 /** `after`: the call has had its effect, and nobody hears the answer. */
 export type Death = { call: number; when: 'before' | 'after' }

@@ -12,8 +12,8 @@ import {
   type ParameterListing,
   type ParameterStore,
 } from '../../../src/credentials/cloud.ts'
-import type { Clock } from '../../../src/lib/clock.ts'
 import type { SecretText } from '../../../src/lib/redact.ts'
+import type { Clock } from '../../../src/lib/time.ts'
 
 export type Held = { versions: { value: string; by: string; at: number }[]; tags: OwnerTags; keyId?: string }
 export type Mood = 'normal' | 'denied' | 'unreachable'
