@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { customResourceDefinition, kinds } from '../apis/crd.ts'
+import { customResourceDefinition, kinds } from '../../tools/docgen/crd.ts'
 import { resourceType } from '../apis/meta.ts'
 import { parseJson } from '../lib/json.ts'
 import { jsonParserFor } from './watch-stream.ts'

@@ -1,7 +1,7 @@
 /** The API server takes what the schemas take, and refuses what they refuse, in words that help. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { kinds } from '../../src/apis/crd.ts'
+import { kinds } from '../../tools/docgen/crd.ts'
 import { type ClusterApi, connect, objectOf, pathOf } from './cluster-api.ts'
 import { templateSamples } from './samples/box-template.ts'
 import { eventTypeSamples } from './samples/event-type.ts'

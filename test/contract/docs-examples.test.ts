@@ -5,7 +5,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { bakeFailureCode } from '../../src/apis/bake.ts'
 import { TEMPLATE_CONDITIONS } from '../../src/apis/box-template.ts'
-import { kinds } from '../../src/apis/crd.ts'
 import type { KindDefinition } from '../../src/apis/meta.ts'
 import {
   CREDENTIAL_CONDITIONS,
@@ -16,6 +15,7 @@ import {
 import { SETTINGS_CONDITIONS, SETTINGS_STALLS, SETTINGS_WAITS } from '../../src/apis/secrets-settings.ts'
 import { cancelReason, deliveryState } from '../../src/apis/webhook-delivery.ts'
 import { ENDPOINT_CONDITIONS } from '../../src/apis/webhook-endpoint.ts'
+import { kinds } from '../../tools/docgen/crd.ts'
 import { type ClusterApi, connect, pathOf } from './cluster-api.ts'
 
 type Example = { kind: string; metadata: { name: string; namespace?: string }; [field: string]: unknown }

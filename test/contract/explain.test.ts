@@ -1,7 +1,7 @@
 /** `kubectl explain` tells something of every field, in sentences. */
 import { expect, inject, test } from 'vitest'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
-import { kinds } from '../../src/apis/crd.ts'
+import { kinds } from '../../tools/docgen/crd.ts'
 import { kubectl } from '../support/control-plane.ts'
 
 type Schema = { description?: string; type?: string; properties?: Record<string, Schema>; items?: Schema }

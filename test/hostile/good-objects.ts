@@ -1,9 +1,9 @@
 /** A good spec of every kind, and a status where Davit reads one. */
 
-import { kinds } from '../../src/apis/crd.ts'
 import { deliverySegmentKind } from '../../src/apis/delivery-segment.ts'
 import type { KindDefinition } from '../../src/apis/meta.ts'
 import { outcomeSegmentKind } from '../../src/apis/outcome-segment.ts'
+import { kinds } from '../../tools/docgen/crd.ts'
 import { goodTemplate } from '../contract/samples/box-template.ts'
 import { goodEventType } from '../contract/samples/event-type.ts'
 import { goodCredential } from '../contract/samples/registry-credential.ts'

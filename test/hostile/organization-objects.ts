@@ -1,12 +1,12 @@
 /** What is stored of an organization. */
 
 import { secrets } from '../../src/apis/core-kinds.ts'
-import { kinds } from '../../src/apis/crd.ts'
 import { type KindDefinition, resourceType } from '../../src/apis/meta.ts'
 import { webhookDeliveries, webhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import type { RawObject, ResourceReader } from '../../src/kube/client.ts'
 import { signingSecretName } from '../../src/webhooks/endpoints/directory.ts'
 import { readKeys } from '../../src/webhooks/endpoints/signing-keys.ts'
+import { kinds } from '../../tools/docgen/crd.ts'
 import { OPERATOR_NAMESPACE } from '../support/installation.ts'
 import { listAll } from '../support/list-all.ts'
 

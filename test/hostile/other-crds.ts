@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { parse, stringify } from 'yaml'
 import { installCrds } from '../../playground/control-plane/api-server.ts'
 import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
-import type { CustomResourceDefinition, StructuralSchema } from '../../src/apis/crd.ts'
+import type { CustomResourceDefinition, StructuralSchema } from '../../tools/docgen/crd.ts'
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))

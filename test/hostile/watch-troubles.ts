@@ -1,5 +1,5 @@
 /** Ways in which the watches of an API server break, all the time, and how many lists and watches are asked for meanwhile. */
-import { kinds } from '../../src/apis/crd.ts'
+import { kinds } from '../../tools/docgen/crd.ts'
 import { type ApiFront, type FrontAnswer, type FrontRequest, tooBusy } from '../support/api-front.ts'
 import { tellFigures } from './figures.ts'
 

@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { z } from 'zod'
-import { kinds } from '../../src/apis/crd.ts'
 import { API_VERSION, type Condition, type ObjectMeta } from '../../src/apis/meta.ts'
 import { type WebhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
+import { kinds } from '../../tools/docgen/crd.ts'
 import { hasCondition } from '../support/conditions.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { allEnded, disableByFailures, exhaust, failingEndpoint, SHORT_WAITS } from '../support/exhaust.ts'

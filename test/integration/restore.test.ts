@@ -11,12 +11,12 @@ import { writeKubeconfig } from '../../playground/api-keys.ts'
 import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { applyInstallation } from '../../playground/installation.ts'
-import { kinds } from '../../src/apis/crd.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvent, webhookEvents } from '../../src/apis/webhook-event.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/time.ts'
+import { kinds } from '../../tools/docgen/crd.ts'
 import { BackupPage } from '../support/backup-page.ts'
 import {
   CONTROLLER_ACCOUNT,

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { parse, stringify } from 'yaml'
 import { installCrds } from '../../playground/control-plane/api-server.ts'
 import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
-import type { CustomResourceDefinition } from '../../src/apis/crd.ts'
+import type { CustomResourceDefinition } from '../../tools/docgen/crd.ts'
 
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 

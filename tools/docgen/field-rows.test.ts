@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { structuralSchema } from '../../src/apis/crd.ts'
 import { text } from '../../src/apis/meta.ts'
+import { structuralSchema } from './crd.ts'
 import { fieldRows } from './field-rows.ts'
 
 function rowsOf(shape: Record<string, z.ZodType>) {

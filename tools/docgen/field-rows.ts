@@ -1,7 +1,7 @@
 /** The fields of a schema as rows for people: path, type in words, rules in words. */
 
-import type { StructuralSchema } from '../../src/apis/crd.ts'
 import type { CelRule } from '../../src/apis/meta.ts'
+import type { StructuralSchema } from './crd.ts'
 
 export type FieldRow = {
   /** Such as `signingSecret.name` or `attempts[].at`. */

@@ -1,9 +1,9 @@
 /** Templates of the chart whose source is elsewhere: CustomResourceDefinitions, roles and admission policies. */
 
 import { stringify } from 'yaml'
-import { customResourceDefinition, kinds } from '../../../src/apis/crd.ts'
 import { GROUP } from '../../../src/apis/meta.ts'
 import { templated } from '../chart/templated.ts'
+import { customResourceDefinition, kinds } from '../crd.ts'
 import { NoPlaceError, type Output } from '../generated-file.ts'
 
 const TEMPLATES = 'charts/davit/templates'

@@ -1,8 +1,8 @@
 /** crds/davit.dev_<plural>.yaml: what `kubectl apply -f crds` and the chart install. */
 
 import { stringify } from 'yaml'
-import { customResourceDefinition, kinds } from '../../../src/apis/crd.ts'
 import { GROUP } from '../../../src/apis/meta.ts'
+import { customResourceDefinition, kinds } from '../crd.ts'
 import { NOTICE, type Output } from '../generated-file.ts'
 
 export const crds: Output = {

@@ -7,7 +7,6 @@
  */
 
 import { boxTemplateKind } from '../../../src/apis/box-template.ts'
-import { customResourceDefinition, type StructuralSchema } from '../../../src/apis/crd.ts'
 import { deliverySegmentKind } from '../../../src/apis/delivery-segment.ts'
 import { eventTypeKind } from '../../../src/apis/event-type.ts'
 import type { KindDefinition } from '../../../src/apis/meta.ts'
@@ -17,6 +16,7 @@ import { secretsSettingsKind } from '../../../src/apis/secrets-settings.ts'
 import { webhookDeliveryKind } from '../../../src/apis/webhook-delivery.ts'
 import { webhookEndpointKind } from '../../../src/apis/webhook-endpoint.ts'
 import { webhookEventKind } from '../../../src/apis/webhook-event.ts'
+import { customResourceDefinition, type StructuralSchema } from '../crd.ts'
 import { fieldRows } from '../field-rows.ts'
 import { NoPlaceError, type Output } from '../generated-file.ts'
 import { markdownTable } from '../markdown-table.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { type CelRule, type KindDefinition, observedGeneration } from '../../src/apis/meta.ts'
 import { customResourceDefinition, kinds, type StructuralSchema } from './crd.ts'
-import { type CelRule, type KindDefinition, observedGeneration } from './meta.ts'
 
 const plain: KindDefinition = {
   kind: 'Box',

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { text } from '../../src/apis/meta.ts'
 import { fc } from '../../test/support/fast-check.ts'
 import { kinds, NotStructuralError, type StructuralSchema, structuralSchema } from './crd.ts'
-import { text } from './meta.ts'
 
 /** Every node of a schema with the place where it stands. */
 function* nodesOf(schema: StructuralSchema, path: string): Generator<[string, StructuralSchema]> {

@@ -3,9 +3,9 @@
  * here, with its path, rather than by an API server later.
  */
 import { z } from 'zod'
-import { boxTemplateKind } from './box-template.ts'
-import { deliverySegmentKind } from './delivery-segment.ts'
-import { eventTypeKind } from './event-type.ts'
+import { boxTemplateKind } from '../../src/apis/box-template.ts'
+import { deliverySegmentKind } from '../../src/apis/delivery-segment.ts'
+import { eventTypeKind } from '../../src/apis/event-type.ts'
 import {
   CATEGORY,
   type CelRule,
@@ -15,13 +15,13 @@ import {
   PATTERN_MEANING,
   type PrinterColumn,
   VERSION,
-} from './meta.ts'
-import { outcomeSegmentKind } from './outcome-segment.ts'
-import { registryCredentialKind } from './registry-credential.ts'
-import { secretsSettingsKind } from './secrets-settings.ts'
-import { webhookDeliveryKind } from './webhook-delivery.ts'
-import { webhookEndpointKind } from './webhook-endpoint.ts'
-import { webhookEventKind } from './webhook-event.ts'
+} from '../../src/apis/meta.ts'
+import { outcomeSegmentKind } from '../../src/apis/outcome-segment.ts'
+import { registryCredentialKind } from '../../src/apis/registry-credential.ts'
+import { secretsSettingsKind } from '../../src/apis/secrets-settings.ts'
+import { webhookDeliveryKind } from '../../src/apis/webhook-delivery.ts'
+import { webhookEndpointKind } from '../../src/apis/webhook-endpoint.ts'
+import { webhookEventKind } from '../../src/apis/webhook-event.ts'
 
 /** A structural schema of apiextensions.k8s.io/v1; unlisted keywords pass through. */
 export type StructuralSchema = {
