@@ -5,7 +5,7 @@ const mutant = (status: string, line = 1) => ({
   status,
   mutatorName: 'EqualityOperator',
   replacement: 'a >=\n  b',
-  location: { start: { line } },
+  location: { start: { line, column: 1 } },
 })
 
 const REPORT = readReport(

@@ -1,5 +1,6 @@
 /** What a run of mutation tests has found, by folder. */
 import { z } from 'zod'
+import { numberOf } from './sample.ts'
 
 const report = z.object({
   files: z.record(
@@ -10,7 +11,7 @@ const report = z.object({
           status: z.string(),
           mutatorName: z.string(),
           replacement: z.string().optional(),
-          location: z.object({ start: z.object({ line: z.number() }) }),
+          location: z.object({ start: z.object({ line: z.number(), column: z.number() }) }),
         }),
       ),
     }),
@@ -30,6 +31,29 @@ const MISSED = new Set(['Survived', 'NoCoverage'])
 /** @throws ZodError when it is no report */
 export function readReport(text: string): Report {
   return report.parse(JSON.parse(text))
+}
+
+/**
+ * Without what was not drawn. A change that no test runs was never offered to the draw; it belongs to the sample where its
+ * number is among those that were drawn.
+ */
+export function withinSample({ files }: Report, seed: string): Report {
+  const numbered = Object.entries(files).flatMap(([fileName, { mutants }]) =>
+    mutants.map((mutant) => ({ fileName, mutant, number: numberOf({ fileName, ...mutant }, seed) })),
+  )
+  const cut = numbered
+    .filter(({ mutant: { status } }) => CAUGHT.has(status) || status === 'Survived')
+    .reduce((highest, { number }) => Math.max(highest, number), 0)
+  const drawn = numbered.filter(({ mutant, number }) => mutant.status !== 'NoCoverage' || number <= cut)
+  const kept = Object.groupBy(drawn, ({ fileName }) => fileName)
+  return {
+    files: Object.fromEntries(
+      Object.entries(kept).map(([fileName, found = []]) => [
+        fileName,
+        { mutants: found.map(({ mutant }) => mutant) },
+      ]),
+    ),
+  }
 }
 
 /** By folder, and all of them under the empty name. What was left out is in neither. */
