@@ -9,7 +9,7 @@ import {
 } from '../apis/registry-credential.ts'
 import { isCloudError, type ParameterListing, type ParameterStore } from '../credentials/cloud.ts'
 import { credentialFindings, verifiedFinding } from '../credentials/controller/conditions.ts'
-import { NOT_OURS } from '../credentials/controller/facts.ts'
+import { NOT_OURS } from '../credentials/controller/plan.ts'
 import { hasPendingFields } from '../credentials/spec.ts'
 import { isApiError, type RawObject, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
 import { mergeConditions } from '../kube/status.ts'

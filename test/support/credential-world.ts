@@ -14,10 +14,10 @@ import {
   type InputSecretRef,
   type ListingFacts,
   NO_RECONCILE_FACTS,
+  nextAction,
   type ParameterLocation,
   type ReconcileFacts,
-} from '../../src/credentials/controller/facts.ts'
-import { nextAction } from '../../src/credentials/controller/plan.ts'
+} from '../../src/credentials/controller/plan.ts'
 
 export type Entry = { owner: 'ours' | 'not-ours'; value: string; version: number }
 export type SecretObject = { uid: string; resourceVersion: string; value: string; retained: boolean }

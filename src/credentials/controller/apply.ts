@@ -15,15 +15,6 @@ import type { CloudFailure } from '../cloud.ts'
 import { credentialWarning } from '../spec.ts'
 import { credentialFindings, verifiedFinding } from './conditions.ts'
 import {
-  type CredentialAction,
-  type DeletionOutcome,
-  deletionMessage,
-  type InputSecretRef,
-  isPendingInputSecret,
-  NO_RECONCILE_FACTS,
-  type ParameterLocation,
-} from './facts.ts'
-import {
   type CredentialContext,
   type CredentialSources,
   credentialEventTarget,
@@ -31,7 +22,16 @@ import {
   type PassState,
 } from './gather.ts'
 import { deleteInputSecret } from './input-secret.ts'
-import { ACCOUNT_CHANGED } from './plan.ts'
+import {
+  ACCOUNT_CHANGED,
+  type CredentialAction,
+  type DeletionOutcome,
+  deletionMessage,
+  type InputSecretRef,
+  isPendingInputSecret,
+  NO_RECONCILE_FACTS,
+  type ParameterLocation,
+} from './plan.ts'
 
 /** Actions that end a pass. */
 export type Conclusion = Extract<CredentialAction, { step: 'nothing' | 'refuse' | 'wait' }>

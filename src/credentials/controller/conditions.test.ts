@@ -6,7 +6,7 @@ import {
   CREDENTIAL_WAITS,
 } from '../../apis/registry-credential.ts'
 import { type CredentialView, credentialFindings } from './conditions.ts'
-import type { CredentialAction, ListingFacts, ParameterDrift } from './facts.ts'
+import type { CredentialAction, ListingFacts, ParameterDrift } from './plan.ts'
 
 const PARAMETER = {
   name: '/davit/acme/rc_ghcr',

@@ -13,7 +13,7 @@ import type {
 } from '../../apis/registry-credential.ts'
 import { failureReason } from '../../boxes/controller/outcome.ts'
 import type { ConditionUpdate } from '../../kube/status.ts'
-import type { CredentialAction, ListingFacts } from './facts.ts'
+import type { CredentialAction, ListingFacts } from './plan.ts'
 
 /**
  * Fingerprint of credentials: specs and secret versions. A failed bake is repeated if it differs (interface §3.3). What a bake itself

@@ -16,9 +16,8 @@ import {
 } from '../../kube/reconcile-loop.ts'
 import { exponentialMs } from '../../lib/time.ts'
 import { applyAction, type Conclusion, conclude } from './apply.ts'
-import { NO_RECONCILE_FACTS } from './facts.ts'
 import { type CredentialContext, gatherFacts, type PassState, readSources } from './gather.ts'
-import { nextAction } from './plan.ts'
+import { NO_RECONCILE_FACTS, nextAction } from './plan.ts'
 
 const MAX_STEPS = 20
 /** For changes that no watch reports, such as a corrected policy. */

@@ -30,6 +30,8 @@ import { parameterName, parseRoleArn } from '../aws/names.ts'
 import { sessionArn } from '../aws/policies.ts'
 import type { ListedParameter, ParameterListing, ParameterStore } from '../cloud.ts'
 import { credentialSpecProblem, hasPendingFields } from '../spec.ts'
+import type { FailedDeletions } from './failed-deletions.ts'
+import { type FoundInputSecret, type MarkInput, readInputSecret } from './input-secret.ts'
 import {
   type AccountFacts,
   type CredentialFacts,
@@ -39,9 +41,7 @@ import {
   parameterDrift,
   type ReconcileFacts,
   VISIBLE_AFTER_MS,
-} from './facts.ts'
-import type { FailedDeletions } from './failed-deletions.ts'
-import { type FoundInputSecret, type MarkInput, readInputSecret } from './input-secret.ts'
+} from './plan.ts'
 
 export type CredentialContext = {
   resources: ResourceReader & ResourceWriter

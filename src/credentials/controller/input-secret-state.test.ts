@@ -4,7 +4,7 @@ import {
   isPendingInputSecret,
   isStoredInputSecret,
   type UsableInputSecret,
-} from './facts.ts'
+} from './plan.ts'
 
 const FOUND: UsableInputSecret = {
   state: 'usable',

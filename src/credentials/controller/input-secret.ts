@@ -9,7 +9,7 @@ import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube
 import { SecretText } from '../../lib/redact.ts'
 import { deriveKey, keyedHash } from '../../lib/text.ts'
 import { decodeUtf8, registrySecretProblem } from '../spec.ts'
-import type { InputSecretFacts, InputSecretRef } from './facts.ts'
+import type { InputSecretFacts, InputSecretRef } from './plan.ts'
 
 /** `resourceVersion`: of the Secret, as it is recorded next to the mark. */
 export type MarkInput = { credentialUid: string; secretUid: string; resourceVersion: string; value: string }

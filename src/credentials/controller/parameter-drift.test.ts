@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type DriftView, deletionMessage, failedDeletionReason, parameterDrift } from './facts.ts'
+import { type DriftView, deletionMessage, failedDeletionReason, parameterDrift } from './plan.ts'
 
 const OURS = 'arn:aws:sts::123456789012:assumed-role/davit/davit-acme'
 const OLD_ROLE = 'arn:aws:sts::123456789012:assumed-role/davit-old/davit-acme'

@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { A, placeOf, RETRY, world } from '../../../test/support/credential-world.ts'
-import { type CredentialFacts, type FoundParameter, NO_RECONCILE_FACTS, type Ownership } from './facts.ts'
-import { nextAction } from './plan.ts'
+import {
+  type CredentialFacts,
+  type FoundParameter,
+  NO_RECONCILE_FACTS,
+  nextAction,
+  type Ownership,
+} from './plan.ts'
 
 const FOUND: FoundParameter = { version: 1, type: 'SecureString', by: 'davit', isOwnSession: true }
 
