@@ -3,9 +3,15 @@
  * it, and repeats this until nothing is to be done or there is something to wait for.
  */
 import { type BoxTemplate, boxTemplate, boxTemplates, REBAKE_ANNOTATION } from '../../apis/box-template.ts'
-import { isApiError } from '../../kube/client.ts'
-import { ObjectGoneError, ObjectWriter } from '../../kube/mutation-cache.ts'
-import { noRequeue, type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
+import { ObjectWriter } from '../../kube/mutation-cache.ts'
+import {
+  noRequeue,
+  type ReconcileResult,
+  type Reconciler,
+  requeueAfter,
+  retryOnConflict,
+  runPlan,
+} from '../../kube/reconcile-loop.ts'
 import { applyAction, removeJob, writeStatus } from './apply.ts'
 import { gatherBake, listBakeRuns, type TemplateContext } from './gather.ts'
 import { exceedsTemplateQuota, isReportedOverQuota } from './limits.ts'
@@ -17,8 +23,6 @@ const MAX_ACTIONS = 12
 const MIN_REQUEUE_MS = 60_000
 /** A problem that lasts is polled ever less often, up to this. */
 const MAX_REQUEUE_MS = 900_000
-/** The watch may lag; after a conflict the template is read from the API server. */
-const MAX_CONFLICTS = 3
 
 type ReconciliationOutcome = Extract<BakeAction, { step: 'nothing' | 'wait' }> & {
   /** Since when there is a problem that may go away without a change of the template; milliseconds since 1970. */
@@ -39,21 +43,12 @@ export class TemplateReconciler implements Reconciler {
   async reconcile(key: string): Promise<ReconcileResult> {
     const [namespace = '', name = ''] = key.split('/')
     const { book, slots, writer } = this.#context
-    let template = book.get(namespace, name)
-    for (let conflicts = 0; template; conflicts += 1) {
-      try {
-        return this.#requeue(await this.#run(template))
-      } catch (error) {
-        if (error instanceof ObjectGoneError) break
-        if (!isApiError(error, 'Conflict') || conflicts === MAX_CONFLICTS) throw error
-      }
-      try {
-        template = await writer.read(template)
-      } catch (error) {
-        if (error instanceof ObjectGoneError) break
-        throw error
-      }
-    }
+    const outcome = await retryOnConflict(
+      book.get(namespace, name),
+      (template) => writer.read(template),
+      (template) => this.#run(template),
+    )
+    if (outcome !== undefined) return this.#requeue(outcome)
     slots.release(key)
     return noRequeue()
   }
@@ -66,20 +61,17 @@ export class TemplateReconciler implements Reconciler {
     // Costs no call, however many such templates there are.
     if (isReportedOverQuota(given, rebake) && exceedsTemplateQuota(book, given, settings.maxTemplates))
       return { step: 'nothing' }
-    let template = given
-    for (let count = 0; count < MAX_ACTIONS; count += 1) {
+    return await runPlan<BoxTemplate, ReconciliationOutcome>(given, MAX_ACTIONS, async (template) => {
       const gathered = await gatherBake(this.#context, template)
       const { facts } = gathered
       const action = this.#withSlot(template, planBake(facts))
-      if (action.step === 'nothing' || action.step === 'wait') {
-        const waitsFor = action.step === 'wait' ? action.reason : undefined
-        const { status } = await writeStatus(this.#context, gathered, facts.bake, waitsFor)
-        const since = Date.parse(status?.bake?.completedAt ?? '') || facts.now
-        return { ...action, troubledSince: facts.problem?.waits ? since : undefined }
-      }
-      template = await applyAction(this.#context, gathered, action)
-    }
-    throw new Error(`no end after ${MAX_ACTIONS} steps`)
+      if (action.step !== 'nothing' && action.step !== 'wait')
+        return { state: await applyAction(this.#context, gathered, action) }
+      const waitsFor = action.step === 'wait' ? action.reason : undefined
+      const { status } = await writeStatus(this.#context, gathered, facts.bake, waitsFor)
+      const since = Date.parse(status?.bake?.completedAt ?? '') || facts.now
+      return { conclusion: { ...action, troubledSince: facts.problem?.waits ? since : undefined } }
+    })
   }
 
   /** Garbage collection removes the Jobs too, but only once foreign finalizers on the template are gone. */
