@@ -1,4 +1,4 @@
-/** Keys as `kubectl create token` makes them: for the facade itself, and for the owners of organizations. */
+/** API tokens made like `kubectl create token` does: for the REST server and for the owners of organizations. */
 
 import { writeFile } from 'node:fs/promises'
 import type { ResourceWriter } from '../src/kube/client.ts'
@@ -12,10 +12,10 @@ export type Account = { namespace: string; name: string }
 
 export const OWNER = 'owner'
 
-/** The longest that a playground is likely to run. */
+/** Longer than a playground is likely to run. */
 const KEY_SECONDS = 30 * 24 * 3600
 
-/** The ServiceAccount `owner` of an organization, with the role of owners. */
+/** Creates the ServiceAccount `owner` of an organization and binds it to the owner role. */
 export async function makeOwner(api: ResourceWriter, namespace: string): Promise<void> {
   const metadata = { namespace, name: OWNER }
   await applyObject(api, { apiVersion: 'v1', kind: 'ServiceAccount', metadata })
@@ -28,12 +28,12 @@ export async function makeOwner(api: ResourceWriter, namespace: string): Promise
   })
 }
 
-/** Writes a key for Davit's REST API to a file for its owner alone, without a line break. */
+/** Writes an API token to a file that only its owner can read, without a line break. */
 export async function writeKeyFile(path: string, access: Access, account: Account): Promise<void> {
   await writeFile(path, await makeToken(access, account, { audiences: ['davit'] }), { mode: 0o600 })
 }
 
-/** Writes a kubeconfig with which a process is a ServiceAccount. */
+/** Writes a kubeconfig that authenticates as a ServiceAccount. */
 export async function writeKubeconfig(path: string, access: Access, account: Account): Promise<void> {
   const { server, caPem } = access
   const config = {
@@ -52,7 +52,7 @@ export async function writeKubeconfig(path: string, access: Access, account: Acc
   await writeFile(path, JSON.stringify(config), { mode: 0o600 })
 }
 
-/** @param of.audiences absent: that of the API server @param of.seconds how long it holds */
+/** @param of.audiences absent: the audience of the API server @param of.seconds lifetime */
 export async function makeToken(
   access: Access,
   { namespace, name }: Account,

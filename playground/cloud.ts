@@ -1,4 +1,4 @@
-/** The cloud of the playground: a double of AWS with an identity for Davit and an account of the organization. */
+/** The cloud of the playground: an AWS emulator with an identity for Davit and an account for the organization. */
 
 import { secrets } from '../src/apis/core-kinds.ts'
 import { API_VERSION } from '../src/apis/meta.ts'
@@ -18,7 +18,7 @@ import { ORGANIZATION } from './organization.ts'
 export type PlaygroundCloud = {
   /** For the processes of Davit. */
   environment: Readonly<Record<string, string>>
-  /** The account of the organization, with a role made from what its SecretsSettings says. */
+  /** Creates the account of the organization, with a role made from the status of its SecretsSettings. */
   connect(api: ResourceReader & ResourceWriter): Promise<Account>
   stop(): Promise<void>
 }
@@ -55,7 +55,7 @@ export async function startPlaygroundCloud(clock: Clock): Promise<PlaygroundClou
   }
 }
 
-/** What davit's own identity may do. */
+/** Permissions of Davit's own identity. */
 const OWN = {
   own: {
     Version: '2012-10-17',
@@ -94,13 +94,13 @@ async function settingsWhen(
   }
 }
 
-/** As an owner does with kubectl: a Secret that is handed over, and the credential that names it. */
-export async function handOverCredential(api: ResourceWriter, name: string, value: string): Promise<void> {
-  const handover = `${name}-handover`
+/** Creates an input Secret and the credential that refers to it, like an owner does with kubectl. */
+export async function createCredential(api: ResourceWriter, name: string, value: string): Promise<void> {
+  const inputSecret = `${name}-handover`
   await api.create(secrets, {
     apiVersion: 'v1',
     kind: 'Secret',
-    metadata: { namespace: ORGANIZATION, name: handover },
+    metadata: { namespace: ORGANIZATION, name: inputSecret },
     type: REGISTRY_SECRET_TYPE,
     stringData: { secret: value },
   })
@@ -113,7 +113,7 @@ export async function handOverCredential(api: ResourceWriter, name: string, valu
       label: 'GitHub packages',
       registry: 'ghcr.io',
       username: 'acme-bot',
-      secretRef: { name: handover },
+      secretRef: { name: inputSecret },
     },
   })
 }

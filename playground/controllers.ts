@@ -1,4 +1,4 @@
-/** The controllers of the playground: of several one may be killed, and the others go on with its part. */
+/** The controllers of the playground: if one of several is killed, the others take over its shards. */
 
 import { join } from 'node:path'
 import type { ControlPlane } from './control-plane/control-plane.ts'
@@ -6,14 +6,13 @@ import { type DavitProcess, type Exit, startDavitProcess } from './davit-process
 import { freePort } from './free-port.ts'
 import { OPERATOR_NAMESPACE } from './organization.ts'
 
-/** Short waits: the first retry comes after one or two seconds. */
+/** With short waits, the first retry comes after one or two seconds. */
 const SHORT_WAITS = 0.05
-/** No node ever pulls it: the pods of bakes run here as processes. */
+/** Never pulled by a node: the pods of bakes run here as processes. */
 const BAKE_IMAGE = 'registry.example.com/davit:playground'
 const NAME = 'playground-controller'
 
 export type PlaygroundController = {
-  /** Its name among the replicas. */
   replica: string
   process: DavitProcess
   log: string
@@ -21,16 +20,15 @@ export type PlaygroundController = {
 }
 
 export type ControllersOptions = {
-  /** How many. */
   controllers: number
   realWaits: boolean
-  /** Folder of their logs. */
+  /** Folder for their logs. */
   state: string
-  /** Of their cloud. */
+  /** Of the cloud. */
   environment: Readonly<Record<string, string>>
 }
 
-/** Not ready yet. @returns at least one; they end with `stack` */
+/** Starts the controllers without waiting until they are ready. @returns at least one; they end with `stack` */
 export async function startControllers(
   options: ControllersOptions,
   controlPlane: ControlPlane,
@@ -70,7 +68,7 @@ async function startController(
   return { replica, process, log, opsUrl: `http://127.0.0.1:${opsPort}` }
 }
 
-/** Resolves when the last of them has ended, with words for it. @param note says at once what became of one before */
+/** Resolves with a sentence when the last controller has ended. @param note reports each earlier exit immediately */
 export async function lastToEnd(
   controllers: readonly PlaygroundController[],
   note: (line: string) => void,
@@ -80,21 +78,22 @@ export async function lastToEnd(
     for (const { replica, process, log } of controllers)
       void process.exited.then((exit) => {
         left -= 1
-        if (left === 0) resolve(`${replica} ${wordsOf(exit)}; its log is ${log}`)
-        else for (const line of ofOne(replica, exit)) note(line)
+        if (left === 0) resolve(`${replica} ${describeExit(exit)}; its log is ${log}`)
+        else for (const line of lossNotice(replica, exit)) note(line)
       })
   })
 }
 
-function ofOne(replica: string, exit: Exit): string[] {
-  if (exit.signal === null) return [`${replica} ${wordsOf(exit)}: the others go on with its part at once.`]
+function lossNotice(replica: string, exit: Exit): string[] {
+  if (exit.signal === null)
+    return [`${replica} ${describeExit(exit)}: the others go on with its part at once.`]
   return [
-    `${replica} ${wordsOf(exit)}. Its endpoints stand still until its Lease and its last attempt have`,
+    `${replica} ${describeExit(exit)}. Its endpoints stand still until its Lease and its last attempt have`,
     'ended, half a minute, and then the others go on with them, in order where it was asked for.',
   ]
 }
 
-/** As of somebody: `ended with the code 1`. */
-export function wordsOf({ code, signal }: Exit): string {
+/** Describes an exit: `ended with the code 1`. */
+export function describeExit({ code, signal }: Exit): string {
   return signal === null ? `ended with the code ${code}` : `was ended by ${signal}`
 }

@@ -1,9 +1,9 @@
-/** The credentials of the playground: one of each type and those of its bakes by REST, and one with kubectl. */
+/** The credentials of the playground: one of each type and those of its bakes through REST, and one with kubectl. */
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { ResourceReader, ResourceWriter } from '../src/kube/client.ts'
 import type { Account } from '../test-support/aws/account.ts'
-import { ACCOUNT, handOverCredential, type PlaygroundCloud, REGION } from './cloud.ts'
+import { ACCOUNT, createCredential, type PlaygroundCloud, REGION } from './cloud.ts'
 import { ORGANIZATION } from './organization.ts'
 
 const BY_KUBECTL = 'ghcr'
@@ -14,23 +14,23 @@ export type RegistryLogin = { label: string; registry: string; username: string;
 
 export type SavedCredentials = {
   account: Account
-  /** Of the logins, in their order. */
+  /** Of the logins, in the same order. */
   ids: readonly string[]
-  /** They say what the account holds now. */
+  /** Describe what the account holds now. */
   lines: string[]
 }
 
 export type CredentialsOptions = {
   api: ResourceReader & ResourceWriter
   cloud: PlaygroundCloud
-  facade: { baseUrl: string; keyFile: string }
-  /** To be saved besides. */
+  restServer: { baseUrl: string; keyFile: string }
+  /** Saved in addition to the others. */
   logins: readonly RegistryLogin[]
 }
 
-/** @throws Error where one cannot be saved */
+/** @throws Error if one cannot be saved */
 export async function saveCredentials(options: CredentialsOptions): Promise<SavedCredentials> {
-  const { api, cloud, facade, logins } = options
+  const { api, cloud, restServer, logins } = options
   const account = await cloud.connect(api)
   const token = {
     type: 'token',
@@ -40,11 +40,11 @@ export async function saveCredentials(options: CredentialsOptions): Promise<Save
     secret: madeUp(),
   }
   const ecr = { type: 'ecr', label: 'Our ECR', registry: `${ACCOUNT}.dkr.ecr.${REGION}.amazonaws.com` }
-  const hub = await post(facade, token)
-  const own = await post(facade, ecr)
+  const hub = await post(restServer, token)
+  const own = await post(restServer, ecr)
   const ids: string[] = []
-  for (const login of logins) ids.push(await post(facade, { type: 'token', ...login }))
-  await handOverCredential(api, BY_KUBECTL, madeUp())
+  for (const login of logins) ids.push(await post(restServer, { type: 'token', ...login }))
+  await createCredential(api, BY_KUBECTL, madeUp())
   await untilStored(account, `rc_${BY_KUBECTL}`)
   const lines = [
     `The AWS account ${ACCOUNT} of ${ORGANIZATION} (a double) is connected: Davit may write there, and not read.`,
@@ -63,7 +63,7 @@ export async function saveCredentials(options: CredentialsOptions): Promise<Save
   return { account, ids, lines }
 }
 
-/** A secret of no registry, until one is given it. */
+/** Makes a random secret that no registry accepts. */
 export function madeUp(): string {
   return `playground-${randomBytes(12).toString('hex')}`
 }

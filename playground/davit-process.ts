@@ -1,4 +1,4 @@
-/** Runs a role of `davit` as it runs in production, as a process of its own. */
+/** Runs a role of `davit` as in production, in a separate process. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { openSync } from 'node:fs'
@@ -8,9 +8,8 @@ export type Exit = { code: number | null; signal: NodeJS.Signals | null }
 
 export type DavitProcess = {
   pid: number | undefined
-  /** Resolves when it is ready. @throws Error when it ends instead, or takes too long */
+  /** Resolves when it is ready. @throws Error if it ends instead, or takes too long */
   ready: Promise<void>
-  /** Settles when it has ended. */
   exited: Promise<Exit>
   stop(): Promise<void>
 }
@@ -20,23 +19,23 @@ export type DavitProcessOptions = {
   kubeconfig: string
   namespace: string
   opsPort: number
-  /** Settings besides those that both roles have here. */
+  /** In addition to the settings that both roles have here. */
   settings: Readonly<Record<string, string>>
-  /** Its log, JSON lines. */
+  /** Log file, as JSON lines. */
   logPath: string
 }
 
 const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 const PRELOAD = new URL('./end-with-parent.ts', import.meta.url).href
 const READY_LIMIT_MS = 60_000
-/** Its store goes too: there is nothing to lose. */
+/** Short, because its store is deleted as well: there is nothing to lose. */
 const STOP_LIMIT_MS = 3500
 
 export function startDavitProcess(options: DavitProcessOptions): DavitProcess {
   const log = openSync(options.logPath, 'w', 0o600)
   const child = spawn(process.execPath, ['--import', PRELOAD, MAIN, options.role], {
     stdio: ['pipe', log, log],
-    // A group of its own: Ctrl-C reaches the playground alone, which then ends everything in order.
+    // Its own process group: a Ctrl-C reaches only the playground, which then ends everything in order.
     detached: true,
     env: {
       PATH: process.env.PATH,

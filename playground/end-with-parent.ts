@@ -1,6 +1,6 @@
 /**
- * Loaded before each role that the playground starts: it ends when the pipe to its parent closes, so that
- * even a killed playground leaves nothing behind.
+ * Preloaded in each role that the playground starts: the role ends when the pipe to its parent closes, so that even a killed
+ * playground leaves nothing behind.
  */
 const GRACE_MS = 5000
 
@@ -10,5 +10,5 @@ process.stdin.on('end', () => {
 })
 process.stdin.on('error', () => process.exit(1))
 process.stdin.resume()
-// The pipe alone must not keep a process alive that has ended by itself.
+// The pipe alone must not keep an otherwise finished process alive.
 if ('unref' in process.stdin && typeof process.stdin.unref === 'function') process.stdin.unref()

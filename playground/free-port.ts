@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * Below the ports that systems give to connections which go out (Linux 32768-60999, others from 49152): one of those may be taken by
- * any connection in the moment before a process listens on it. Also below the node ports of Kubernetes.
+ * Below the ephemeral ports of operating systems (Linux 32768-60999, others from 49152): an outgoing connection may take one of
+ * those in the moment before a process listens on it. Also below the node ports of Kubernetes.
  */
 const FIRST = 10_000
 const COUNT = 20_000
@@ -12,9 +12,9 @@ const TRIES = 100
 const given = new Set<number>()
 
 /**
- * A port of loopback for a process that is started next. None is given twice by one process.
+ * Finds a loopback port for a process that is about to start. A process never gets the same port twice.
  *
- * @throws Error when none is found
+ * @throws Error if none is found
  */
 export async function freePort(): Promise<number> {
   for (let tried = 0; tried < TRIES; tried++) {

@@ -1,4 +1,4 @@
-/** Applies what the chart has as well: admission policies, and the roles of Davit and of organizations. */
+/** Applies the objects that the chart has as well: admission policies, and the roles of Davit and of organizations. */
 import { readFile } from 'node:fs/promises'
 import { parseAllDocuments } from 'yaml'
 import type { ResourceType } from '../src/apis/meta.ts'
@@ -24,7 +24,7 @@ const FILES = [
   ),
 ]
 
-/** The right of the controller to Secrets of one organization, as it is bound where the chart is told to. */
+/** The right of the controller to the Secrets of one organization, in the binding that the chart makes if it is configured to. */
 export function secretsBinding(
   namespace: string,
   controller: { namespace: string; name: string },
@@ -51,7 +51,7 @@ export async function applyInstallation(api: ResourceWriter, folder: string): Pr
   }
 }
 
-/** Makes it; one that is there stays as it is. @throws Error when it is of no kind that an installation has */
+/** Creates the object unless it exists. @throws Error for a kind that no installation has */
 export async function applyObject(api: ResourceWriter, object: RawObject): Promise<void> {
   const type = TYPES[object.kind ?? '']
   if (!type) throw new Error(`an installation has no ${object.kind}`)

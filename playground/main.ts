@@ -15,7 +15,7 @@ async function main(): Promise<number> {
     }
     const stopping = new AbortController()
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopping.abort())
-    // Nobody reads any more: the terminal was closed, or `| head` has seen enough.
+    // The output is closed: the terminal was closed, or `| head` has ended.
     process.stdout.on('error', () => stopping.abort())
     return await runPlayground(options, {
       stopping: stopping.signal,
@@ -31,5 +31,5 @@ async function main(): Promise<number> {
   }
 }
 
-// At once, also when it was stopped while something was still starting; children end with this process.
+// Exits immediately, even if something is still starting; children end with this process.
 process.exit(await main())

@@ -6,13 +6,12 @@ export type PlaygroundOptions = {
   once: boolean
   /** The documented waits instead of short ones. */
   realWaits: boolean
-  /** How many controllers share the work. */
   controllers: number
-  /** Folder of its logs and of `playground.json`; one playground at a time. */
+  /** Folder for its logs and `playground.json`; only one playground at a time can use it. */
   state: string
 }
 
-/** Thrown with a text for the user. */
+/** Carries a message for the user. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
@@ -27,7 +26,7 @@ export const USAGE = `usage: npm start -- [--once] [--real-waits] [--controllers
                     needs a folder of its own
   --help            show this`
 
-/** @param standard folder of the state where none is given @throws UsageError */
+/** @param standard state folder unless one is given @throws UsageError */
 export function parseOptions(
   args: readonly string[],
   standard: string,

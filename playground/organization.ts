@@ -14,16 +14,16 @@ import { isApiError, type RawObject, type ResourceReader, type ResourceWriter } 
 import { readKeys } from '../src/webhooks/endpoints/signing-keys.ts'
 
 export const OPERATOR_NAMESPACE = 'davit-system'
-/** Quiet: nothing happens here but what its reader does. */
+/** Quiet: nothing happens here except what the reader does. */
 export const ORGANIZATION = 'acme'
-/** Has nothing, for those who want to see that nobody gets at what is another's. */
+/** Empty, to show that an organization cannot reach the data of another. */
 export const OTHER_ORGANIZATION = 'globex'
-/** Where an event is published every second. */
+/** Gets an event every second. */
 export const SHOW = 'show'
 
 type Api = ResourceReader & ResourceWriter
 
-/** One unordered endpoint for everything, one ordered for environments. */
+/** One unordered endpoint for all events, one ordered for environments. */
 const ENDPOINTS = [
   { name: 'billing', eventTypes: ['*'], ordered: false, description: 'Everything, as it comes' },
   {
@@ -36,7 +36,7 @@ const ENDPOINTS = [
 
 type Known = { organization: string; name: string; ordered: boolean }
 
-/** Endpoints that the playground makes, by their paths at the receiver; its reader may make others. */
+/** Endpoints that the playground makes, by their paths at the receiver; the reader may make others. */
 const KNOWN: ReadonlyMap<string, Known> = new Map(
   [SHOW, ORGANIZATION].flatMap((organization) =>
     ENDPOINTS.map(
@@ -49,7 +49,6 @@ function pathOf(organization: string, name: string): string {
   return organization === SHOW ? name : `${organization}/${name}`
 }
 
-/** Whether the playground made the endpoint with this path. */
 export function isOurs(path: string): boolean {
   return KNOWN.has(path)
 }
@@ -88,7 +87,7 @@ export async function makeEndpoints(api: Api, receiverUrl: string): Promise<void
   }
 }
 
-/** Publishes what a platform would: environments that start and stop. */
+/** Publishes the events of a platform: environments that start and stop. */
 export async function publish(api: Api, number: number): Promise<void> {
   const type = number % 2 === 1 ? 'environment.started' : 'environment.stopped'
   const data = { environmentId: `env_${String(Math.ceil(number / 2)).padStart(4, '0')}`, number }
@@ -100,7 +99,7 @@ export async function publish(api: Api, number: number): Promise<void> {
   })
 }
 
-/** The newest signing key of an endpoint that is ours, as a receiver would mount it; undefined while there is none. */
+/** The newest signing secret of an endpoint of the playground, as a receiver would mount it; undefined while there is none. */
 export async function readSecret(api: Api, path: string): Promise<string | undefined> {
   const { organization: namespace, name } = KNOWN.get(path) ?? { name: '' }
   if (namespace === undefined) return undefined
@@ -111,8 +110,8 @@ export async function readSecret(api: Api, path: string): Promise<string | undef
 }
 
 /**
- * The newest signing keys of the endpoints with a URL. Whoever made one by REST was told its secret and would give it
- * to the receiver; here the receiver, which is an administrator, looks it up.
+ * The newest signing secrets of the endpoints with a URL. A client that creates an endpoint through REST gets its secret in the
+ * response and would configure the receiver with it; here the receiver, which is an administrator, looks it up.
  */
 export async function readSecretsOf(api: Api, url: string): Promise<string[]> {
   const found = await orNone(() => api.list(webhookEndpoints, {}))

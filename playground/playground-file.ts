@@ -1,30 +1,30 @@
-/** `playground.json` in the folder of the state tells scripts what they need while the playground runs. */
+/** `playground.json` in the state folder gives scripts the facts of the running playground. */
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { z } from 'zod'
 
 const playgroundFacts = z.object({
-  /** Process of the playground. */
+  /** Process id of the playground. */
   pid: z.number(),
   kubeconfig: z.string(),
   kubectl: z.string(),
   /** The namespace of the organization, which has its name. */
   namespace: z.string(),
-  /** Of the REST API, without a slash at its end. */
+  /** Base URL of the REST API, without a trailing slash. */
   baseUrl: z.string(),
   organization: z.string(),
-  /** File with a key of an owner of the organization. */
+  /** File with an API token of an owner of the organization. */
   keyFile: z.string(),
   otherOrganization: z.string(),
   otherKeyFile: z.string(),
-  /** Absent where no box is baked. */
+  /** Absent if no box is baked. */
   bakes: z
     .object({
-      /** Host of the registry, with its port. */
+      /** Host and port of the registry. */
       registry: z.string(),
-      /** File with the right password. */
+      /** File with the correct password. */
       passwordFile: z.string(),
-      /** What the pods of bakes write. */
+      /** Output of the pods of bakes. */
       log: z.string(),
       /** Each template with the id of its credential. */
       works: z.object({ template: z.string(), credential: z.string() }),
@@ -32,7 +32,7 @@ const playgroundFacts = z.object({
     })
     .optional(),
   receiver: z.string(),
-  /** Their names among the replicas, processes, logs and metrics; the first is that of `metrics` and `health`. */
+  /** Replica names, processes, logs and metrics; `metrics` and `health` are those of the first. */
   controllers: z
     .array(
       z.object({ replica: z.string(), pid: z.number().optional(), log: z.string(), metrics: z.string() }),
@@ -45,7 +45,7 @@ export type PlaygroundFacts = z.infer<typeof playgroundFacts>
 
 const ANSWER_LIMIT_MS = 1000
 
-/** For its owner alone, and never half written. */
+/** Written atomically, and readable only by its owner. */
 export async function writePlaygroundFile(path: string, facts: PlaygroundFacts): Promise<void> {
   await mkdir(dirname(path), { recursive: true })
   const temporary = `${path}.${facts.pid}`
@@ -57,7 +57,7 @@ export async function removePlaygroundFile(path: string): Promise<void> {
   await rm(path, { force: true })
 }
 
-/** What the file says, if there is one and what it tells of still answers: one that was killed leaves its file. */
+/** The facts in the file if its playground still answers: a killed playground leaves its file. */
 export async function findRunning(path: string): Promise<PlaygroundFacts | undefined> {
   const text = await readFile(path, 'utf8').catch(() => 'null')
   const parsed = playgroundFacts.safeParse(jsonOrUndefined(text))

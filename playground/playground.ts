@@ -1,4 +1,4 @@
-/** Puts the playground on stage, runs it, and takes it down in order. */
+/** Sets up the playground, runs it, and takes it down in order. */
 
 import type { KubernetesClient } from '../src/kube/resources.ts'
 import type { Bakes, BakesOutcome } from './bakes/bakes.ts'
@@ -15,12 +15,12 @@ const ONCE_DELIVERIES = 10
 const ONCE_LIMIT_MS = 120_000
 
 export type Surroundings = {
-  /** Aborted when it is to end. */
+  /** Aborted when the playground is to end. */
   stopping: AbortSignal
   write: (line: string) => void
-  /** Whether what is written may have colors. */
+  /** Whether the output may have colors. */
   colored: boolean
-  /** How the receiver finds its secrets out. Absent: as a customer's would, from the Secrets that Davit fills. */
+  /** How the receiver finds its secrets. Absent: like a customer's receiver, in the Secrets that Davit fills. */
   readSecret?: ReadSecret
 }
 
@@ -49,7 +49,7 @@ export async function runPlayground(options: PlaygroundOptions, surroundings: Su
           screen.heading()
         },
         onReceived: (received) => {
-          // What comes while it is taken down is not in the summary any more.
+          // The summary does not count what arrives during the shutdown.
           if (over) return
           summary.add(received)
           screen.show(received)
@@ -63,7 +63,7 @@ export async function runPlayground(options: PlaygroundOptions, surroundings: Su
     for (const line of welcome({
       ...options,
       ...tools,
-      ...stage.facade,
+      ...stage.restServer,
       receiver: stage.receiver,
       held: stage.held,
       controllers: stage.controllers.map(({ replica, process }) => ({ replica, pid: process.pid })),
@@ -93,7 +93,7 @@ type Scene = {
   screen: Screen
 }
 
-/** Publishes until somebody ends it, or, once, until ten deliveries have succeeded and the bakes have ended. */
+/** Publishes until it is stopped or, with `once`, until ten deliveries have succeeded and the bakes have ended. */
 async function runScene(options: PlaygroundOptions, scene: Scene): Promise<Ending> {
   const { summary, screen } = scene
   let number = 0

@@ -1,6 +1,6 @@
 /**
- * A receiver such as a customer of the organization would run: verifies every request with the library of the
- * Standard Webhooks project, and fails now and then.
+ * A receiver that a customer could run: it verifies every request with the library of the Standard Webhooks project, and fails
+ * now and then.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,10 +11,10 @@ export type Received = {
   endpoint: string
   type: string
   id: string
-  /** How often this id has come to this endpoint. */
+  /** How often this id has arrived at this endpoint. */
   attempt: number
   verified: boolean
-  /** What it was answered with. */
+  /** Status code of the answer. */
   code: number
 }
 
@@ -24,22 +24,22 @@ export type PlaygroundReceiver = {
 }
 
 export type ReceiverOptions = {
-  /** The secrets that may be those of an endpoint, which is named by its path, read again after a roll. */
+  /** The possible secrets of an endpoint, which is named by its path; read again after a rotation. */
   secretsOf: (endpoint: string, fresh: boolean) => Promise<readonly string[]>
   onReceived: (received: Received) => void
   isOrdered: (endpoint: string) => boolean
-  /** Whether an attempt may be failed on purpose. */
+  /** Whether an attempt may fail on purpose. */
   mayFail: (endpoint: string) => boolean
-  /** Port, 0 for a free one. */
+  /** 0 for a free port. */
   port: number
 }
 
-/** How often the receiver fails: of so many new events one, in its first attempts. */
+/** How often the receiver fails: the first `attempts` of one in `every` new events. */
 type Faults = { every: number; attempts: number }
 const FAULTS: Faults = { every: 6, attempts: 2 }
-/** A failure holds the whole lane for a while: not so often that it never catches up. */
+/** A failure holds up the whole endpoint queue for a while, so it must be rare enough for the queue to catch up. */
 const ORDERED_FAULTS: Faults = { every: 25, attempts: 1 }
-/** The first fault comes soon. */
+/** Early, so that the first fault comes soon. */
 const FIRST_FAULT = 4
 const MAX_BODY_BYTES = 1024 * 1024
 const REMEMBERED_IDS = 10_000
@@ -89,7 +89,7 @@ async function answer(
   options.onReceived({ at: new Date(), endpoint, type: typeOf(body), id, attempt, verified, code })
 }
 
-/** Which events fail at first. */
+/** Decides which events fail at first. */
 class FaultPlan {
   readonly #isOrdered: (endpoint: string) => boolean
   readonly #events = new Map<string, number>()

@@ -15,7 +15,7 @@ const RECEIVED: Received = {
 }
 const WIDTH = 100
 
-function shown(colored: boolean, ...all: Partial<Received>[]): string[] {
+function render(colored: boolean, ...all: Partial<Received>[]): string[] {
   const lines: string[] = []
   const screen = createScreen((line) => lines.push(line), colored)
   screen.heading()
@@ -38,7 +38,7 @@ const CASES: Partial<Received>[] = [
 
 describe('the lines of attempts', () => {
   it('say what happened', () => {
-    expect(shown(false, {}, { endpoint: 'acme/audit', code: 503, attempt: 2 })).toEqual([
+    expect(render(false, {}, { endpoint: 'acme/audit', code: 503, attempt: 2 })).toEqual([
       'time      type                       endpoint              attempt  result             signature',
       '03:04:05  environment.started        billing               1        200 delivered      verified',
       '03:04:05  environment.started        acme/audit (ordered)  2        503 to be retried  verified',
@@ -46,12 +46,12 @@ describe('the lines of attempts', () => {
   })
 
   it('say so when a signature does not verify, and when there is no attempt left', () => {
-    const [, line] = shown(false, { code: 401, verified: false, attempt: 8 })
+    const [, line] = render(false, { code: 401, verified: false, attempt: 8 })
     expect(line).toMatch(/ 8 +401 was the last +NOT VERIFIED$/)
   })
 
   it('stand in their columns and fit a terminal of 100, whatever the names are', () => {
-    const [heading = '', ...lines] = shown(false, ...CASES)
+    const [heading = '', ...lines] = render(false, ...CASES)
     for (const line of lines) {
       expect(line.length).toBeLessThanOrEqual(WIDTH)
       for (const at of startsOf(heading).slice(1)) expect(line.slice(at - 2, at + 1)).toMatch(/^ {2}\S/)
@@ -60,17 +60,17 @@ describe('the lines of attempts', () => {
 
   it('never cut the name of a type that Davit ships', () => {
     for (const { metadata } of builtinEventTypes)
-      expect(shown(false, { type: metadata.name })[1]).toContain(` ${metadata.name} `)
+      expect(render(false, { type: metadata.name })[1]).toContain(` ${metadata.name} `)
   })
 
   it('are the same text with colors', () => {
-    const colored = shown(true, ...CASES)
-    expect(colored.map(stripVTControlCharacters)).toEqual(shown(false, ...CASES))
+    const colored = render(true, ...CASES)
+    expect(colored.map(stripVTControlCharacters)).toEqual(render(false, ...CASES))
     expect(colored.every((line) => line.includes('\u001b['))).toBe(true)
   })
 
   it('pass no control characters of the sender on to the terminal', () => {
-    const [, line = ''] = shown(false, { type: '\u001b[2Jcleared\nand\rmore' })
+    const [, line = ''] = render(false, { type: '\u001b[2Jcleared\nand\rmore' })
     expect(line).toMatch(/ cleared and more /)
     expect(line).not.toMatch(/\p{Cc}/u)
   })

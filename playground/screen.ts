@@ -1,10 +1,10 @@
-/** What the terminal shows: one line for each attempt, readable at a glance, in at most 100 columns. */
+/** Formats one line per attempt for the terminal, readable at a glance and at most 100 columns wide. */
 import { stripVTControlCharacters, styleText } from 'node:util'
 import { MAX_ATTEMPTS } from '../src/webhooks/delivery/retry-schedule.ts'
 import { isOrdered } from './organization.ts'
 import type { Received } from './receiver.ts'
 
-/** In their order, with their widths; the last one is as wide as its text. */
+/** In display order, with their widths; the last one is as wide as its text. */
 const COLUMNS = { time: 8, type: 25, endpoint: 20, attempt: 7, result: 17, signature: 0 } as const
 const GAP = '  '
 
@@ -17,7 +17,7 @@ export type Screen = {
   show(received: Received): void
 }
 
-/** @param colored whether the output understands colors, and its reader wants them */
+/** @param colored whether the output supports colors and the reader wants them */
 export function createScreen(write: (line: string) => void, colored: boolean): Screen {
   const paint = (color: Color, text: string) =>
     colored ? styleText(color, text, { validateStream: false }) : text
@@ -56,7 +56,7 @@ function columns(): Column[] {
   return Object.keys(COLUMNS) as Column[]
 }
 
-/** Names may be of any length, and who sends to the receiver may be anybody. */
+/** Names may be of any length, and anyone may send to the receiver. */
 function fitted(text: string, width: number): string {
   const clean = stripVTControlCharacters(text).replaceAll(/\p{Cc}/gu, ' ')
   if (width === 0) return clean

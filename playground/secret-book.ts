@@ -1,22 +1,22 @@
-/** The receiver's signing secrets: read when they are needed first, and again when one does not fit any more. */
+/** The receiver's signing secrets: read on first use, and again when one no longer fits. */
 import type { KubernetesClient } from '../src/kube/resources.ts'
 import { isOurs } from './organization.ts'
 
-/** How the secret of an endpoint that the playground made is found out; undefined while there is none. */
+/** Reads the secret of an endpoint of the playground; undefined while there is none. */
 export type ReadSecret = (api: KubernetesClient, endpoint: string) => Promise<string | undefined>
 
 export type SecretReaders = {
-  /** Of an endpoint that the playground made. */
+  /** For an endpoint of the playground. */
   ours: (endpoint: string) => Promise<string | undefined>
-  /** Of whatever endpoints others have made with this path. */
+  /** For endpoints that others have made with this path. */
   others: (path: string) => Promise<string[]>
 }
 
-/** @returns the secrets that may be those of a path, which is its endpoint's; `fresh` after a roll */
+/** @returns the possible secrets of a path, which stands for its endpoint; `fresh` after a rotation */
 export function createSecretBook({ ours, others }: SecretReaders) {
   const known = new Map<string, string>()
   return async (endpoint: string, fresh: boolean): Promise<readonly string[]> => {
-    // Anybody may call any path: only what can be asked for again without end is kept.
+    // Anyone may call any path, so only a bounded set is kept; the rest can always be read again.
     if (!isOurs(endpoint)) return fresh ? [] : others(endpoint)
     const held = known.get(endpoint)
     if (held !== undefined && !fresh) return [held]

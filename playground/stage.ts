@@ -9,9 +9,8 @@ import { WORKS, WRONG_PASSWORD } from './bakes/box.ts'
 import { startPlaygroundCloud } from './cloud.ts'
 import { installCrds } from './control-plane/api-server.ts'
 import { type ControlPlane, startControlPlane } from './control-plane/control-plane.ts'
-import { lastToEnd, type PlaygroundController, startControllers, wordsOf } from './controllers.ts'
+import { describeExit, lastToEnd, type PlaygroundController, startControllers } from './controllers.ts'
 import { type SavedCredentials, saveCredentials } from './credentials.ts'
-import { type PlaygroundFacade, startServerBed } from './facade.ts'
 import { applyInstallation } from './installation.ts'
 import { type PlaygroundOptions, UsageError } from './options.ts'
 import {
@@ -25,14 +24,15 @@ import {
 } from './organization.ts'
 import { findRunning, removePlaygroundFile, writePlaygroundFile } from './playground-file.ts'
 import { type PlaygroundReceiver, type Received, startPlaygroundReceiver } from './receiver.ts'
+import { type PlaygroundRestServer, startRestServer } from './rest-server.ts'
 import { createSecretBook, type ReadSecret } from './secret-book.ts'
 
-/** Thrown when the playground is to end before it runs. */
+/** Thrown if the playground is to end before it runs. */
 export class Stopped extends Error {
   override readonly name = 'Stopped'
 }
 
-/** Waits no longer than until it is to end; what is still under way ends with the process. @throws Stopped */
+/** Waits for the work, or until the playground is to end; unfinished work ends with the process. @throws Stopped */
 async function untilStopped<T>(stopping: AbortSignal, work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const stop = () => reject(new Stopped())
@@ -45,7 +45,10 @@ async function untilStopped<T>(stopping: AbortSignal, work: Promise<T>): Promise
   }
 }
 
-/** The playground's stage: a control plane with the definitions, organizations, their receiver, controller and facade. */
+/**
+ * The environment of the playground: a control plane with the definitions, organizations, a receiver, controllers and a REST
+ * server.
+ */
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
@@ -58,31 +61,31 @@ export type StageOptions = PlaygroundOptions & {
   stopping: AbortSignal
   readSecret: ReadSecret
   onReceived: (received: Received) => void
-  /** Says something at once. */
+  /** Prints a line immediately. */
   note: (line: string) => void
-  /** Shows what became of bakes. */
+  /** Shows the results of bakes. */
   showBakes: (lines: readonly string[]) => void
 }
 
 export type Stage = {
   api: KubernetesClient
   controlPlane: ControlPlane
-  /** Resolves, with words for it, when the facade has ended by itself, or the last of the controllers. */
+  /** Resolves with a sentence when the REST server or the last controller has ended by itself. */
   crashed: Promise<string>
   controllers: readonly [PlaygroundController, ...PlaygroundController[]]
-  /** Lines that say what the cloud account holds. */
+  /** Lines about the content of the cloud account. */
   held: readonly string[]
-  facade: PlaygroundFacade['facts']
+  restServer: PlaygroundRestServer['facts']
   bakes: Bakes
   /** URL of the receiver. */
   receiver: string
 }
 
 /**
- * Everything that was started ends with `stack`, the last first.
+ * Everything that was started ends with `stack`, in reverse order.
  *
- * @throws Stopped when it is to end while it starts
- * @throws UsageError another playground has the folder of the state
+ * @throws Stopped if it is to end while it starts
+ * @throws UsageError another playground uses the state folder
  * @throws ControlPlaneUnavailable no binaries, and no way to get some
  */
 export async function setStage(options: StageOptions, stack: AsyncDisposableStack): Promise<Stage> {
@@ -110,17 +113,20 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
   const { environment } = cloud
   const controllers = await startControllers({ ...options, environment }, controlPlane, stack)
   const [{ opsUrl }] = controllers
-  const facade = await startServerBed({ state, environment }, controlPlane, stack)
-  await untilStopped(stopping, Promise.all([...controllers, facade].map(({ process }) => process.ready)))
+  const restServer = await startRestServer({ state, environment }, controlPlane, stack)
+  await untilStopped(stopping, Promise.all([...controllers, restServer].map(({ process }) => process.ready)))
   const { logins } = prepared
-  const saved = await untilStopped(stopping, saveCredentials({ api, cloud, facade: facade.facts, logins }))
+  const saved = await untilStopped(
+    stopping,
+    saveCredentials({ api, cloud, restServer: restServer.facts, logins }),
+  )
   const files = { passwordFile: join(state, 'registry.password'), log: join(state, 'bakes.log') }
   await writePlaygroundFile(file, {
     pid: process.pid,
     kubeconfig: controlPlane.kubeconfigPath,
     kubectl: controlPlane.binaries.kubectl,
     namespace: ORGANIZATION,
-    ...facade.facts,
+    ...restServer.facts,
     ...bakeFacts(prepared, saved, files),
     receiver: receiver.url,
     metrics: `${opsUrl}/metrics`,
@@ -133,7 +139,7 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
   stack.defer(() => removePlaygroundFile(file))
   const bakes = startBakes({
     ...{ prepared, api, controlPlane, files, once: options.once, show: options.showBakes },
-    ...{ account: saved.account, credentials: saved.ids, facade: facade.facts },
+    ...{ account: saved.account, credentials: saved.ids, restServer: restServer.facts },
     endpoint: environment.AWS_ENDPOINT_URL ?? '',
   })
   stack.defer(() => bakes.stop())
@@ -146,12 +152,14 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
   }
   const crashed = Promise.race([
     lastToEnd(controllers, note),
-    facade.process.exited.then((exit) => `The facade ${wordsOf(exit)}; its log is ${facade.log}`),
+    restServer.process.exited.then(
+      (exit) => `The facade ${describeExit(exit)}; its log is ${restServer.log}`,
+    ),
   ])
   const held = [...saved.lines, ...(logins.length > 0 ? BAKING : [])]
   return {
     ...{ api, controlPlane, crashed, controllers, held, bakes },
-    facade: facade.facts,
+    restServer: restServer.facts,
     receiver: receiver.url,
   }
 }

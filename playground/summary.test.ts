@@ -27,17 +27,17 @@ it('tells successes, failures on purpose and signatures that do not verify apart
 
 it('tells when so many were delivered, and of the first signature that does not verify', async () => {
   const summary = new Summary()
-  const told: string[] = []
-  void summary.delivered(2).then(() => told.push('two'))
-  void summary.refused().then(() => told.push('refused'))
+  const resolved: string[] = []
+  void summary.delivered(2).then(() => resolved.push('two'))
+  void summary.refused().then(() => resolved.push('refused'))
   summary.add(DELIVERED)
   summary.add({ ...DELIVERED, code: 503 })
   await Promise.resolve()
-  expect(told).toEqual([])
+  expect(resolved).toEqual([])
   summary.add(DELIVERED)
   await Promise.resolve()
-  expect(told).toEqual(['two'])
+  expect(resolved).toEqual(['two'])
   summary.add({ ...DELIVERED, code: 401, verified: false })
   await summary.refused()
-  expect(told).toEqual(['two', 'refused'])
+  expect(resolved).toEqual(['two', 'refused'])
 })

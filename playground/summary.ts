@@ -1,4 +1,4 @@
-/** What has been received so far. */
+/** What the receiver has received so far. */
 import type { Received } from './receiver.ts'
 
 export class Summary {
@@ -22,7 +22,7 @@ export class Summary {
     for (const { count, resolve } of this.#waiting) if (this.#delivered >= count) resolve()
   }
 
-  /** Resolves when so many deliveries have succeeded. */
+  /** Resolves when this many deliveries have succeeded. */
   delivered(count: number): Promise<void> {
     return new Promise((resolve) => this.#waiting.push({ count, resolve }))
   }

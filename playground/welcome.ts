@@ -1,4 +1,4 @@
-/** What the playground says of itself: how to reach it, and what is worth trying. */
+/** The welcome text of the playground: how to reach it, and what is worth trying. */
 
 import { delimiter, dirname } from 'node:path'
 import { shellWord } from './bakes/report.ts'
@@ -7,24 +7,24 @@ import { ORGANIZATION, OTHER_ORGANIZATION, SHOW } from './organization.ts'
 export type WelcomeOptions = {
   kubeconfig: string
   kubectl: string
-  /** Of the REST API. */
+  /** Base URL of the REST API. */
   baseUrl: string
-  /** With a key of an owner. */
+  /** File with an owner's API token. */
   keyFile: string
-  /** With one of another organization. */
+  /** File with an API token of another organization. */
   otherKeyFile: string
   receiver: string
-  /** Lines that say what the cloud account holds. */
+  /** Lines about the content of the cloud account. */
   held: readonly string[]
   realWaits: boolean
   controllers: readonly { replica: string; pid: number | undefined }[]
-  /** It ends by itself in a moment: there is no time to try anything. */
+  /** The playground ends by itself in a moment, so there is no time to try anything. */
   once: boolean
   /** Folders where the reader's shell looks for programs. */
   searchPath: string
 }
 
-/** Lines of at most 100 columns, but for paths that are longer. */
+/** Lines of at most 100 columns, except for longer paths. */
 export function welcome(options: WelcomeOptions): string[] {
   const waits = options.realWaits
     ? ['The waits between attempts are the documented ones: 30 s, 2 m, 10 m, ...; 3 minutes for audit.']
@@ -79,7 +79,7 @@ function commands(options: WelcomeOptions): string[] {
   ]
 }
 
-/** Requests to paste, with what they are for. `KEY` and `ORG` are variables of the shell. */
+/** Requests to paste, with their purpose. `KEY` and `ORG` are shell variables. */
 export function requests({ receiver }: Pick<WelcomeOptions, 'receiver'>): { why: string; command: string }[] {
   const curl = 'curl -sS -H "$KEY"'
   const endpoint = JSON.stringify({ url: `${receiver}/mine`, eventTypes: ['*'] })
@@ -98,7 +98,7 @@ export function requests({ receiver }: Pick<WelcomeOptions, 'receiver'>): { why:
   ]
 }
 
-/** Commands to paste, with what they are for. */
+/** Commands to paste, with their purpose. */
 export function exercises(): { why: string; command: string }[] {
   const k = `kubectl -n ${ORGANIZATION}`
   const now = '"$(date -u +%FT%TZ)"'

@@ -1,6 +1,6 @@
 /**
- * Stands in for what a control plane without nodes lacks in a bake: the controller of Jobs, the kubelet and the garbage collector. The
- * pods of bakes run here as processes, and their statuses are written as those would write them.
+ * Replaces what a control plane without nodes lacks for a bake: the Job controller, the kubelet and the garbage collector. The
+ * pods of bakes run here as processes, and their statuses are written the way those components write them.
  */
 
 import { randomBytes } from 'node:crypto'
@@ -18,7 +18,7 @@ import { type PodEnd, type RunningPod, startPod } from './pod-process.ts'
 import { complete, failed, now, running, terminated } from './run-statuses.ts'
 
 const LOOK_EVERY_MS = 250
-/** From SIGTERM to SIGKILL for the pod of a Job that was deleted. */
+/** Grace period from SIGTERM to SIGKILL for the pod of a deleted Job. */
 const GRACE_MS = 4000
 const NAME_BYTES = 3
 
@@ -42,18 +42,18 @@ type Running = { pod?: RunningPod; over: Promise<void>; isLeaving?: true }
 export type BakeNodeOptions = {
   api: ResourceReader & ResourceWriter
   access: ControlPlane['access']
-  /** Of all that is on this node. */
+  /** Holds all files of this node. */
   folder: string
-  /** Where AWS is, and whom the cluster trusts besides. */
+  /** The AWS endpoint, and the additional authorities that the cluster trusts. */
   environment: Readonly<Record<string, string>>
-  /** What pods write. */
+  /** Output of the pods. */
   logPath: string
 }
 
 export class BakeNode {
   readonly #options: BakeNodeOptions
   readonly #log: number
-  /** By the uid of their Job. */
+  /** By the uid of the Job. */
   readonly #running = new Map<string, Running>()
   readonly #known = new Set<string>()
   #isStopping = false
@@ -69,7 +69,7 @@ export class BakeNode {
     this.#rounds = this.#run()
   }
 
-  /** Pods do not outlive it. */
+  /** Stops all pods. */
   async stop(): Promise<void> {
     this.#isStopping = true
     for (const { pod } of this.#running.values()) pod?.kill('SIGKILL')
@@ -100,7 +100,7 @@ export class BakeNode {
     }
   }
 
-  /** What belongs to nobody any more goes, as the garbage collector has it. */
+  /** Deletes objects whose owner is gone, like the garbage collector. */
   async #collect(all: readonly Job[]): Promise<void> {
     const templates = z.array(owned).parse((await this.#options.api.list(boxTemplates, {})).items)
     const isHeld = ({ metadata }: z.infer<typeof owned>, by: readonly z.infer<typeof owned>[]) =>
@@ -120,7 +120,7 @@ export class BakeNode {
     const { namespace, name } = one.metadata
     const startTime = now()
     const pod = `${name}-${randomBytes(NAME_BYTES).toString('hex')}`
-    const place = { namespace, name: pod }
+    const host = { namespace, name: pod }
     await this.#make(one, pod)
     await this.#status(jobs, { namespace, name }, { active: 1, startTime })
     const started = await startPod(one.spec.template.spec, {
@@ -135,10 +135,10 @@ export class BakeNode {
     })
     entry.pod = started
     if (this.#isStopping) started.kill('SIGKILL')
-    await this.#status(pods, place, running())
+    await this.#status(pods, host, running())
     const { code, message }: PodEnd = await started.ended
     if (this.#isStopping) return
-    await this.#status(pods, place, terminated({ message, exitCode: code, reason: undefined }))
+    await this.#status(pods, host, terminated({ message, exitCode: code, reason: undefined }))
     const status = code === 0 ? complete(startTime) : failed(undefined, undefined, startTime)
     await this.#status(jobs, { namespace, name }, { active: 0, ...status })
   }
@@ -154,7 +154,7 @@ export class BakeNode {
     })
   }
 
-  /** Of an object that may be gone. */
+  /** Ignores an object that no longer exists. */
   async #status(type: ResourceType, ref: { namespace: string; name: string }, status: object): Promise<void> {
     try {
       await this.#options.api.patch(type, ref, { status }, { subresource: 'status' })
@@ -180,7 +180,7 @@ export class BakeNode {
   }
 }
 
-/** Its Job is gone. */
+/** Cleans up after a deleted Job. */
 function leave(entry: Running): void {
   const { pod } = entry
   if (pod === undefined || entry.isLeaving) return

@@ -1,6 +1,6 @@
 /**
- * The bakes of the playground: a registry with TLS and passwords, a box whose credential is right and one whose is wrong, and what
- * becomes of them. All of it beside the rest, which neither waits for it nor fails with it.
+ * The bakes of the playground: a registry with TLS and passwords, one box with a correct credential and one with a wrong one, and
+ * their results. The rest of the playground neither waits for the bakes nor fails with them.
  */
 
 import { mkdir, rm, writeFile } from 'node:fs/promises'
@@ -22,24 +22,24 @@ import { ensureBakeTools, type ToolsOptions } from './tools.ts'
 
 const USER = 'acme'
 const LOOK_EVERY_MS = 300
-/** For the first two. */
+/** For the first two bakes. */
 const BAKE_LIMIT_MS = 90_000
 const STOP_LIMIT_MS = 1000
-/** Of what went wrong with the registry, whose last line says it. */
+/** For the output of a failed registry; its last line holds the cause. */
 const MAX_WORDS = 300
 
 export type PreparedBakes = {
   port: number
-  /** As images name it. */
+  /** The name that images use. */
   host: string
   password: string
-  /** The right one and the wrong one; none where it is known already that nothing will be baked. */
+  /** The correct login and the wrong one; empty if it is already known that nothing can be baked. */
   logins: readonly RegistryLogin[]
-  /** Whether there is all that is needed. */
+  /** Whether everything that the bakes need is there. */
   isReady: Promise<boolean>
 }
 
-/** Looks for the programs, and goes on looking while the rest starts. */
+/** Starts to look for the programs; the search continues while the rest starts. */
 export async function prepareBakes(options: ToolsOptions): Promise<PreparedBakes> {
   const isReady = ensureBakeTools(options)
   const port = await freePort()
@@ -58,14 +58,14 @@ export type BakesOptions = {
   api: ResourceReader & ResourceWriter
   controlPlane: ControlPlane
   account: Account
-  /** Where AWS is. */
+  /** The AWS endpoint. */
   endpoint: string
-  /** Ids of the right one and of the wrong one. */
+  /** Ids of the correct credential and of the wrong one. */
   credentials: readonly string[]
   /** As in `playground.json`. */
-  facade: { baseUrl: string; keyFile: string }
+  restServer: { baseUrl: string; keyFile: string }
   files: { passwordFile: string; log: string }
-  /** It ends by itself in a moment: there is no time to try anything. */
+  /** The playground ends by itself in a moment, so there is no time to try anything. */
   once: boolean
   show: (lines: readonly string[]) => void
 }
@@ -73,7 +73,7 @@ export type BakesOptions = {
 export type BakesOutcome = { good: boolean; summary: string }
 
 export type Bakes = {
-  /** Settles when both bakes have ended, or there are none. */
+  /** Settles when both bakes have ended, or immediately if there are none. */
   outcome: Promise<BakesOutcome>
   stop(): Promise<void>
 }
@@ -107,7 +107,7 @@ async function bakeBoth(
   const [right, wrong] = credentials
   if (right === undefined || wrong === undefined || !(await prepared.isReady)) return NONE
   stopping.throwIfAborted()
-  // The control plane's own folder, which goes however this process ends.
+  // In the control plane's own folder, which is removed however this process ends.
   const folder = join(controlPlane.kubeconfigPath, '..', 'bakes')
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const ca = await startRegistry(prepared, folder, stack)
@@ -134,7 +134,7 @@ async function bakeBoth(
   return first
 }
 
-/** @returns PEM of who has signed its certificate */
+/** @returns the certificate authority of the registry, in PEM */
 async function startRegistry(
   { port, host, password }: PreparedBakes,
   folder: string,
@@ -175,7 +175,7 @@ async function firstTwo(
         ...table(boxes),
         '',
         ...boxes.flatMap((box) => [...details(box), '']),
-        ...(options.once ? [] : tries({ ...options.facade, ...options.files, credential })),
+        ...(options.once ? [] : tries({ ...options.restServer, ...options.files, credential })),
       ])
       return outcomeOf(boxes)
     }
@@ -192,7 +192,7 @@ function outcomeOf(boxes: readonly BoxTemplate[]): BakesOutcome {
     : { good, summary: `2 boxes were to be baked, and did not end as they must (${code ?? 'no code'}).` }
 }
 
-/** Each bake that ends from now on, of whatever box, until it is stopped. */
+/** Shows every further bake of any box when it ends, until it is stopped. */
 function showLater(options: BakesOptions, seen: Set<string>, stopping: AbortSignal): void {
   const look = async () => {
     for (;;) {
@@ -214,7 +214,7 @@ function showLater(options: BakesOptions, seen: Set<string>, stopping: AbortSign
   look().catch(() => undefined)
 }
 
-/** What it says is so, and stays so until something changes. */
+/** Whether the status is final until something changes. */
 function hasEnded({ metadata, status }: BoxTemplate): boolean {
   const isBusy = status?.conditions?.some(({ type, status }) => type === 'Reconciling' && status === 'True')
   const state = status?.bake?.state
@@ -230,7 +230,7 @@ function keyOf({ metadata, status }: BoxTemplate): string {
   return JSON.stringify([metadata.uid, number, completedAt, failure?.code])
 }
 
-/** @throws what the signal was aborted with */
+/** @throws the abort reason of the signal */
 async function pause(stopping: AbortSignal): Promise<void> {
   stopping.throwIfAborted()
   await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))

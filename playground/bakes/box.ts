@@ -1,4 +1,4 @@
-/** The two boxes of the playground: what an owner sets up for them, once, and their templates. */
+/** The two boxes of the playground: their one-time setup by an owner, and their templates. */
 
 import { z } from 'zod'
 import { type BoxTemplate, boxTemplate, boxTemplates } from '../../src/apis/box-template.ts'
@@ -27,7 +27,10 @@ const SERVICE_ACCOUNT = 'box'
 const CLAIM = 'boxes'
 const AUDIENCE = 'sts.amazonaws.com'
 
-/** The role of the boxes, with the policy that Davit says, bound to their ServiceAccount as IRSA does; and their volume. */
+/**
+ * Creates the role of the boxes with the policy that Davit documents, binds it to their ServiceAccount as IRSA does, and creates
+ * their volume.
+ */
 export async function setUpBoxes(api: Api, access: Access, account: Account): Promise<void> {
   const ref = { namespace: ORGANIZATION, name: SECRETS_SETTINGS_NAME }
   const { status } = secretsSettings.parse(await api.get(secretsSettingsResource, ref))
@@ -67,7 +70,7 @@ export async function setUpBoxes(api: Api, access: Access, account: Account): Pr
 const discovery = z.object({ issuer: z.string() })
 const jwks = z.object({ keys: z.array(z.looseObject({ kid: z.string() })) })
 
-/** The account believes the tokens of the API server, by the keys that it publishes. */
+/** Makes the account trust tokens of the API server, with the public keys that the API server publishes. */
 async function trustCluster(access: Access, account: Account): Promise<{ arn: string; claim: string }> {
   const read = async (path: string, accept?: string) =>
     (await requestApi(access, { method: 'GET', path, ...(accept ? { accept } : {}) })).body
@@ -80,7 +83,7 @@ async function trustCluster(access: Access, account: Account): Promise<{ arn: st
   return { arn: provider.arn, claim: issuer.replace('https://', '') }
 }
 
-/** As an owner does with kubectl. @param host of the registry @param credential its id */
+/** Creates a box like an owner does with kubectl. @param host of the registry @param credential its id */
 export async function makeBox(
   api: Api,
   name: string,
@@ -100,7 +103,7 @@ export async function makeBox(
   })
 }
 
-/** All of the organization, those of its reader as well. */
+/** All boxes of the organization, including those that the reader has made. */
 export async function readBoxes(api: Api): Promise<BoxTemplate[]> {
   const { items } = await api.list(boxTemplates, { namespace: ORGANIZATION })
   return items.map((raw) => boxTemplate.parse(raw))

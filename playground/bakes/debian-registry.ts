@@ -1,4 +1,4 @@
-/** Debian's docker-registry as a process of its own. */
+/** Runs Debian's docker-registry as a process. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -8,26 +8,26 @@ import { stringify } from 'yaml'
 import { freePort } from '../free-port.ts'
 
 export type DebianRegistryOptions = {
-  /** Where its files are, which go with it. Absent: a temporary folder. */
+  /** For its files; removed with it. Absent: a temporary folder. */
   folder?: string
-  /** Absent: a free one. */
+  /** Absent: a free port. */
   port?: number
-  /** Absent: plain http. PEM. */
+  /** PEM. Absent: plain HTTP. */
   tls?: { key: string; cert: string }
   auth?:
     | { kind: 'basic'; users: Readonly<Record<string, string>> }
-    /** Tokens of a service of ours, signed by what `ca` (PEM) has issued. */
+    /** Tokens of the test's own token service, signed with a certificate that `ca` (PEM) has issued. */
     | { kind: 'token'; realm: string; service: string; issuer: string; ca: string }
 }
 
 export type DebianRegistry = {
   port: number
-  /** What it writes, for when something fails. */
-  said(): string
+  /** Output of the process, for failure messages. */
+  output(): string
   stop(): Promise<void>
 }
 
-const MAX_SAID = 200_000
+const MAX_OUTPUT = 200_000
 const START_LIMIT_MS = 30_000
 const LOOK_EVERY_MS = 20
 
@@ -37,16 +37,16 @@ export async function startDebianRegistry(options: DebianRegistryOptions = {}): 
   const config = join(folder, 'config.yml')
   mkdirSync(folder, { recursive: true })
   writeFileSync(config, stringify(configOf(options, folder, port)), { mode: 0o600 })
-  // Ends with this process, however that ends; a Ctrl-C is not for it.
+  // The registry ends with this process, however that ends; it ignores Ctrl-C.
   const command = ['--pdeathsig', 'KILL', 'docker-registry', 'serve', config]
   const child = spawn('setpriv', command, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
-  let said = ''
+  let output = ''
   child.on('error', (error) => {
-    said += error.message
+    output += error.message
   })
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => {
-      said = (said + text).slice(-MAX_SAID)
+      output = (output + text).slice(-MAX_OUTPUT)
     })
   const stop = async () => {
     if (isRunning(child)) {
@@ -56,12 +56,12 @@ export async function startDebianRegistry(options: DebianRegistryOptions = {}): 
     rmSync(folder, { recursive: true, force: true })
   }
   try {
-    await untilListening(child, port, options.tls !== undefined, () => said)
+    await untilListening(child, port, options.tls !== undefined, () => output)
   } catch (error) {
     await stop()
     throw error
   }
-  return { port, said: () => said, stop }
+  return { port, output: () => output, stop }
 }
 
 function configOf({ tls, auth }: DebianRegistryOptions, folder: string, port: number): unknown {
@@ -77,7 +77,7 @@ function configOf({ tls, auth }: DebianRegistryOptions, folder: string, port: nu
     storage: { filesystem: { rootdirectory: storage }, delete: { enabled: true } },
     http: {
       addr: `127.0.0.1:${port}`,
-      // Behind a front of another port, absolute addresses would lead past it.
+      // Behind a front on another port, absolute addresses would bypass the front.
       relativeurls: true,
       ...(tls && { tls: { certificate: write('cert.pem', tls.cert), key: write('key.pem', tls.key) } }),
     },
@@ -97,7 +97,7 @@ function configOf({ tls, auth }: DebianRegistryOptions, folder: string, port: nu
   }
 }
 
-/** The lowest cost that there is: these passwords guard nothing. */
+/** Uses the lowest possible cost: these passwords protect nothing. */
 function htpasswd(users: Readonly<Record<string, string>>): string {
   return Object.entries(users)
     .map(([name, password]) =>
@@ -106,20 +106,20 @@ function htpasswd(users: Readonly<Record<string, string>>): string {
     .join('\n')
 }
 
-async function untilListening(child: ChildProcess, port: number, secure: boolean, said: () => string) {
+async function untilListening(child: ChildProcess, port: number, secure: boolean, output: () => string) {
   const deadline = performance.now() + START_LIMIT_MS
   while (performance.now() < deadline) {
-    if (!isRunning(child)) throw new Error(`docker-registry has ended: ${said()}`)
-    // Over TLS it refuses a plain request with 400, which says as much.
+    if (!isRunning(child)) throw new Error(`docker-registry has ended: ${output()}`)
+    // With TLS, the registry answers a plain request with 400, which also proves that it listens.
     const answer = await fetch(`http://127.0.0.1:${port}/v2/`).catch(() => undefined)
     await answer?.body?.cancel()
-    if (answer || (secure && said().includes('listening on'))) return
+    if (answer || (secure && output().includes('listening on'))) return
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
   }
-  throw new Error(`docker-registry does not listen: ${said()}`)
+  throw new Error(`docker-registry does not listen: ${output()}`)
 }
 
-/** One that could not be started has no pid, and never tells an exit. */
+/** A process that failed to start has no pid and never emits an exit. */
 function isRunning(child: ChildProcess): boolean {
   return child.pid !== undefined && child.exitCode === null && child.signalCode === null
 }

@@ -1,4 +1,4 @@
-/** Small images, made here and pushed to a registry of the tests. */
+/** Builds small images for a registry of the tests. */
 import { createHash, randomBytes } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { tarOf } from './tar.ts'
@@ -6,7 +6,7 @@ import { tarOf } from './tar.ts'
 export type Blob = { digest: string; bytes: Buffer }
 
 export type Image = {
-  /** Config and layers. */
+  /** The config and the layers. */
   blobs: readonly Blob[]
   manifest: Blob
   mediaType: string
@@ -14,14 +14,14 @@ export type Image = {
 }
 
 export type ImageOptions = {
-  /** What the layers hold; the same text makes the same layer. A number makes one of so many random bytes. */
+  /** Content of the layers; equal text makes equal layers. A number makes a layer of that many random bytes. */
   layers: readonly (string | number)[]
-  /** What a container of it runs; it needs nothing else of an image. */
+  /** Program that a container runs; it needs nothing else from the image. */
   program?: Buffer
   architecture?: string
-  /** Of every layer: where else it is. */
+  /** Other locations of every layer. */
   urls?: readonly string[]
-  /** As Docker writes it, not as OCI does. */
+  /** In Docker's format instead of OCI's. */
   docker?: boolean
 }
 
@@ -71,7 +71,7 @@ export function makeImage(options: ImageOptions): Image {
 
 export type ImageIndex = { images: readonly Image[]; manifest: Blob; mediaType: string }
 
-/** One name for several platforms. */
+/** Builds one name for several platforms. */
 export function makeIndex(images: readonly Image[]): ImageIndex {
   const manifests = images.map(({ manifest, mediaType, platform }) => ({
     ...descriptorOf(manifest, mediaType),

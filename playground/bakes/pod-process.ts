@@ -1,6 +1,6 @@
 /**
- * Runs the container of a Job as a process, as a kubelet would run it: with the environment that the Job gives it, a folder for each of
- * its volumes, the token that is projected for its ServiceAccount, and what it leaves as its termination message.
+ * Runs the container of a Job as a process, the way a kubelet would: with the Job's environment, a folder for each volume, the
+ * projected token of its ServiceAccount, and its termination message.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -11,7 +11,7 @@ import { z } from 'zod'
 import { MAX_RESULT_BYTES } from '../../src/apis/bake.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
-/** As a kubelet has it where a container was killed. */
+/** Exit code that a kubelet reports for a killed container. */
 const KILLED = 137
 
 const container = z.object({
@@ -37,18 +37,18 @@ type PodSpec = z.infer<typeof podSpec>
 
 export type ProjectedToken = { serviceAccount: string; audience: string; seconds: number }
 
-/** What a node has for a pod. */
-export type PodPlace = {
-  /** For this pod alone, and gone with it. */
+/** What a node provides to a pod. */
+export type PodHost = {
+  /** For this pod only, and removed with it. */
   folder: string
-  /** The volume of a claim, which outlives pods. */
+  /** The volume of a claim; it outlives pods. */
   volumeOf(claim: string): string
   token(of: ProjectedToken): Promise<string>
-  /** What is in a ConfigMap of the pod's namespace. Absent: no pod has one. */
+  /** Reads a ConfigMap of the pod's namespace. Absent: there are no ConfigMaps. */
   configMap?: (name: string) => Promise<Readonly<Record<string, string>>>
-  /** Besides the Job's own. */
+  /** In addition to the environment of the Job. */
   environment?: Readonly<Record<string, string>>
-  /** Told what it writes, as it comes. */
+  /** Receives output as it is written. */
   onOutput?: (text: string) => void
 }
 
@@ -56,36 +56,36 @@ export type PodEnd = { code: number; log: string; message: string }
 
 export type RunningPod = { ended: Promise<PodEnd>; kill(signal: 'SIGTERM' | 'SIGKILL'): void }
 
-/** @param spec of the pod, as its Job has it @throws Error where a volume cannot be made */
-export async function startPod(spec: unknown, place: PodPlace): Promise<RunningPod> {
+/** @param spec of the pod, from its Job @throws Error if a volume cannot be created */
+export async function startPod(spec: unknown, host: PodHost): Promise<RunningPod> {
   const pod = podSpec.parse(spec)
-  const mounts = await mount(pod, place)
-  const messagePath = join(place.folder, 'termination-log')
-  const child = start(pod, mounts, { place, messagePath })
-  const ended = endOf(child, place.onOutput).then(({ code, log }) => {
+  const mounts = await mount(pod, host)
+  const messagePath = join(host.folder, 'termination-log')
+  const child = start(pod, mounts, { host, messagePath })
+  const ended = endOf(child, host.onOutput).then(({ code, log }) => {
     const left = existsSync(messagePath) ? readFileSync(messagePath) : Buffer.alloc(0)
-    rmSync(place.folder, { recursive: true, force: true })
+    rmSync(host.folder, { recursive: true, force: true })
     return { code, log, message: left.subarray(0, MAX_RESULT_BYTES).toString('utf8') }
   })
   return { ended, kill: (signal) => killGroup(child, signal) }
 }
 
-/** @returns the folder of each path that the container knows */
-async function mount(pod: PodSpec, place: PodPlace): Promise<Map<string, string>> {
+/** @returns the folder behind each mount path of the container */
+async function mount(pod: PodSpec, host: PodHost): Promise<Map<string, string>> {
   const mounts = new Map<string, string>()
   for (const { name, mountPath } of pod.containers[0].volumeMounts) {
     const of = pod.volumes.find((each) => each.name === name)
     const claim = of?.persistentVolumeClaim?.claimName
-    const folder = claim === undefined ? join(place.folder, name) : place.volumeOf(claim)
+    const folder = claim === undefined ? join(host.folder, name) : host.volumeOf(claim)
     mkdirSync(folder, { recursive: true })
     mounts.set(mountPath, folder)
     if (of?.configMap) {
-      const data = (await place.configMap?.(of.configMap.name)) ?? {}
+      const data = (await host.configMap?.(of.configMap.name)) ?? {}
       for (const { key, path } of of.configMap.items) writeFileSync(join(folder, path), data[key] ?? '')
     }
     for (const { serviceAccountToken: wanted } of of?.projected?.sources ?? []) {
       const { audience, expirationSeconds: seconds, path } = wanted
-      const made = await place.token({ serviceAccount: pod.serviceAccountName, audience, seconds })
+      const made = await host.token({ serviceAccount: pod.serviceAccountName, audience, seconds })
       writeFileSync(join(folder, path), made, { mode: 0o600 })
     }
   }
@@ -95,10 +95,10 @@ async function mount(pod: PodSpec, place: PodPlace): Promise<Map<string, string>
 function start(
   { containers: [{ args, env }] }: PodSpec,
   mounts: ReadonlyMap<string, string>,
-  { place, messagePath }: { place: PodPlace; messagePath: string },
+  { host, messagePath }: { host: PodHost; messagePath: string },
 ): ChildProcess {
-  const own = env.map(({ name, value }) => [name, placed(value, mounts)] as const)
-  // Ends with this process, however that ends. A group of its own, so that what it has started ends with it.
+  const own = env.map(({ name, value }) => [name, replaceMounts(value, mounts)] as const)
+  // The pod ends with this process, however that ends. Its own process group lets its children end with it.
   const command = ['--pdeathsig', 'KILL', process.execPath, MAIN, ...args]
   return spawn('setpriv', command, {
     detached: true,
@@ -107,13 +107,13 @@ function start(
       PATH: process.env.PATH,
       DAVIT_TERMINATION_LOG: messagePath,
       DAVIT_SCRATCH: mounts.get('/output'),
-      ...place.environment,
+      ...host.environment,
       ...Object.fromEntries(own),
     },
   })
 }
 
-async function endOf(child: ChildProcess, onOutput: PodPlace['onOutput']) {
+async function endOf(child: ChildProcess, onOutput: PodHost['onOutput']) {
   let log = ''
   const take = (text: string) => {
     log += text
@@ -134,12 +134,12 @@ function killGroup({ pid }: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
     if (pid !== undefined) process.kill(-pid, signal)
   } catch {
-    // It has ended.
+    // The process has already ended.
   }
 }
 
-/** What names a path of the container names the folder that stands for it; so does the output in an order. */
-function placed(value: string, mounts: ReadonlyMap<string, string>): string {
+/** Replaces mount paths of the container by their folders, in the `output` of an order as well. */
+function replaceMounts(value: string, mounts: ReadonlyMap<string, string>): string {
   for (const [path, folder] of mounts) {
     if (value === path || value.startsWith(`${path}/`)) return folder + value.slice(path.length)
   }

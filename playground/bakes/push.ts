@@ -1,4 +1,4 @@
-/** Puts images into a registry by its API. Source: OCI distribution specification, "Push". */
+/** Pushes images to a registry through its API. Source: OCI distribution specification, "Push". */
 import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { buffer } from 'node:stream/consumers'
@@ -14,7 +14,7 @@ export type PushTarget = {
 
 type Sent = { method: string; path: string; body?: Buffer; type?: string }
 
-/** @returns the digest under which it can be pulled */
+/** @returns the digest by which the image can be pulled */
 export async function push(
   target: PushTarget,
   repository: string,

@@ -5,18 +5,18 @@ import { WORKS, WRONG_PASSWORD } from './box.ts'
 
 const PLAIN = /^[\w@%+=:,./-]+$/
 
-/** A text as one word of a shell: folders may have spaces in their names. */
+/** Quotes a text as one shell word: folder names may contain spaces. */
 export function shellWord(text: string): string {
   return PLAIN.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
 
-/** What the terminal shows of bakes that have ended: first as kubectl does, then what is behind it. At most 100 columns. */
+/** Formats ended bakes for the terminal: first as kubectl does, then with details. At most 100 columns wide. */
 
 const COLUMNS = 100
 const INDENT = '    '
 const LABEL = 12
 
-/** A line for each, in the columns of `kubectl get boxtemplates`. */
+/** One line per template, in the columns of `kubectl get boxtemplates`. */
 export function table(templates: readonly BoxTemplate[]): string[] {
   const rows = templates.map(({ metadata, status }) => {
     const ready = status?.conditions?.find(({ type }) => type === 'Ready')
@@ -29,7 +29,7 @@ export function table(templates: readonly BoxTemplate[]): string[] {
   )
 }
 
-/** What a bake came to, and why. */
+/** The result of a bake and its reason. */
 export function details({ metadata, status }: BoxTemplate): string[] {
   const bake = status?.bake
   const failure = bake?.failure
@@ -64,7 +64,7 @@ function of(service: string | undefined): string {
   return service === undefined ? '' : ` of ${service}`
 }
 
-/** With what is behind it in lines that fit. */
+/** Wraps the text after its label. */
 function labelled(label: string, text: string): string[] {
   const start = INDENT.length + 2 + LABEL
   const clean = stripVTControlCharacters(text).replaceAll(/\s+/g, ' ').trim()
@@ -73,7 +73,7 @@ function labelled(label: string, text: string): string[] {
   )
 }
 
-/** Words that are longer than a line are cut. */
+/** Cuts words that are longer than a line. */
 function wrapped(text: string, width: number): string[] {
   const lines: string[] = []
   let line = ''
@@ -93,15 +93,15 @@ function pieces(word: string, width: number): string[] {
 export type TryOptions = {
   baseUrl: string
   keyFile: string
-  /** File with the right password. */
+  /** File with the correct password. */
   passwordFile: string
-  /** Id of the credential with the wrong one. */
+  /** Id of the credential with the wrong password. */
   credential: string
-  /** What the pods write. */
+  /** Output of the pods. */
   log: string
 }
 
-/** Lines to paste, which stand alone but for those that the playground prints at its start. */
+/** Lines to paste. They do not depend on anything except the lines that the playground prints at its start. */
 export function tries({ baseUrl, keyFile, passwordFile, credential, log }: TryOptions): string[] {
   const k = `kubectl -n ${ORGANIZATION}`
   const place = `${baseUrl}/organizations/${ORGANIZATION}/registry-credentials/${credential}`

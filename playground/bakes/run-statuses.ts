@@ -1,4 +1,4 @@
-/** Statuses of Jobs and pods of bakes, as Kubernetes writes them. */
+/** Statuses of the Jobs and pods of bakes, in the form that Kubernetes writes. */
 
 function container(state: object) {
   return { name: 'bake', image: 'davit', imageID: '', ready: false, restartCount: 0, state }
@@ -33,7 +33,7 @@ export function terminated({
   }
 }
 
-/** As Kubernetes writes the time. */
+/** The current time in the format of Kubernetes. */
 export function now(): string {
   return new Date().toISOString().replace(/\.\d+Z$/, 'Z')
 }
@@ -47,7 +47,7 @@ const isTrue = (type: string, reason: string, message: string) => ({
   lastProbeTime: now(),
 })
 
-/** @param startTime as the status of the Job has it already */
+/** @param startTime as already in the status of the Job */
 export function complete(startTime = now()) {
   return {
     startTime,

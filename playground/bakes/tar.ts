@@ -1,4 +1,4 @@
-/** Archives, as layers are. Source: POSIX.1-1988, "ustar Interchange Format". */
+/** Writes tar archives for image layers. Source: POSIX.1-1988, "ustar Interchange Format". */
 
 const BLOCK = 512
 

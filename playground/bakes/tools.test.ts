@@ -5,11 +5,11 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ensureBakeTools } from './tools.ts'
 
 let folder: string
-let said: string[]
+let notes: string[]
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'davit-bake-tools-'))
-  said = []
+  notes = []
   vi.stubEnv('PATH', folder)
 })
 
@@ -24,7 +24,7 @@ async function program(name: string, ...lines: string[]): Promise<void> {
 }
 
 async function ensure(isRoot: boolean, stopping = new AbortController().signal): Promise<boolean> {
-  return await ensureBakeTools({ note: (line) => said.push(line), stopping, isRoot })
+  return await ensureBakeTools({ note: (line) => notes.push(line), stopping, isRoot })
 }
 
 const MISSING = 'No box is baked, since this machine has no docker-registry, htpasswd, skopeo.'
@@ -39,35 +39,35 @@ describe('the programs of bakes', () => {
     for (const name of ['docker-registry', 'htpasswd', 'skopeo']) await program(name)
     await program('apt-get', 'exit 1')
     expect(await ensure(true)).toBe(true)
-    expect(said).toEqual([])
+    expect(notes).toEqual([])
   })
 
   test('are named for somebody who may not install them', async () => {
     await program('apt-get', 'exit 1')
     expect(await ensure(false)).toBe(false)
-    expect(said).toEqual([MISSING, ADVICE])
+    expect(notes).toEqual([MISSING, ADVICE])
   })
 
   test('are installed where that can be done', async () => {
     const made = ['docker-registry', 'htpasswd', 'skopeo'].map((name) => `/bin/cp "$0" "${folder}/${name}"`)
     await program('apt-get', 'case "$*" in *--download-only*|*update*) exit 0;; esac', ...made)
     expect(await ensure(true)).toBe(true)
-    expect(said).toEqual([INSTALLING])
+    expect(notes).toEqual([INSTALLING])
   })
 
   test('are named with the words of apt-get where it fails', async () => {
     await program('apt-get', 'echo "E: Unable to locate package skopeo" >&2', 'exit 100')
     expect(await ensure(true)).toBe(false)
-    expect(said).toEqual([INSTALLING, MISSING, 'apt-get: E: Unable to locate package skopeo', ADVICE])
+    expect(notes).toEqual([INSTALLING, MISSING, 'apt-get: E: Unable to locate package skopeo', ADVICE])
   })
 
   test('are not waited for by whoever ends the playground', async () => {
     await program('apt-get', `echo begun > "${folder}/begun"`, 'exec /bin/sleep 60')
     const stopping = new AbortController()
     const done = ensure(true, stopping.signal)
-    await vi.waitFor(() => expect(said).toHaveLength(1))
+    await vi.waitFor(() => expect(notes).toHaveLength(1))
     stopping.abort()
     expect(await done).toBe(false)
-    expect(said).toEqual([INSTALLING])
+    expect(notes).toEqual([INSTALLING])
   })
 })

@@ -1,4 +1,4 @@
-/** The programs that bakes need besides Node: installed where that can be done, else named. */
+/** The programs that bakes need in addition to Node: installed if possible, otherwise listed for the user. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { findProgram } from '../../tools/find-program.mjs'
@@ -11,21 +11,21 @@ const TOOLS = [
 ]
 type Tool = (typeof TOOLS)[number]
 
-/** For the list and the packages, both of which are given up without harm. */
+/** For the package list and the packages; either can be given up without harm. */
 const FETCH_LIMIT_MS = 90_000
-/** Unpacking is not given up: that would leave the machine with half a package. */
+/** Unpacking is never interrupted: that would leave the machine with half a package. */
 const APT = ['-qq', '-y', '-o', 'Acquire::Retries=0', '-o', 'Acquire::http::Timeout=15', '-o']
 const LOCK = 'DPkg::Lock::Timeout=10'
 
 export type ToolsOptions = {
   note: (line: string) => void
-  /** Aborted when it is to end. */
+  /** Aborted when the playground is to end. */
   stopping: AbortSignal
-  /** Who may install. Absent: whether this process is root. */
+  /** Whether packages may be installed. Absent: whether this process is root. */
   isRoot?: boolean
 }
 
-/** @returns whether all are here; if not, it has said what is missing and how to get it */
+/** @returns whether all tools are there; if not, the missing ones and the way to get them have been noted */
 export async function ensureBakeTools(options: ToolsOptions): Promise<boolean> {
   const { note, stopping, isRoot = process.getuid?.() === 0 } = options
   const missing = TOOLS.filter(isMissing)
@@ -53,18 +53,18 @@ function packagesOf(tools: readonly Tool[]): string {
   return tools.map(({ debianPackage }) => debianPackage).join(' ')
 }
 
-/** @returns the last words where it failed */
+/** @returns the last line of output after a failure */
 async function install(tools: readonly Tool[], stopping: AbortSignal): Promise<string> {
   const packages = ['--no-install-recommends', 'install', ...tools.map(({ debianPackage }) => debianPackage)]
   const giveUp = AbortSignal.any([stopping, AbortSignal.timeout(FETCH_LIMIT_MS)])
-  // A list that cannot be renewed may still do.
+  // A stale package list may still do.
   await apt(['update'], giveUp)
   const fetched = await apt(['--download-only', ...packages], giveUp)
   if (fetched !== undefined) return fetched
   return (await apt(packages)) ?? ''
 }
 
-/** @returns undefined when it went well, else its last words */
+/** @returns undefined after success, otherwise the last line of output */
 async function apt(args: readonly string[], giveUp?: AbortSignal): Promise<string | undefined> {
   if (giveUp?.aborted) return TOO_SLOW
   const child = spawn('apt-get', [...APT, LOCK, ...args], {
@@ -72,12 +72,12 @@ async function apt(args: readonly string[], giveUp?: AbortSignal): Promise<strin
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
   })
-  let said = ''
+  let output = ''
   child.on('error', (error) => {
-    said = error.message
+    output = error.message
   })
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said = (said + text).slice(-4096)
+    output = (output + text).slice(-4096)
   })
   const end = () => {
     if (isRunning(child) && child.pid !== undefined) process.kill(-child.pid, 'SIGTERM')
@@ -87,7 +87,7 @@ async function apt(args: readonly string[], giveUp?: AbortSignal): Promise<strin
   giveUp?.removeEventListener('abort', end)
   if (code === 0) return undefined
   if (giveUp?.aborted) return TOO_SLOW
-  return said.trim().split('\n').at(-1) || `exit code ${code}`
+  return output.trim().split('\n').at(-1) || `exit code ${code}`
 }
 
 function isRunning({ exitCode, signalCode }: ChildProcess): boolean {

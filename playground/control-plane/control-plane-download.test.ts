@@ -33,7 +33,7 @@ async function serve(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** An archive as envtest publishes them. */
+/** An archive in the format that envtest publishes. */
 function archive(): Buffer {
   const bin = join(folder, 'controller-tools', 'envtest')
   mkdirSync(bin, { recursive: true })
@@ -45,7 +45,7 @@ function archive(): Buffer {
   return readFileSync(join(folder, 'release.tar.gz'))
 }
 
-/** A server with an index of one release, whose archive is as given. */
+/** A server with an index of one release that consists of the given archive. */
 async function release(content: Buffer, hash: string): Promise<string> {
   const { platform } = binaryCache({})
   const base = await serve((request, response) => {

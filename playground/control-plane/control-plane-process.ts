@@ -1,16 +1,16 @@
-// The process that holds etcd and API server, so that they outlive neither their owner nor a Ctrl-C that the
-// owner still has work after: it has a process group of its own, and stops when its stdin ends, which the kernel
-// sees to whatever becomes of the owner.
+// The process that holds etcd and API server, so that they outlive neither their owner nor a Ctrl-C after which the owner still
+// has work to do: it has a process group of its own, and stops when its stdin ends, which the kernel guarantees whatever happens
+// to the owner.
 
 import { rm } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import type { HelperMessage, HelperRequest, HelperSettings } from './protocol.ts'
 import { ControlPlaneServers } from './servers.ts'
 
-/** Within it everything has ended after stdin did, by force if need be. */
+/** The time limit for everything to end after stdin has ended, by force if necessary. */
 const END_LIMIT_MS = 15_000
 
-/** Requests are done one after the other. */
+/** Handles one request at a time. */
 async function serve(): Promise<void> {
   const lines = createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY })
   const ended = new Promise<void>((resolve) => lines.once('close', resolve))

@@ -18,22 +18,22 @@ import type {
   StartedControlPlane,
 } from './protocol.ts'
 
-/** An audit log of the API server's, one JSON line a request. */
+/** An audit log of the API server, with one JSON line per request. */
 type AuditLog = {
   logPath: string
-  /** What is kept of a request; bodies where it is not Metadata. Ignored beside `policyPath`. */
+  /** What is kept of a request; bodies unless it is Metadata. Ignored if `policyPath` is given. */
   level?: 'Metadata' | 'Request' | 'RequestResponse'
-  /** A policy of the caller's own. */
+  /** A policy of the caller. */
   policyPath?: string
 }
 
-/** Where bodies would put secrets and bearer tokens into the log in clear. */
+/** Requests whose bodies would put secrets and bearer tokens into the log in clear text. */
 const NEVER_BODIES = [
   { group: '', resources: ['secrets', 'serviceaccounts/token'] },
   { group: 'authentication.k8s.io', resources: ['tokenreviews'] },
 ]
 
-/** The API server's flags for it; writes the policy into `workDir` where the caller has none. */
+/** The audit flags of the API server; writes the policy into `workDir` if the caller has none. */
 async function auditFlags(audit: AuditLog, workDir: string): Promise<Record<string, string>> {
   const policyPath = audit.policyPath ?? join(workDir, 'audit-policy.json')
   if (audit.policyPath === undefined) {
@@ -53,7 +53,7 @@ function policyOf(level: string): object {
 
 const CALL_LIMIT_MS = 30_000
 
-/** A call of etcd by its JSON gateway. @param unless words of a refusal that is none */
+/** Calls etcd through its JSON gateway. @param unless text of an error that counts as success */
 async function callEtcd(url: string, body: object, unless?: string): Promise<unknown> {
   const signal = AbortSignal.timeout(CALL_LIMIT_MS)
   const response = await fetch(url, { method: 'POST', body: JSON.stringify(body), signal })
@@ -64,8 +64,8 @@ async function callEtcd(url: string, body: object, unless?: string): Promise<unk
 }
 
 /**
- * Raises or ends the alarm that etcd gives itself when its disk or its quota is full: as long as it stands, etcd answers reads and
- * deletes, and refuses every other write.
+ * Raises or ends the alarm that etcd raises when its disk or its quota is full: while it is raised, etcd answers reads and
+ * deletes, and rejects every other write.
  *
  * @param etcdUrl client address
  */
@@ -78,7 +78,7 @@ async function setNoSpace(etcdUrl: string, isFull: boolean): Promise<void> {
   })
 }
 
-/** Somebody else has compacted it, such as the API server: what is wanted is so. */
+/** Another client, such as the API server, has already compacted it. */
 const COMPACTED = 'required revision has been compacted'
 
 /**
@@ -90,25 +90,25 @@ const COMPACTED = 'required revision has been compacted'
 export async function compactEtcd(etcdUrl: string): Promise<number> {
   const status = (await callEtcd(`${etcdUrl}/v3/maintenance/status`, {})) as { header: { revision: string } }
   const revision = status.header.revision
-  // Physical: answered when what it removes is gone from the disk as well.
+  // Physical: the answer waits until the removed data is gone from the disk as well.
   await callEtcd(`${etcdUrl}/v3/kv/compaction`, { revision, physical: true }, COMPACTED)
   return Number(revision)
 }
 
 const PROGRAM = fileURLToPath(new URL('./control-plane-process.ts', import.meta.url))
 
-/** A little longer than the helper gives itself. */
+/** A little longer than the helper's own limit. */
 const END_LIMIT_MS = 20_000
 
-/** The control plane did not start, or ended before it was asked to. */
+/** The control plane did not start, or ended unexpectedly. */
 export class ControlPlaneFailed extends Error {
   override readonly name = 'ControlPlaneFailed'
 }
 
 type HelperStart = HelperSettings & {
-  /** Environment of helper, etcd and API server, all of it. */
+  /** The complete environment of helper, etcd and API server. */
   env: Record<string, string>
-  /** File descriptor for what the servers print. */
+  /** File descriptor for the output of the servers. */
   stderr: number | 'inherit'
 }
 
@@ -125,7 +125,7 @@ class ControlPlaneHelper {
   private lastId = 0
 
   constructor({ env, stderr, ...settings }: HelperStart) {
-    // Detached is a process group of its own: a Ctrl-C is for the owner, which stops the helper when it is done.
+    // Detached gives it its own process group: a Ctrl-C reaches only the owner, which stops the helper when it is done.
     const child = spawn(process.execPath, [PROGRAM], {
       detached: true,
       env,
@@ -135,7 +135,7 @@ class ControlPlaneHelper {
     this.stdin = child.stdin as Writable
     this.started = this.start.promise
     this.exited = once(child, 'exit').then(() => this.afterExit(settings))
-    // Writing to a helper that has just ended; its exit is what is reported.
+    // The helper may just have ended; its exit is reported instead.
     this.stdin.on('error', () => {})
     createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
       this.receive(JSON.parse(line) as HelperMessage)
@@ -193,7 +193,7 @@ class ControlPlaneHelper {
     return answer
   }
 
-  /** A helper that was killed leaves its children, which are in its group, and its files. */
+  /** A killed helper leaves its files and its children, which are in its group. */
   private async afterExit({ workDir, removeWorkDir }: HelperSettings): Promise<void> {
     this.killGroup()
     const ended = new ControlPlaneFailed('the control plane has ended')
@@ -213,54 +213,54 @@ class ControlPlaneHelper {
 }
 
 export type ControlPlaneOptions = {
-  /** Absent: looked for, downloaded or built. */
+  /** Absent: they are looked for, downloaded or built. */
   binaries?: ControlPlaneBinaries
-  /** Whether etcd waits for the disk, as a real one does. Absent: no, which suits everything but measurements. */
+  /** Whether etcd waits for the disk, as a real one does. Absent: no, which suits everything except measurements. */
   fsync?: boolean
   /** GOGC of etcd and API server, in percent. Absent: Go's own 100. */
   gogc?: number
   audit?: AuditLog
-  /** New or empty folder for all of its files, which stay. Absent: a temporary one, removed at the end. */
+  /** New or empty folder for all files, which are kept. Absent: a temporary folder that is removed at the end. */
   dataDir?: string
-  /** Where the servers' output is appended. Absent: only a failed start shows it. */
+  /** File to which the output of the servers is appended. Absent: only a failed start shows it. */
   logPath?: string
   etcdFlags?: ServerFlags
   apiServerFlags?: ServerFlags
 }
 
 export type ControlPlane = {
-  /** For whoever may do everything; 0600. */
+  /** With the rights of an administrator; mode 0600. */
   kubeconfigPath: string
   /** The API server, `https://127.0.0.1:<port>`. */
   url: string
-  /** The same certificate of an administrator as in the kubeconfig, in PEM. */
+  /** The administrator certificate of the kubeconfig, in PEM. */
   access: AdminAccess
-  /** Client address of etcd, plain and open to everybody on this machine. */
+  /** Client address of etcd, unencrypted and open to every process of this machine. */
   etcdUrl: string
   binaries: ControlPlaneBinaries
   readonly pids: ControlPlanePids
-  /** Settles when all of its processes are gone, for whatever reason. */
+  /** Settles when all processes are gone, for whatever reason. */
   exited: Promise<void>
   /** Stops everything; returns when nothing is left. May be called again. */
   stop(): Promise<void>
-  /** Makes etcd forget all but the present; returns the revision. A watch from before then ends with Gone. */
+  /** Compacts etcd to the present; returns the revision. A watch from an older version then ends with Gone. */
   compactEtcd(): Promise<number>
-  /** Stops the API server alone and returns when it is gone. */
+  /** Stops only the API server; returns when it is gone. */
   stopApiServer(): Promise<void>
-  /** Starts it again under the same address, after `stopApiServer`, a kill, or in place of a living one. */
+  /** Starts the API server again at the same address: after `stopApiServer`, after a kill, or in place of a running one. */
   startApiServer(): Promise<void>
-  /** Kills etcd alone and returns when it is gone. */
+  /** Kills only etcd; returns when it is gone. */
   killEtcd(): Promise<void>
-  /** Starts it again with its data, under the same address. */
+  /** Starts etcd again with its data, at the same address. */
   startEtcd(): Promise<void>
-  /** Whether etcd has the alarm of a full disk, under which it refuses writes. */
+  /** Raises or ends the full-disk alarm of etcd, under which it rejects writes. */
   setNoSpace(isFull: boolean): Promise<void>
 }
 
 /**
- * A real API server and etcd on loopback, with the defaults of a stock cluster but for what envtest changes
- * (no ServiceAccount admission; no controllers: nothing is garbage-collected and no namespace ends). They stop
- * when this process ends, however it ends. Up in three to four seconds once the binaries are there.
+ * Starts a real API server and etcd on loopback, with the defaults of a stock cluster except for what envtest changes (no
+ * ServiceAccount admission; no controllers: nothing is garbage-collected and no namespace ends). They stop when this process
+ * ends, however it ends. It takes three to four seconds once the binaries are there.
  *
  * @throws ControlPlaneUnavailable no binaries, and no way to get some
  * @throws ControlPlaneFailed a server did not start; the message has its output
@@ -306,7 +306,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   }
 }
 
-/** Only what programs need to run: etcd takes every ETCD_ variable for a setting, and Go reads more. */
+/** Only variables that programs need to run: etcd reads every ETCD_ variable as a setting, and Go reads more. */
 function serverEnvironment(gogc: number | undefined): Record<string, string> {
   const kept = ['PATH', 'HOME', 'TMPDIR', 'TZ'].flatMap((name) => {
     const value = process.env[name]

@@ -26,7 +26,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-/** A `go` that writes down how it was called and does as the script says; `$1` is list or build. */
+/** A `go` that records its arguments and follows the script; `$1` is list or build. */
 function fakeGo(script: string): NodeJS.ProcessEnv {
   const go = join(folder, 'go')
   writeFileSync(go, `#!/bin/sh\necho "$CGO_ENABLED $PWD $*" >> ${folder}/calls\n${script}\n`)
@@ -48,11 +48,11 @@ describe('buildBinaries', () => {
   })
 
   it('shows how far the build is', async () => {
-    const shown: string[] = []
+    const progressTexts: string[] = []
     const seen = Promise.withResolvers<void>()
     const progress = {
       show: (text: string) => {
-        shown.push(text)
+        progressTexts.push(text)
         if (text.includes('2 of 4 packages')) seen.resolve()
       },
       end: () => {},
@@ -67,7 +67,7 @@ describe('buildBinaries', () => {
     await seen.promise
     writeFileSync(join(folder, 'go-on'), '')
     await building
-    expect(shown.some((text) => text.includes('2 of 4 packages, 50 %'))).toBe(true)
+    expect(progressTexts.some((text) => text.includes('2 of 4 packages, 50 %'))).toBe(true)
   })
 
   it('fails with the last words of go', async () => {

@@ -12,7 +12,7 @@ import { KUBERNETES_MINOR, KUBERNETES_VERSION, PROGRAMS, type ProgramName, type 
 const PROGRAM = fileURLToPath(new URL('./control-plane-download-process.ts', import.meta.url))
 
 const LOOK_EVERY_MS = 500
-/** Where packets are dropped and not refused, nothing ever comes. */
+/** If packets are dropped instead of rejected, no answer ever arrives. */
 const STALL_LIMIT_MS = 10_000
 const TOTAL_LIMIT_MS = 15 * 60_000
 
@@ -23,11 +23,11 @@ export type DownloadOptions = {
 }
 
 /**
- * Downloads the release that envtest publishes for this platform, newest patch of the minor, checked by its hash.
+ * Downloads the newest patch of the minor that envtest publishes for this platform, and checks its hash.
  *
- * @param into empty folder that gets the programs
+ * @param into empty folder for the programs
  * @returns the release's version, `v1.36.<patch>`
- * @throws Error with the reason; soon where there is no network
+ * @throws Error with the reason; promptly if there is no network
  */
 export async function downloadBinaries(
   into: string,
@@ -36,7 +36,7 @@ export async function downloadBinaries(
 ): Promise<string> {
   const dataDir = join(into, 'download')
   const child = spawn(process.execPath, [PROGRAM, dataDir, KUBERNETES_MINOR, indexUrl], {
-    // Node's fetch takes no proxy from the environment by itself.
+    // Node's fetch does not read a proxy from the environment by default.
     env: { ...process.env, NODE_USE_ENV_PROXY: '1', KUBEBUILDER_ASSETS: '' },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -55,7 +55,7 @@ export async function downloadBinaries(
 
 type Watch = { timer: NodeJS.Timeout; verdict(): string | undefined }
 
-/** Shows how much has come, and gives up for `abort` when nothing does. */
+/** Shows the downloaded size, and aborts if it does not grow. */
 function watchGrowth(
   folder: string,
   { progress, stallLimitMs, abort }: { progress: Progress; stallLimitMs: number; abort: () => void },
@@ -81,7 +81,7 @@ function watchGrowth(
   return { timer, verdict: () => verdict }
 }
 
-/** Bytes of all files below. The folder is being written to: what vanishes meanwhile counts nothing. */
+/** Bytes of all files below a folder that is being written to; files that vanish meanwhile count as empty. */
 async function sizeOf(folder: string): Promise<number> {
   const files = await readdir(folder, { recursive: true }).catch(() => [])
   const sizes = files.map((file) =>
@@ -95,7 +95,7 @@ async function sizeOf(folder: string): Promise<number> {
 
 const MODULE = fileURLToPath(new URL('../../tools/control-plane', import.meta.url))
 
-/** The package of each program, and the name that Go gives it. */
+/** The package of each program, and the output name that Go gives it. */
 const PACKAGES: Readonly<Record<ProgramName, { path: string; output: string }>> = {
   etcd: { path: 'go.etcd.io/etcd/server/v3', output: 'server' },
   'kube-apiserver': { path: 'k8s.io/kubernetes/cmd/kube-apiserver', output: 'kube-apiserver' },
@@ -105,28 +105,28 @@ const PACKAGES: Readonly<Record<ProgramName, { path: string; output: string }>> 
 const VERSION = 'k8s.io/component-base/version'
 const [MAJOR, MINOR] = KUBERNETES_VERSION.slice(1).split('.')
 
-/** Without the versions the server says v0.0.0, and clients refuse to believe what it can do. */
+/** Without the versions the server reports v0.0.0, and clients do not use its features. */
 const LINKER_FLAGS = `-s -w -X ${VERSION}.gitVersion=${KUBERNETES_VERSION} -X ${VERSION}.gitMajor=${MAJOR} -X ${VERSION}.gitMinor=${MINOR}`
 
 const FLAGS = ['-mod=readonly', '-buildvcs=false', '-trimpath', '-ldflags', LINKER_FLAGS]
 
-/** The same programs whatever the host's settings, and no C compiler needed. */
+/** Makes the programs independent of the host's settings and of a C compiler. */
 const GO_ENV = { CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' }
 
 const BUILD_LIMIT_MS = 45 * 60_000
 const SHOW_EVERY_MS = 500
 const LAST_LINES = 15
 
-/** The Go toolchain is not there, or refused; the message has its last words. */
+/** The Go toolchain is missing or failed; the message has its last output. */
 export class GoFailed extends Error {
   override readonly name = 'GoFailed'
 }
 
 /**
- * Builds programs from their Go modules, pinned by tools/control-plane. A few minutes the first time; Go's own
- * cache makes it short after that, also after an interruption.
+ * Builds programs from their Go modules, pinned by tools/control-plane. It takes a few minutes the first time; afterwards Go's
+ * own cache makes it fast, even after an interruption.
  *
- * @param into empty folder that gets the programs
+ * @param into empty folder for the programs
  * @param env where `go` is found
  * @returns the version built
  * @throws GoFailed
@@ -165,7 +165,7 @@ function describe(built: number, total: number): string {
 
 type GoRun = {
   env: NodeJS.ProcessEnv
-  /** For each line of stderr: a module that is downloaded, a package that is compiled. */
+  /** Called for each line of stderr: a downloaded module or a compiled package. */
   onLine(): void
   /** Called twice a second. */
   show(): void
@@ -177,7 +177,7 @@ async function runGo(args: string[], { env, onLine, show }: GoRun): Promise<stri
     cwd: MODULE,
     env: { ...env, ...GO_ENV },
     stdio: ['ignore', 'pipe', 'pipe'],
-    // A `timeout` would keep the process alive where `go` does not exist.
+    // A `timeout` would keep the process alive if `go` does not exist.
     signal: AbortSignal.timeout(BUILD_LIMIT_MS),
   })
   const timer = setInterval(show, SHOW_EVERY_MS)

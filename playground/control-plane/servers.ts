@@ -18,7 +18,7 @@ function isRunning(child: ChildProcess): boolean {
   return child.exitCode === null && child.signalCode === null
 }
 
-/** Ends it; returns when it is gone. @param forceAfterMs SIGKILL follows after so long */
+/** Ends a child; returns when it is gone. @param forceAfterMs time until SIGKILL */
 async function endChild(child: ChildProcess, signal: NodeJS.Signals, forceAfterMs: number): Promise<void> {
   if (!isRunning(child)) return
   const exited = once(child, 'exit')
@@ -28,7 +28,7 @@ async function endChild(child: ChildProcess, signal: NodeJS.Signals, forceAfterM
   clearTimeout(force)
 }
 
-/** The program of a process that is gone once more, as it was called then. */
+/** Starts the program of a gone process again, with the same arguments. */
 function respawn(gone: ChildProcess, showOutput: boolean): ChildProcess {
   const output = showOutput ? process.stderr : 'ignore'
   return spawn(gone.spawnfile, gone.spawnargs.slice(1), { stdio: ['ignore', output, output] })
@@ -36,7 +36,7 @@ function respawn(gone: ChildProcess, showOutput: boolean): ChildProcess {
 
 const READY_POLL_MS = 50
 const START_LIMIT_MS = 60_000
-/** From SIGTERM to SIGKILL; what these servers hold is thrown away. */
+/** From SIGTERM to SIGKILL; the data of these servers is thrown away. */
 const STOP_LIMIT_MS = 5_000
 
 /** The names by which clients may reach the API server, as in the certificates of a real one. */
@@ -50,8 +50,8 @@ const SERVING_NAMES = [
 ]
 
 /**
- * etcd and API server as children of this process. Put together from the parts of envtest-js and not from its
- * TestEnvironment, since that one cannot start an API server again beside a living etcd.
+ * etcd and API server as children of this process. It uses the parts of envtest-js instead of its TestEnvironment, which cannot
+ * restart an API server while its etcd lives.
  */
 export class ControlPlaneServers {
   private readonly settings: HelperSettings
@@ -63,13 +63,13 @@ export class ControlPlaneServers {
 
   constructor(settings: HelperSettings) {
     this.settings = settings
-    // envtest-js does not tell the processes that it starts.
+    // envtest-js does not expose the processes that it starts.
     subscribe('child_process', (message) => {
       this.children.push((message as { process: ChildProcess }).process)
     })
   }
 
-  /** @throws Error with the servers' last output where one does not become ready */
+  /** @throws Error with the servers' last output if one does not become ready */
   async start(): Promise<StartedControlPlane> {
     const { workDir, etcd, etcdFlags, showOutput } = this.settings
     const certDir = join(workDir, 'certs')
@@ -93,12 +93,12 @@ export class ControlPlaneServers {
     return { kubeconfigPath: await writeKubeconfig(workDir, access), etcdUrl, access }
   }
 
-  /** Returns once the process is gone. */
+  /** Returns when the process is gone. */
   async stopApiServer(): Promise<void> {
     await this.apiServer?.stop()
   }
 
-  /** The API server again, under the same address and certificates; a living one is stopped before. */
+  /** Starts the API server again, with the same address and certificates; stops a running one first. */
   async startApiServer(): Promise<void> {
     if (this.apiServer === undefined || this.newApiServer === undefined) {
       throw new Error('the control plane has not been started')
@@ -108,13 +108,13 @@ export class ControlPlaneServers {
     await this.startUnlessStopping(this.apiServer)
   }
 
-  /** As a crash does. Returns once the process is gone; what it has acknowledged is in its files. */
+  /** Simulates a crash. Returns when the process is gone; acknowledged data is in its files. */
   async killEtcd(): Promise<void> {
     const etcd = this.childOf(this.settings.etcd)
     if (etcd) await endChild(etcd, 'SIGKILL', STOP_LIMIT_MS)
   }
 
-  /** etcd again, with its data and under its address; a living one is left alone. */
+  /** Starts etcd again with its data and address, unless it is running. */
   async startEtcd(): Promise<void> {
     const last = this.childOf(this.settings.etcd)
     if (last === undefined || this.etcd === undefined) throw new Error('etcd has not been started')
@@ -127,10 +127,10 @@ export class ControlPlaneServers {
     }
   }
 
-  /** Stops what runs, also in the middle of a start, which then fails. */
+  /** Stops the running servers, even in the middle of a start, which then fails. */
   async stop(): Promise<void> {
     this.isStopping = true
-    // It holds nothing of its own, and its orderly end takes eight seconds and more.
+    // It holds no data, and its orderly shutdown takes eight seconds or more.
     this.childOf(this.settings.kubeApiserver)?.kill('SIGKILL')
     await this.apiServer?.stop()
     await this.etcd?.stop()
@@ -194,7 +194,7 @@ type Credentials = {
   accessTo(server: string): AdminAccess
 }
 
-/** A throwaway authority with what it signed, written where the API server reads it. */
+/** Creates a throwaway authority and the certificates that it signs, in the files that the API server reads. */
 async function makeCredentials(certDir: string): Promise<Credentials> {
   const authority = await TinyCA.create()
   const serving = await authority.newServingCert(...SERVING_NAMES)
@@ -231,7 +231,7 @@ async function writeKubeconfig(workDir: string, access: AdminAccess): Promise<st
     clusterName: 'davit-playground',
     userName: 'davit-playground',
   })
-  // It holds a key to everything: for its owner alone.
+  // The file holds a key with all rights, so only its owner may read it.
   await writeFile(path, yaml, { mode: 0o600 })
   return path
 }

@@ -1,4 +1,4 @@
-/** The facade of the playground: `davit api` as its own ServiceAccount, and keys for two organizations. */
+/** The REST server of the playground: `davit api` with its own ServiceAccount, and API tokens for two organizations. */
 
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { type DavitProcess, startDavitProcess } from './davit-process.ts'
 import { freePort } from './free-port.ts'
 import { OPERATOR_NAMESPACE, ORGANIZATION, OTHER_ORGANIZATION } from './organization.ts'
 
-export type PlaygroundFacade = {
+export type PlaygroundRestServer = {
   process: DavitProcess
   log: string
   /** As in `playground.json`. */
@@ -21,12 +21,15 @@ export type PlaygroundFacade = {
   }
 }
 
-/** Not ready yet. Keys and process end with `stack`. @param state folder of its files @param environment of its cloud */
-export async function startServerBed(
+/**
+ * Starts the REST server without waiting until it is ready. Tokens and process end with `stack`. @param state folder for its
+ * files @param environment of its cloud
+ */
+export async function startRestServer(
   { state, environment }: { state: string; environment: Readonly<Record<string, string>> },
   { access }: ControlPlane,
   stack: AsyncDisposableStack,
-): Promise<PlaygroundFacade> {
+): Promise<PlaygroundRestServer> {
   const kubeconfig = join(state, 'api.kubeconfig')
   const keyFile = join(state, `${ORGANIZATION}.key`)
   const otherKeyFile = join(state, `${OTHER_ORGANIZATION}.key`)
