@@ -12,7 +12,7 @@ import {
 import type { ResourceReader, ResourceWriter } from '../src/kube/client.ts'
 import type { Clock } from '../src/lib/time.ts'
 import type { Account } from '../test-support/aws/account.ts'
-import { startAwsDouble } from '../test-support/aws/aws-double.ts'
+import { startAwsEmulator } from '../test-support/aws/aws-emulator.ts'
 import { ORGANIZATION } from './organization.ts'
 
 export type PlaygroundCloud = {
@@ -30,7 +30,7 @@ const CONNECT_LIMIT_MS = 30_000
 const LOOK_EVERY_MS = 100
 
 export async function startPlaygroundCloud(clock: Clock): Promise<PlaygroundCloud> {
-  const aws = await startAwsDouble({ clock })
+  const aws = await startAwsEmulator({ clock })
   const operator = aws.accounts.add(OPERATOR_ACCOUNT)
   const { accessKeyId, secretAccessKey } = operator.addAccessKey(operator.addUser('davit', { policies: OWN }))
   return {

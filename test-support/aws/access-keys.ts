@@ -9,7 +9,7 @@ type SessionKey = { account: Account; session: Session; secret: string; token: s
 const MAX_USER_KEYS = 10_000
 const MAX_SESSIONS = 50_000
 
-/** Every key that opens something, of users (AKIA) and of sessions (ASIA). Both are bounded: the oldest session goes first. */
+/** Every valid access key, of users (AKIA) and of sessions (ASIA). Both are bounded: the oldest session is dropped first. */
 export class AccessKeys {
   readonly #users = new Map<string, UserKey>()
   readonly #sessions = new Map<string, SessionKey>()
@@ -40,7 +40,7 @@ export class AccessKeys {
     return { accessKeyId, secretAccessKey: key.secret, sessionToken: key.token }
   }
 
-  /** @throws AwsError for a key that is not there, or whose session token is another; not for one that has expired */
+  /** @throws AwsError for an unknown key or a wrong session token; not for an expired key */
   find(accessKeyId: string, token: string | undefined): { secret: string; principal: Principal } {
     const user = this.#users.get(accessKeyId)
     if (user && token === undefined && !user.account.isClosed)

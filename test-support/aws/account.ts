@@ -3,30 +3,30 @@ import { type Policy, type PolicyDocument, parsePolicy } from './iam/policy.ts'
 import { uniqueId } from './identifiers.ts'
 import type { Partition } from './partitions.ts'
 
-/** Who asks: a user with an access key, or somebody who has assumed a role. */
+/** The caller: a user with an access key, or a session of an assumed role. */
 export type Principal = {
   account: Account
-  /** Of the user, or of the session of the role. */
+  /** ARN of the user, or of the role session. */
   arn: string
-  /** As GetCallerIdentity says it. */
+  /** In the form of GetCallerIdentity. */
   userId: string
-  /** Tags of the user or role, and of the session over them. */
+  /** Tags of the user or role, overridden by those of the session. */
   tags: ReadonlyMap<string, string>
   policies: readonly Policy[]
   userName?: string
   session?: Session
 }
 
-/** What AssumeRole made. */
+/** The result of AssumeRole. */
 export type Session = {
   role: Role
   name: string
-  /** Text of the inline session policy as it was sent, and what it means. */
+  /** The inline session policy as it was sent; `policy` is its parsed form. */
   policyText: string | undefined
   policy: Policy | undefined
   tags: ReadonlyMap<string, string>
   externalId: string | undefined
-  /** ARN of who assumed the role. */
+  /** ARN of the principal that assumed the role. */
   caller: string
   issuedAt: number
   expiresAt: number
@@ -48,12 +48,12 @@ export type KmsKey = {
 
 export type KeyOptions = { alias?: string; policy?: PolicyDocument; isSymmetric?: boolean }
 
-/** The key that AWS makes in each account and region for parameters without a key of their own. */
+/** The key that AWS creates in each account and region for parameters without their own key. */
 export const DEFAULT_KEY = 'alias/aws/ssm'
 
 const MAX_KEYS = 1_000
 
-/** The keys of an account in a region. */
+/** The KMS keys of an account in a region. */
 export class KeyStore {
   readonly #account: Account
   readonly #region: string
@@ -65,7 +65,7 @@ export class KeyStore {
     this.#region = region
   }
 
-  /** Without a policy of its own, the account's policies decide. @param options.alias with its `alias/` */
+  /** Without a key policy, the account's policies decide. @param options.alias with its `alias/` */
   add(options: KeyOptions = {}): KmsKey {
     if (this.#keys.size >= MAX_KEYS) throw new RangeError(`more than ${MAX_KEYS} keys`)
     const id = randomUUID()
@@ -134,12 +134,12 @@ export class KeyStore {
   }
 }
 
-/** How KMS knows SSM, for the condition kms:ViaService. */
+/** The name of SSM in the condition kms:ViaService. */
 export function viaService({ partition }: Account, region: string): string {
   return `ssm.${region}.${partition.suffixes[0]}`
 }
 
-/** What SSM keeps and gives to those who read without decryption: nothing of the text can be seen in it. */
+/** The ciphertext that SSM stores and returns to readers without decryption: it reveals nothing of the text. */
 export function encrypt(key: KmsKey, text: string): string {
   const iv = randomBytes(12)
   const cipher = createCipheriv('aes-256-gcm', key.secret, iv)
@@ -159,7 +159,7 @@ export type ParameterVersion = {
   readonly version: number
   readonly type: ParameterType
   readonly value: string
-  /** What readers without decryption get of a SecureString. */
+  /** What readers without decryption get for a SecureString. */
   readonly ciphertext: string | undefined
   readonly keyId: string | undefined
   readonly description: string | undefined
@@ -167,14 +167,14 @@ export type ParameterVersion = {
   readonly labels: readonly string[]
   /** Milliseconds since 1970. */
   readonly modifiedAt: number
-  /** ARN of who wrote it. */
+  /** ARN of the principal that wrote it. */
   readonly modifiedBy: string
 }
 
-/** Never changed, only put in place of another, so that an older state can be kept. */
+/** Immutable and only ever replaced, so that older states can be kept. */
 export type Parameter = {
   readonly name: string
-  /** The oldest first, never none. */
+  /** Oldest first, never empty. */
   readonly versions: readonly ParameterVersion[]
   readonly tags: ReadonlyMap<string, string>
 }
@@ -184,15 +184,15 @@ type Change = { name: string; at: number; before: Parameter | undefined }
 export const MAX_PARAMETERS: Readonly<Record<Tier, number>> = { Standard: 10_000, Advanced: 100_000 }
 const MAX_CHANGES = 20_000
 
-/** The parameters of an account in a region. It knows no rules. */
+/** The parameters of an account in a region. It enforces no rules. */
 export class ParameterStore {
   readonly account: Account
   readonly region: string
   readonly keys: KeyStore
-  /** What a new parameter is whose tier is not said: a setting of the account. */
+  /** The tier of a new parameter that names none: a setting of the account. */
   defaultTier: Tier | 'Intelligent-Tiering' = 'Standard'
   readonly #parameters = new Map<string, Parameter>()
-  /** The latest last. */
+  /** Latest last. */
   readonly #changes: Change[] = []
 
   constructor(account: Account, region: string, keys: KeyStore) {
@@ -201,13 +201,13 @@ export class ParameterStore {
     this.keys = keys
   }
 
-  /** @param before the state at that time; absent: now */
+  /** @param before time of the wanted state; absent: now */
   get(name: string, before?: number): Parameter | undefined {
     if (before === undefined) return this.#parameters.get(name)
     return this.#asOf(before, (change) => change.name === name).get(name)
   }
 
-  /** By name. @param before the state at that time; absent: now */
+  /** Sorted by name. @param before time of the wanted state; absent: now */
   list(before?: number): Parameter[] {
     const found = before === undefined ? this.#parameters : this.#asOf(before, () => true)
     return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -229,7 +229,7 @@ export class ParameterStore {
     return count
   }
 
-  /** For tests: what is stored, which no role can be asked for that may not read. */
+  /** For tests: the stored value, which a role without read permission cannot ask for. */
   value(name: string): string | undefined {
     return this.#parameters.get(name)?.versions.at(-1)?.value
   }
@@ -239,7 +239,7 @@ export class ParameterStore {
     return `arn:${partition.name}:ssm:${this.region}:${id}:parameter/${name.replace(/^\//, '')}`
   }
 
-  /** Takes back what was changed since, the latest first. */
+  /** Reverts the changes since a time, latest first. */
   #asOf(time: number, isMeant: (change: Change) => boolean): Map<string, Parameter> {
     const parameters = new Map(this.#parameters)
     for (const change of this.#changes.toReversed()) {
@@ -259,7 +259,7 @@ export class ParameterStore {
 
 export type Tags = Readonly<Record<string, string>>
 
-/** Policies by the name that they have in the account. */
+/** Policies by their name in the account. */
 export type Policies = Readonly<Record<string, PolicyDocument>>
 
 export type User = {
@@ -274,7 +274,7 @@ export type RoleOptions = {
   trust: PolicyDocument
   policies?: Policies
   tags?: Tags
-  /** How long a session may last; an hour unless said. */
+  /** Maximum duration of a session; absent: one hour. */
   maxSessionSeconds?: number
 }
 
@@ -291,32 +291,32 @@ export type Role = {
 /** A public key of a JWKS. */
 export type IdentityKey = JsonWebKey & { kid?: string }
 
-/** Whose tokens the account believes, for AssumeRoleWithWebIdentity. */
+/** An issuer whose tokens the account accepts in AssumeRoleWithWebIdentity. */
 export type IdentityProvider = {
   readonly arn: string
-  /** As the claim `iss` has it. */
+  /** As in the claim `iss`. */
   readonly issuer: string
   audiences: readonly string[]
-  /** Public keys, as the issuer's JWKS has them. */
+  /** Public keys, as in the issuer's JWKS. */
   keys: readonly IdentityKey[]
 }
 
 export type RegionStores = { parameters: ParameterStore; keys: KeyStore }
 
-/** What an account needs of the whole. */
+/** The parts of the emulator that an account needs. */
 export type AccountParts = {
   newKey(account: Account, user: User): Credentials
   newRegion(account: Account, region: string): RegionStores
 }
 
 const MAX_SESSION_SECONDS = { default: 3_600, least: 3_600, most: 43_200 }
-/** Characters of all inline policies of one. Source: IAM User Guide, "IAM and AWS STS quotas". */
+/** Maximum number of characters of all inline policies of a user or role. Source: IAM User Guide, "IAM and AWS STS quotas". */
 const INLINE_QUOTAS = { user: 2_048, role: 10_240 }
 
 export class Account {
   readonly id: string
   readonly partition: Partition
-  /** A closed account knows nobody any more, and nobody gets into it. */
+  /** A closed account accepts no principal any more. */
   isClosed = false
   readonly #parts: AccountParts
   readonly #users = new Map<string, User>()
@@ -348,7 +348,7 @@ export class Account {
     return this.#parts.newKey(this, user)
   }
 
-  /** @param name may have a path before it, as in `davit/writer` */
+  /** @param name may include a path, as in `davit/writer` */
   addRole(name: string, options: RoleOptions): Role {
     const seconds = options.maxSessionSeconds ?? MAX_SESSION_SECONDS.default
     if (seconds < MAX_SESSION_SECONDS.least || seconds > MAX_SESSION_SECONDS.most)
@@ -366,13 +366,13 @@ export class Account {
     return role
   }
 
-  /** Changes what a role may do or whom it trusts, at once and for the sessions that there are too. */
+  /** Changes the policies or the trust policy of a role, effective immediately and for existing sessions as well. */
   changeRole(role: Role, change: { trust?: PolicyDocument; policies?: Policies }): void {
     if (change.trust !== undefined) role.trust = parsePolicy(change.trust, 'trust')
     if (change.policies !== undefined) role.policies = inlinePolicies(change.policies, INLINE_QUOTAS.role)
   }
 
-  /** @param issuer as the claim `iss` has it; AWS takes none with a port, tests do */
+  /** @param issuer as in the claim `iss`; AWS accepts none with a port, tests use one */
   addIdentityProvider(
     issuer: string,
     options: { audiences: readonly string[]; keys: readonly IdentityKey[] },
@@ -387,7 +387,7 @@ export class Account {
     return this.#providers.get(issuer)
   }
 
-  /** Its sessions end with it. */
+  /** Removes a role and ends its sessions. */
   removeRole(role: Role): void {
     this.#roles.delete(role.arn)
   }
@@ -412,7 +412,7 @@ export class Account {
     return this.#region(region).keys
   }
 
-  /** Regions in which something was done. */
+  /** Regions that have been used. */
   get regions(): string[] {
     return [...this.#regions.keys()].sort()
   }

@@ -4,7 +4,7 @@ import { partitionNamed } from './partitions.ts'
 
 const MAX_ACCOUNTS = 10_000
 
-/** All accounts that there are. */
+/** All accounts of the emulator. */
 export class Accounts {
   readonly keys = new AccessKeys()
   readonly #accounts = new Map<string, Account>()

@@ -6,7 +6,7 @@ import { type Claim, checkSignature, type SignedRequest } from './sigv4.ts'
 
 type Expected = { accounts: Accounts; service: string; skewMinutes: number; now: number }
 
-/** @returns who has signed the request @throws AwsError unless somebody has, for this service and now */
+/** @returns the principal that signed the request @throws AwsError unless the signature is valid for this service and time */
 export async function authenticate(
   claim: Claim,
   request: SignedRequest,
@@ -24,7 +24,7 @@ export async function authenticate(
   return principal
 }
 
-/** At an address of the double's own any region will do, as at an endpoint for all of them. */
+/** At the emulator's own address any region is accepted, as at a global endpoint. */
 function checkScope(claim: Claim, { headers }: SignedRequest, service: string): void {
   const endpoint = endpointOf(headers.host ?? '')
   if (claim.service !== service || (endpoint && endpoint.service !== claim.service))

@@ -1,4 +1,4 @@
-/** Errors that every service of AWS has, under another name and status in each protocol. */
+/** Errors common to all AWS services, with a different name and status in each protocol. */
 export type CommonKind =
   | 'access-denied'
   | 'expired-token'
@@ -13,13 +13,13 @@ export type CommonKind =
   | 'unknown-operation'
   | 'validation'
 
-/** What AWS would answer with. The code is a service's own, or what the protocol calls the kind. */
+/** An error that AWS would answer with. The code is specific to a service, or the protocol's name for the kind. */
 export class AwsError extends Error {
   override readonly name = 'AwsError'
   readonly code: string | undefined
   readonly kind: CommonKind | undefined
   readonly status: number
-  /** The message repeats what was sent, which may be secret. */
+  /** Whether the message repeats what was sent, which may be secret. */
   isEcho = false
 
   private constructor(named: { code?: string; kind?: CommonKind }, message: string, status: number) {
@@ -45,8 +45,8 @@ export class AwsError extends Error {
 }
 
 /**
- * AWS has it, the double has not: a test that needs it must not pass by luck. Over HTTP it is a 501, which no client
- * repeats, and `AwsDouble.defects` keeps it.
+ * AWS has the feature, the emulator does not: a test that needs it must not pass by luck. Over HTTP it is a 501, which no client
+ * retries, and it is recorded in `AwsEmulator.defects`.
  */
 export class NotInTheDouble extends Error {
   override readonly name = 'NotInTheDouble'

@@ -6,7 +6,7 @@ import type { Context } from './iam/context.ts'
 import type { AccessRequest } from './iam/evaluate.ts'
 import type { RateFamily } from './rates.ts'
 
-/** One request that is signed, readable and not throttled. */
+/** A request that is signed, readable and not throttled. */
 export type Call = {
   accounts: Accounts
   principal: Principal
@@ -15,27 +15,27 @@ export type Call = {
   now: number
   /** How old the state is that reads of this operation see, in milliseconds. */
   lagMs: number
-  /** Whether pages hold less than they could. */
+  /** Whether pages hold fewer items than they could. */
   pagesAreShort: boolean
   registryTokens: RegistryTokens
-  /** What is known of every request of this principal. */
+  /** Condition keys that are known for every request of this principal. */
   context: Context
-  /** @throws AwsError unless the principal may */
+  /** @throws AwsError unless the principal has the permission */
   authorize(request: AccessRequest): void
 }
 
-/** One operation of a service. Its run is synchronous, so that no other comes between. */
+/** One operation of a service. Its run is synchronous, so that no other operation can interleave. */
 export type Operation = {
   name: string
   family: RateFamily
   input: z.ZodType
-  /** What the log shows of the input: never a secret. */
-  shown(input: unknown): Readonly<Record<string, unknown>>
-  /** Whose account it is about, where that is not the caller's. */
+  /** The input as it appears in the trail: never a secret. */
+  trailInput(input: unknown): Readonly<Record<string, unknown>>
+  /** The account that the call concerns, if it is not the caller's. */
   accountOf?(input: unknown): string | undefined
-  /** Who asks without a signature. Absent: nobody may. */
+  /** The principal of an unsigned request. Absent: unsigned requests are rejected. */
   unsigned?(accounts: Accounts, input: unknown): Principal
-  /** What it changes; two at a time do not. */
+  /** The resource that the call changes; two calls never change it at the same time. */
   changes?(input: unknown): string
   run(call: Call, input: unknown): unknown
 }
@@ -43,21 +43,21 @@ export type Operation = {
 type OperationOf<Input> = {
   family: RateFamily
   input: z.ZodType<Input>
-  shown?(input: Input): Readonly<Record<string, unknown>>
+  trailInput?(input: Input): Readonly<Record<string, unknown>>
   accountOf?(input: Input): string | undefined
   unsigned?(accounts: Accounts, input: Input): Principal
   changes?(input: Input): string
   run(call: Call, input: Input): unknown
 }
 
-/** Ties the types of an operation together, and forgets them. */
+/** Checks the types of an operation against each other, and then erases them. */
 export function operation<Input>(name: string, definition: OperationOf<Input>): Operation {
-  const { family, input, shown, accountOf, unsigned, changes, run } = definition
+  const { family, input, trailInput, accountOf, unsigned, changes, run } = definition
   return {
     name,
     family,
     input,
-    shown: (value) => (shown ? shown(value as Input) : (value as Record<string, unknown>)),
+    trailInput: (value) => (trailInput ? trailInput(value as Input) : (value as Record<string, unknown>)),
     ...(accountOf && { accountOf: (value) => accountOf(value as Input) }),
     ...(unsigned && { unsigned: (accounts, value) => unsigned(accounts, value as Input) }),
     ...(changes && { changes: (value) => changes(value as Input) }),

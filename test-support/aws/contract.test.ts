@@ -1,4 +1,4 @@
-/** What is asked of everything that stands for AWS; the other one that is asked is in test/contract. */
+/** The contract of everything that replaces AWS; the other implementation that it runs on is in test/contract. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ALLOW_ALL, type AwsBed, startAwsBed, trustPolicy } from '../../test/support/aws/bed.ts'
 import { type ContractTarget, runCase } from '../../test/support/aws/contract.ts'

@@ -1,4 +1,4 @@
-/** From a request to its answer. */
+/** Handles a request from its arrival to its answer. */
 
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../src/lib/time.ts'
@@ -26,16 +26,16 @@ export type ExchangeParts = {
   limits: RateLimits
   script: Script
   trail: Trail
-  /** Parameters that are being written. */
+  /** Parameters with a write in progress. */
   changing: Set<string>
-  /** Told of what a caller asked for that the double has not. */
+  /** Called for requests that need a feature that the emulator lacks. */
   onDefect(defect: NotInTheDouble): void
 }
 
-/** Of what nobody has signed, at an address of the double's own. */
+/** The region of unsigned requests at the emulator's own address. */
 const UNSIGNED_REGION = 'us-east-1'
 
-/** Instead of an answer. */
+/** Closes the connection instead of answering. */
 export const CUT = 'cut'
 
 type Asked = {
@@ -70,7 +70,7 @@ async function answered(parts: ExchangeParts, asked: Asked): Promise<Answer | ty
   if (!operation) throw new NotInTheDouble(`${asked.name}:${wanted}`)
   if (!signer && !operation.unsigned) throw AwsError.of('missing-token', 'Missing Authentication Token')
   const input = readInput(operation.input, raw)
-  asked.entry.parameters = operation.shown(input)
+  asked.entry.parameters = operation.trailInput(input)
   const principal = signer ?? unsignedPrincipal(parts, operation, input)
   asked.entry.account = operation.accountOf?.(input) ?? principal.account.id
   const performed = { request, protocol, principal, claim, operation, entry: asked.entry }
@@ -89,10 +89,10 @@ async function answered(parts: ExchangeParts, asked: Asked): Promise<Answer | ty
   }
 }
 
-/** What is known of who asks before anything is checked. */
+/** What is known of the caller before any check. */
 type Sender = Claim | { region: string; signature?: never }
 
-/** Nothing is signed where there is no identity yet; the region is that of the endpoint then. */
+/** A caller without an identity signs nothing; then the region is that of the endpoint. */
 function claimOf({ headers }: SignedRequest): Sender {
   if (headers.authorization !== undefined) return readClaim(headers)
   return { region: endpointOf(headers.host ?? '')?.region ?? UNSIGNED_REGION }
@@ -124,7 +124,7 @@ function unsignedPrincipal({ accounts }: ExchangeParts, operation: Operation, in
   return principal
 }
 
-/** Does it, with what is scripted on the way. */
+/** Runs the operation with its scripted faults. */
 async function finish(
   parts: ExchangeParts,
   performed: Performed,
@@ -173,7 +173,7 @@ function perform(
   return operation.run(call, input)
 }
 
-/** AWS keeps its own accidents to itself, the double does not. */
+/** AWS hides its internal errors, the emulator reports them. */
 function refused({ onDefect }: ExchangeParts, { service, entry, requestId }: Asked, error: unknown): Answer {
   const { protocol } = service
   const named =

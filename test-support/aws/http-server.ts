@@ -6,7 +6,7 @@ import type { Received } from './received.ts'
 import type { SignedRequest } from './sigv4.ts'
 
 export type HttpServerOptions = {
-  /** 0 for a free one. */
+  /** 0 for a free port. */
   port: number
   clock: Clock
   received: Received
@@ -16,12 +16,12 @@ export type HttpServerOptions = {
 const MAX_BODY_BYTES = 1024 * 1024
 const MAX_HEADER_BYTES = 32 * 1024
 
-/** One port for all services, on this machine only. */
+/** One port for all services, on loopback only. */
 export async function startHttpServer(
   options: HttpServerOptions,
 ): Promise<{ url: string; stop(): Promise<void> }> {
   const server = createServer({ maxHeaderSize: MAX_HEADER_BYTES }, (request, response) => {
-    // The time is that of the double, by which clients set theirs.
+    // Clients set their clock by this header, so it has the emulator's time.
     response.sendDate = false
     void serve(options, request, response).catch(() => request.socket.destroy())
   })
@@ -63,7 +63,7 @@ async function serve(
   response.writeHead(answer.status, { ...answer.headers, date: dateOf(options) }).end(answer.body)
 }
 
-/** @returns undefined for too much, of which the rest is not read */
+/** @returns undefined if the body is too long; the rest of it is not read */
 async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = []
   let size = 0

@@ -4,7 +4,7 @@ import type { Protocol } from './protocol.ts'
 
 const CONTENT_TYPE = 'application/x-amz-json-1.1'
 
-/** @param target what stands before the operation, such as `AmazonSSM` */
+/** @param target prefix of the operation, such as `AmazonSSM` */
 export function jsonProtocol(target: string): Protocol {
   return {
     skewMinutes: 5,
@@ -33,7 +33,7 @@ export function jsonProtocol(target: string): Protocol {
   }
 }
 
-/** What does not come from the service but from what stands before it has its namespace. */
+/** Errors of the framework in front of a service have the framework's namespace. */
 const FRAMEWORK_ERRORS = new Set([
   'ExpiredTokenException',
   'IncompleteSignatureException',
@@ -60,7 +60,7 @@ function parse(body: string): unknown {
     const input: unknown = JSON.parse(body)
     if (typeof input === 'object' && input !== null && !Array.isArray(input)) return input
   } catch {
-    // The answer is the same.
+    // Invalid JSON gets the same answer.
   }
   throw AwsError.of('malformed', '')
 }

@@ -1,8 +1,8 @@
-/** The parts of AWS that share nothing: regions, names of hosts and ARNs are each one's own. */
+/** AWS partitions, which share nothing: each has its own regions, host names and ARNs. */
 export type Partition = {
   name: string
   regions: RegExp
-  /** What the names of its hosts end with; the second is that of dual-stack endpoints. */
+  /** Suffixes of the host names; the second is that of dual-stack endpoints. */
   suffixes: readonly string[]
 }
 
@@ -44,10 +44,10 @@ export function partitionOfRegion(region: string): Partition | undefined {
   return PARTITIONS.find(({ regions }) => regions.test(region))
 }
 
-/** Services whose host has another name than the scope of their signatures. */
+/** Services whose host name differs from the service in the scope of their signatures. */
 const HOST_NAMES: Readonly<Record<string, string>> = { 'api.ecr': 'ecr' }
 
-/** What a host of AWS stands for. @returns undefined for another host, such as the double's own address */
+/** Parses a host name of AWS. @returns undefined for another host, such as the emulator's own address */
 export function endpointOf(host: string): { service: string; region: string } | undefined {
   const name = host.toLowerCase().replace(/:\d+$/, '')
   if (name === 'sts.amazonaws.com') return { service: 'sts', region: 'us-east-1' }

@@ -2,18 +2,18 @@ import type { AwsError, CommonKind } from './aws-error.ts'
 
 export type Answer = { status: number; headers: Readonly<Record<string, string>>; body: string }
 
-/** How requests and answers of a service look on the wire. */
+/** The wire format of a service's requests and answers. */
 export type Protocol = {
-  /** How far the clock of a client may be off, as the service says in its refusal. */
+  /** Allowed clock skew of a client, as stated in the service's error. */
   skewMinutes: number
-  /** @throws AwsError where it cannot be read */
+  /** @throws AwsError if it cannot be read */
   decode(headers: Readonly<Record<string, unknown>>, body: string): { operation: string; input: unknown }
   success(operation: string, result: unknown, requestId: string): Answer
   failure(error: NamedError, requestId: string): Answer
   common: Readonly<Record<CommonKind, { code: string; status: number }>>
 }
 
-/** An error as a protocol says it. */
+/** An error in the form of a protocol. */
 export type NamedError = { code: string; status: number; message: string }
 
 export function nameError(protocol: Protocol, error: AwsError): NamedError {

@@ -1,4 +1,4 @@
-/** Form in, XML out: STS. */
+/** Form requests, XML answers: STS. */
 import { AwsError } from './aws-error.ts'
 import type { Protocol } from './protocol.ts'
 

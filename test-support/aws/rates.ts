@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/lib/time.ts'
 
-/** Operations that share one limit in an account and region. */
+/** Operations that share a limit in an account and region. */
 export type RateFamily = 'deletes' | 'describes' | 'ecr' | 'kms' | 'puts' | 'reads' | 'sts' | 'tags'
 
 /** A token bucket. */
@@ -9,7 +9,8 @@ export type Rate = { perSecond: number; burst: number }
 export type Rates = Partial<Record<RateFamily, Rate>>
 
 /**
- * Reads and writes as AWS has said (40 and 3 in a second); the others are not published, and small enough to be met.
+ * The limits of reads and writes are those that AWS has published (40 and 3 per second); the others are unpublished, and small
+ * enough to be reached.
  * Source: AWS General Reference, "Systems Manager endpoints and quotas"; Amazon ECR "Service quotas".
  */
 export const DEFAULT_RATES: Rates = {
@@ -23,7 +24,7 @@ export const DEFAULT_RATES: Rates = {
 
 type Bucket = { tokens: number; filledAt: number }
 
-/** A bucket for each account, region and family, which are few. */
+/** A token bucket per account, region and family, which are few. */
 export class RateLimits {
   readonly #clock: Clock
   #rates: Rates
@@ -34,7 +35,7 @@ export class RateLimits {
     this.#rates = rates
   }
 
-  /** From now on; buckets are full again. */
+  /** Takes effect immediately, with full buckets. */
   set(rates: Rates): void {
     this.#rates = rates
     this.#buckets.clear()

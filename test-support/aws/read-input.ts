@@ -4,8 +4,8 @@ import { AwsError, NotInTheDouble } from './aws-error.ts'
 type Issue = z.core.$ZodIssue
 
 /**
- * @returns the input as its operation has it
- * @throws AwsError in the words of AWS, which never hold the value; NotInTheDouble for members that the double does not know
+ * @returns the input in the type of its operation
+ * @throws AwsError in the wording of AWS, which never contains the value; NotInTheDouble for members that the emulator lacks
  */
 export function readInput(schema: z.ZodType, input: unknown): unknown {
   const parsed = schema.safeParse(input)
@@ -16,11 +16,11 @@ export function readInput(schema: z.ZodType, input: unknown): unknown {
       throw new NotInTheDouble(`the member ${[...issue.path, ...issue.keys].join('.')}`)
   const typed = issues.find((issue) => issue.code === 'invalid_type' && at(input, issue.path) !== undefined)
   if (typed) throw AwsError.of('malformed', '')
-  const said = issues.map(
+  const messages = issues.map(
     (issue) => `Value at '${wireName(issue.path)}' failed to satisfy constraint: ${constraintOf(issue)}`,
   )
-  const count = `${said.length} validation error${said.length === 1 ? '' : 's'} detected`
-  throw AwsError.of('validation', `${count}: ${said.join('; ')}`)
+  const count = `${messages.length} validation error${messages.length === 1 ? '' : 's'} detected`
+  throw AwsError.of('validation', `${count}: ${messages.join('; ')}`)
 }
 
 function constraintOf(issue: Issue): string {

@@ -14,7 +14,7 @@ beforeEach(async () => {
 afterEach(() => bed.stop())
 
 const received = () => Buffer.concat([...bed.aws.received.all()])
-/** As it stands in JSON. */
+/** Escaped as in JSON. */
 const written = Buffer.from(JSON.stringify(CANARY).slice(1, -1))
 
 describe('what was received', () => {
@@ -47,14 +47,14 @@ describe('what was received', () => {
   })
 
   it('is told as it comes', async () => {
-    let told = 0
+    let count = 0
     const stop = bed.aws.received.watch(() => {
-      told += 1
+      count += 1
     })
     await ssm.send(new GetParameterCommand({ Name: NAME })).catch(() => undefined)
     stop()
     await ssm.send(new GetParameterCommand({ Name: NAME })).catch(() => undefined)
-    expect(told).toBe(1)
+    expect(count).toBe(1)
   })
 })
 

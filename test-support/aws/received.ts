@@ -1,13 +1,16 @@
-/** What came over the wire, for those who look for a secret in it. */
+/** Records the received bytes, so that tests can search them for secrets. */
 import type { IncomingMessage } from 'node:http'
 import { parseTree } from 'jsonc-parser'
 
 const MAX_BYTES = 64 * 1024 * 1024
-/** The one place where a secret belongs: the value of a parameter on its way into the store. */
+/** The only operation in which a secret belongs: it stores the value of a parameter. */
 const STORING = 'AmazonSSM.PutParameter'
 const STORED = '"[stored]"'
 
-/** The latest requests as bytes, line, headers and body, each without the value that it stores; the oldest go first. */
+/**
+ * The latest requests as bytes (request line, headers and body), each without the value that it stores; the oldest are dropped
+ * first.
+ */
 export class Received {
   #requests: Buffer[] = []
   #bytes = 0
@@ -33,12 +36,12 @@ export class Received {
     return this.#requests
   }
 
-  /** How many requests are not there any more. */
+  /** How many requests have been dropped. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Every request from now on. @returns the call that ends it */
+  /** Reports every further request. @returns a function that ends it */
   watch(listener: (bytes: Buffer) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -55,7 +58,7 @@ export class Received {
   }
 }
 
-/** Only the member itself goes: whatever else holds the secret stays to be found. */
+/** Removes only the member itself: any other occurrence of the secret stays, so that it is found. */
 function withoutValue(body: Buffer): Buffer {
   const text = body.toString('utf8')
   const members = parseTree(text)?.children ?? []

@@ -4,8 +4,8 @@ import type { SignedRequest } from './sigv4.ts'
 import type { TrailEntry } from './trail.ts'
 
 /**
- * What happens to a call: AWS refuses it before it has an effect, the connection breaks before or after the effect, it
- * only takes its time, or the effect is done and something else than AWS answers.
+ * What happens to a call: AWS rejects it before it has an effect, the connection breaks before or after the effect, it is only
+ * slow, or the effect happens and something other than AWS answers.
  */
 export type FaultEffect =
   | 'cut-after'
@@ -16,36 +16,35 @@ export type FaultEffect =
   | { latencyMs: number }
   | { garbage: (request: SignedRequest) => Answer }
 
-/** A message made of the request, values of parameters included; the trail does not have it. */
+/** A message made from the request, including values of parameters; the trail omits it. */
 export type Echo = (request: SignedRequest) => string
 
-/** Which calls. */
 export type FaultTarget = {
   /** `ssm:PutParameter`, `ssm:*` or `*`. */
   operation: string
-  /** Only of this account; of AssumeRole, the role's. */
+  /** Only calls about this account; for AssumeRole, the role's. */
   account?: string
-  /** Only calls like this; the entry is without its end. */
+  /** Only calls that match; the entry has no result yet. */
   where?: (call: TrailEntry) => boolean
 }
 
 export type Fault = FaultTarget & {
   effect: FaultEffect
-  /** How many calls; one unless said, Infinity for all. */
+  /** How many calls; absent: one, Infinity: all. */
   times?: number
 }
 
-/** Reads that see the state of some time ago. */
+/** Reads that see an older state. */
 export type Lag = FaultTarget & { ms: number }
 
-/** Faults that are at work, in order; it takes one back, and says how often it has happened. */
+/** A scripted fault; `remove` ends it, `used` counts how often it has happened. */
 export type Scripted = { remove(): void; readonly used: number }
 
 type Planned = { fault: Fault; left: number; used: number }
 
 const MAX_PLANNED = 10_000
 
-/** What goes wrong, as tests have it. The first fault that fits a call and is not used up is the call's. */
+/** The faults that a test scripts. A call gets the first fault that matches and is not used up. */
 export class Script {
   readonly #faults = new Set<Planned>()
   readonly #lags = new Set<Lag>()
@@ -63,13 +62,13 @@ export class Script {
     }
   }
 
-  /** Reads of these operations are behind by `ms` until it is removed. */
+  /** Makes reads of these operations lag behind by `ms` until it is removed. */
   lag(lag: Lag): { remove(): void } {
     this.#lags.add(lag)
     return { remove: () => this.#lags.delete(lag) }
   }
 
-  /** Pages of these operations are empty and half full by turns until it is removed, which AWS may do at any time. */
+  /** Makes pages of these operations alternately empty and half full until it is removed, which AWS may do at any time. */
   shortenPages(target: FaultTarget): { remove(): void } {
     this.#shortPages.add(target)
     return { remove: () => this.#shortPages.delete(target) }
@@ -79,14 +78,14 @@ export class Script {
     return [...this.#shortPages].some((target) => isTarget(target, call))
   }
 
-  /** Nothing goes wrong any more. */
+  /** Removes all faults. */
   clear(): void {
     this.#faults.clear()
     this.#lags.clear()
     this.#shortPages.clear()
   }
 
-  /** Takes latencies and the one end that a call has. */
+  /** Collects the latencies and the one final fault of a call. */
   take(call: TrailEntry): {
     latencyMs: number
     end: Exclude<FaultEffect, { latencyMs: number }> | undefined
@@ -109,7 +108,7 @@ export class Script {
   }
 }
 
-/** What a call is refused with. */
+/** The error with which a call is rejected. */
 export function scriptedError(
   effect: Exclude<FaultEffect, { latencyMs: number }>,
   request: SignedRequest,

@@ -21,7 +21,7 @@ export type Service = { protocol: Protocol; operations: ReadonlyMap<string, Oper
 
 const STS_VERSION = { version: '2011-06-15', namespace: 'https://sts.amazonaws.com/doc/2011-06-15/' }
 
-/** By the name in the scope of signatures. */
+/** By the service name in the scope of signatures. */
 const SERVICES: Readonly<Record<ServiceName, Service>> = {
   ecr: service(jsonProtocol('AmazonEC2ContainerRegistry_V20150921'), [getAuthorizationToken]),
   kms: service(jsonProtocol('TrentService'), [describeKey]),
@@ -50,7 +50,7 @@ const TARGETS: Readonly<Record<string, ServiceName>> = {
   TrentService: 'kms',
 }
 
-/** A request says by its form what it is for; its signature must be for the same. */
+/** The form of a request determines its service; its signature must be for the same one. */
 export function serviceFor(headers: IncomingHttpHeaders): { name: string; service: Service } {
   const target = String(headers['x-amz-target'] ?? '')
   const name = TARGETS[target.slice(0, target.lastIndexOf('.'))] ?? 'sts'

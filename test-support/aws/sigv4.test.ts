@@ -1,4 +1,4 @@
-/** Requests as nobody should send them, signed by the library that the SDK signs with. */
+/** Invalid requests, signed by the library that the SDK uses. */
 import { request as httpRequest } from 'node:http'
 import { Sha256 } from '@aws-crypto/sha256-js'
 import { SignatureV4 } from '@smithy/signature-v4'
@@ -15,10 +15,10 @@ type Asked = {
   scope?: string
   region?: string
   host?: string
-  /** Relative to the double's time. */
+  /** Relative to the emulator's time. */
   atMs?: number
   credentials?: Partial<SdkCredentials>
-  /** After it was signed. */
+  /** Modifies the request after it was signed. */
   tampered?: (sent: Sent) => void
 }
 
@@ -54,7 +54,7 @@ async function ask(asked: Asked): Promise<{ status: number; code: string }> {
   return send(sent)
 }
 
-/** Not by fetch, which writes the header of the host itself. */
+/** Does not use fetch, which writes the Host header itself. */
 function send({ headers, body }: Sent): Promise<{ status: number; code: string }> {
   return new Promise((resolve, reject) => {
     const request = httpRequest(bed.aws.url, { method: 'POST', headers }, (response) => {
@@ -143,7 +143,7 @@ const SSM: readonly (Asked & { name: string; want: string })[] = [
   {
     name: 'that leaves a signed header out',
     tampered: without('x-amz-target'),
-    // What it is for cannot be told any more: the answer is the query protocol's.
+    // The service can no longer be determined, so the answer uses the query protocol.
     want: 'SignatureDoesNotMatch',
   },
   {

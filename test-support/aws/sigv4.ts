@@ -1,11 +1,11 @@
-/** Signature Version 4, as a service checks it. */
+/** Verifies Signature Version 4 like a service does. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { Sha256 } from '@aws-crypto/sha256-js'
 import { SignatureV4 } from '@smithy/signature-v4'
 import { AwsError } from './aws-error.ts'
 
-/** What a request says of its signature. */
+/** The claims of a request's signature. */
 export type Claim = {
   accessKeyId: string
   /** Date of the scope, `20260131`. */
@@ -25,7 +25,7 @@ const ALGORITHM = 'AWS4-HMAC-SHA256'
 const CREDENTIAL = /^([A-Z0-9]{16,128})\/(\d{8})\/([a-z0-9-]+)\/([a-z0-9-]+)\/aws4_request$/
 const AMZ_DATE = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/
 
-/** @throws AwsError where a part of it is missing */
+/** @throws AwsError if a part of it is missing */
 export function readClaim(headers: IncomingHttpHeaders): Claim {
   const authorization = headers.authorization
   if (authorization === undefined) throw AwsError.of('missing-token', 'Missing Authentication Token')
@@ -53,7 +53,7 @@ export function readClaim(headers: IncomingHttpHeaders): Claim {
   }
 }
 
-/** @throws AwsError unless the request is what the holder of the secret has signed */
+/** @throws AwsError unless the holder of the secret has signed exactly this request */
 export async function checkSignature(claim: Claim, request: SignedRequest, secret: string): Promise<void> {
   checkSignedHeaders(claim, request)
   const hash = createHash('sha256').update(request.body).digest('hex')

@@ -1,19 +1,19 @@
 import type { Principal } from './account.ts'
 
-/** What is known of the session in which a call was made. */
+/** Facts about the session of a call. */
 export type TrailSession = {
   roleArn: string
   name: string
   /** The inline session policy as it was sent. */
   policy: string | undefined
   tags: Readonly<Record<string, string>>
-  /** That AssumeRole came with. */
+  /** The external id of AssumeRole. */
   externalId: string | undefined
-  /** ARN of who assumed the role. */
+  /** ARN of the principal that assumed the role. */
   caller: string
 }
 
-/** One call, as CloudTrail would have it, refused ones too. */
+/** One call in the style of CloudTrail, including rejected ones. */
 export type TrailEntry = {
   /** Milliseconds since 1970. */
   at: number
@@ -22,22 +22,22 @@ export type TrailEntry = {
   service: string
   operation: string
   region: string
-  /** Whose account it is about: of AssumeRole, the role's. */
+  /** The account that the call concerns; for AssumeRole, the role's. */
   account: string
-  /** ARN of who asked. */
+  /** ARN of the caller. */
   principal: string
   session: TrailSession | undefined
-  /** Without values of parameters. */
+  /** Without the values of parameters. */
   parameters: Readonly<Record<string, unknown>>
   host: string
   userAgent: string
-  /** What it was answered with; absent: success. `ConnectionCut` where it was not answered. */
+  /** The error of the answer; absent: success. `ConnectionCut` if there was no answer. */
   error?: { code: string; message: string; status: number }
 }
 
 const MAX_ENTRIES = 100_000
 
-/** The latest calls; the oldest go first. */
+/** The latest calls; the oldest are dropped first. */
 export class Trail {
   #entries: TrailEntry[] = []
   #dropped = 0
@@ -49,7 +49,7 @@ export class Trail {
     this.#entries = this.#entries.slice(MAX_ENTRIES / 2)
   }
 
-  /** @param wanted fields that entries must have, such as `{ operation: 'PutParameter' }` */
+  /** @param wanted fields that entries must match, such as `{ operation: 'PutParameter' }` */
   entries(
     wanted: Partial<Pick<TrailEntry, 'account' | 'operation' | 'region' | 'service'>> = {},
   ): TrailEntry[] {
@@ -59,7 +59,7 @@ export class Trail {
     )
   }
 
-  /** How many are not there any more. */
+  /** How many have been dropped. */
   get dropped(): number {
     return this.#dropped
   }

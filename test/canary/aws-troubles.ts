@@ -1,6 +1,6 @@
 /** Everything that can go wrong with AWS, at random: what it was sent comes back in its errors, in every form. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { AwsDouble } from '../../test-support/aws/aws-double.ts'
+import type { AwsEmulator } from '../../test-support/aws/aws-emulator.ts'
 import type { Answer } from '../../test-support/aws/protocol.ts'
 import type { FaultEffect } from '../../test-support/aws/script.ts'
 import type { SignedRequest } from '../../test-support/aws/sigv4.ts'
@@ -83,7 +83,11 @@ function echo(random: SeededRandom): FaultEffect {
 }
 
 /** Until `signal` aborts; what is planned then is taken back. @returns how often something went wrong */
-export async function troubleAws(aws: AwsDouble, random: SeededRandom, signal: AbortSignal): Promise<number> {
+export async function troubleAws(
+  aws: AwsEmulator,
+  random: SeededRandom,
+  signal: AbortSignal,
+): Promise<number> {
   let happened = 0
   while (!signal.aborted) {
     const planned = OPERATIONS.flatMap(([operation, chance]) =>

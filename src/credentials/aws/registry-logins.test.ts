@@ -11,7 +11,7 @@ import { addBoxRole, type Cluster, makeCluster, subjectOf } from '../../../test/
 import { fixedRandom } from '../../../test/support/fake-clock.ts'
 import { RushingClock } from '../../../test/support/rushing-clock.ts'
 import type { Account, Role } from '../../../test-support/aws/account.ts'
-import { type AwsDouble, startAwsDouble } from '../../../test-support/aws/aws-double.ts'
+import { type AwsEmulator, startAwsEmulator } from '../../../test-support/aws/aws-emulator.ts'
 import { createParameterReader } from './registry-logins.ts'
 
 const REGION = 'eu-west-1'
@@ -28,7 +28,7 @@ const VARIABLES = [
 ]
 
 let clock: RushingClock
-let aws: AwsDouble
+let aws: AwsEmulator
 let account: Account
 let role: Role
 let cluster: Cluster
@@ -53,7 +53,7 @@ const policy = (...names: string[]) => ({
 beforeEach(async () => {
   clock = new RushingClock()
   Date.now = () => clock.now()
-  aws = await startAwsDouble({ clock, rates: {} })
+  aws = await startAwsEmulator({ clock, rates: {} })
   account = aws.accounts.add('222222222222')
   cluster = makeCluster()
   role = addBoxRole(account, cluster, { subject: SUBJECT, policy: policy('/davit/acme/*') })

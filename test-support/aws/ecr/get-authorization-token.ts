@@ -14,7 +14,7 @@ export const getAuthorizationToken = operation('GetAuthorizationToken', {
   run(call, { registryIds }) {
     call.authorize({ action: 'ecr:GetAuthorizationToken', resource: '*', context: call.context })
     const { account } = call.principal
-    // One for each registry that is asked for, though each opens all that the caller may use.
+    // One entry for each registry that is asked for, though each token opens all registries that the caller may use.
     return {
       authorizationData: (registryIds ?? [account.id]).map((id) => {
         const { password, expiresAt } = call.registryTokens.issue(call.principal, call.region, call.now)

@@ -3,7 +3,7 @@ import type { Principal } from '../account.ts'
 
 type Issued = { principal: Principal; region: string; expiresAt: number }
 
-/** What a registry says to a password; the statuses are those of ECR. */
+/** The answer of a registry to a password; the statuses are those of ECR. */
 export type EcrVerdict =
   | { ok: true; account: string; principal: Principal }
   | { ok: false; status: 400 | 401 | 403; reason: 'expired' | 'unknown' | 'wrong-region' | 'wrong-username' }
@@ -11,13 +11,13 @@ export type EcrVerdict =
 const LIFETIME_MS = 12 * 60 * 60 * 1000
 const MAX_TOKENS = 10_000
 
-/** Passwords of registries that were given out; the oldest go first. Only their hashes are kept. */
+/** Issued registry passwords; the oldest are dropped first. Only their hashes are kept. */
 export class RegistryTokens {
   readonly #issued = new Map<string, Issued>()
 
   issue(principal: Principal, region: string, now: number): { password: string; expiresAt: number } {
     const expiresAt = now + LIFETIME_MS
-    // As long and of the same shape as those of ECR.
+    // With the length and shape of ECR's tokens.
     const payload = randomBytes(1_100).toString('base64')
     const parts = { payload, datakey: randomBytes(180).toString('base64'), version: '2', type: 'DATA_KEY' }
     const password = Buffer.from(
@@ -29,7 +29,7 @@ export class RegistryTokens {
     return { password, expiresAt }
   }
 
-  /** What the registry of a region says to a login. */
+  /** The answer of the registry of a region to a login. */
   verify(login: { username: string; password: string; region: string; now: number }): EcrVerdict {
     const issued = this.#issued.get(hashOf(login.password))
     if (login.username !== 'AWS') return { ok: false, status: 401, reason: 'wrong-username' }

@@ -3,21 +3,21 @@ import { AwsError } from '../aws-error.ts'
 import { type AccessRequest, applies, type Effect, effectOf, evaluate } from './evaluate.ts'
 import type { Policy } from './policy.ts'
 
-/** As whom a resource's policy knows a principal: the more exactly, the less its own policies are asked. */
+/** How a resource policy names a principal: the more precisely, the less its identity policies matter. */
 type KnownAs = 'account' | 'anyone' | 'role' | 'session' | 'user'
 
-/** What a policy of a resource says of a principal. */
+/** The decision of a resource policy about a principal. */
 export type ResourceVerdict = { effect: Effect; allowedAs: ReadonlySet<KnownAs> }
 
-/** @throws AwsError unless the principal's own policies, and those of its session, allow it */
+/** @throws AwsError unless the identity policies and the session policy of the principal allow it */
 export function authorize(principal: Principal, request: AccessRequest): void {
   const refusal = ownRefusal(principal, request, true)
   if (refusal !== undefined) throw denied(principal, request, refusal)
 }
 
 /**
- * @param needsIdentity whether the identity's own policies must allow it, or only may not deny it
- * @returns why it is refused, in the words of AWS
+ * @param needsIdentity whether the identity policies must allow it, or only must not deny it
+ * @returns the reason of a rejection, in the wording of AWS
  */
 export function ownRefusal(
   { policies, session }: Principal,
@@ -51,7 +51,7 @@ export function resourceVerdict(
   }
 }
 
-/** @param reason in the words of AWS; none where AWS says none */
+/** @param reason in the wording of AWS; absent if AWS gives none */
 export function denied({ arn }: Principal, { action, resource }: AccessRequest, reason?: string): AwsError {
   const why = reason === undefined ? '' : ` ${reason}`
   return AwsError.of(

@@ -6,7 +6,7 @@ import { checkVariables, expand } from './variables.ts'
 
 type Compare = (wanted: string, given: string) => boolean
 
-/** An operator and whether it is the opposite of its comparison. */
+/** A comparison, and whether it is negated. */
 type Operator = { compare: Compare; negated: boolean }
 
 type Quantifier = 'all' | 'any' | undefined
@@ -16,7 +16,7 @@ export type Condition = Operator & {
   values: readonly string[]
   quantifier: Quantifier
   ifExists: boolean
-  /** Asks only whether there is a value. */
+  /** Only tests whether the key is present. */
   isNull: boolean
   hasVariables: boolean
 }
@@ -55,7 +55,7 @@ const NEGATIONS: Readonly<Record<string, string>> = {
   NumericNotEquals: 'NumericEquals',
 }
 
-/** @throws NotInTheDouble for an operator or key that the double does not know, AwsError for what is no condition */
+/** @throws NotInTheDouble for an operator or key that the emulator lacks, AwsError for an invalid condition */
 export function parseConditions(block: unknown, hasVariables: boolean): Condition[] {
   if (typeof block !== 'object' || block === null || Array.isArray(block))
     throw malformed('Syntax errors in policy.')
@@ -102,13 +102,13 @@ export function holds(condition: Condition, context: Context): boolean {
   return condition.quantifier === 'any' ? given.some(fits) : given.every(fits)
 }
 
-/** Source: the same page: a negated operator is true of a key that is not there. */
+/** Source: the same page: a negated operator is true if the key is absent. */
 function whenAbsent({ quantifier, ifExists, negated }: Condition): boolean {
   if (quantifier === 'all' || ifExists) return true
   return quantifier === undefined && negated
 }
 
-/** Variables put in marked wildcards; these comparisons have none. */
+/** Expanded variables contain marked wildcards; these comparisons do not use wildcards. */
 function plain(text: string): string {
   return text.replaceAll('\uE000', '*').replaceAll('\uE001', '?')
 }

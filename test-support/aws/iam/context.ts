@@ -1,6 +1,6 @@
 import { NotInTheDouble } from '../aws-error.ts'
 
-/** Keys of conditions that the double gives values to wherever AWS does; `*` is the end of a name that is open. */
+/** Condition keys that the emulator sets wherever AWS does; `*` ends an open name. */
 const KNOWN_KEYS = [
   'aws:currenttime',
   'aws:epochtime',
@@ -30,13 +30,13 @@ const KNOWN_KEYS = [
   'sts:transitivetagkeys',
 ] as const
 
-/** Claims of a web identity, under the name of their issuer: `oidc.example.com/id/1:sub`. */
+/** Claims of a web identity, prefixed with their issuer: `oidc.example.com/id/1:sub`. */
 const CLAIM_KEY = /^(?!(?:aws|kms|ssm|sts):)[a-z0-9.:_/-]+:(?:aud|sub)$/
 
-/** Keys that have a set of values. */
+/** Keys with a set of values. */
 const SET_KEYS = new Set(['aws:tagkeys', 'kms:encryptioncontextkeys', 'sts:transitivetagkeys'])
 
-/** @throws NotInTheDouble for a key that the double never gives a value to */
+/** @throws NotInTheDouble for a key that the emulator never sets */
 export function checkKey(key: string): void {
   const name = key.toLowerCase()
   const known = KNOWN_KEYS.some((one) =>
@@ -49,7 +49,7 @@ export function isSetKey(key: string): boolean {
   return SET_KEYS.has(key.toLowerCase())
 }
 
-/** What is known of a request. Names of keys do not heed case. */
+/** The condition keys of a request, with case-insensitive names. */
 export class Context {
   readonly #values = new Map<string, readonly string[]>()
 
@@ -69,7 +69,7 @@ export class Context {
     return this.#values.get(key.toLowerCase())
   }
 
-  /** @returns a context that has these keys too */
+  /** @returns a context with these keys added */
   with(values: Readonly<Record<string, string | readonly string[] | undefined>>): Context {
     const context = new Context()
     for (const [key, value] of this.#values) context.#values.set(key, value)

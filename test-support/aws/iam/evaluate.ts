@@ -4,10 +4,10 @@ import { matchesArn, matchesGlob } from './glob.ts'
 import type { Policy, Statement } from './policy.ts'
 import { expand } from './variables.ts'
 
-/** An action on a resource, and what is known of who asks and how. */
+/** An action on a resource with its condition keys. */
 export type AccessRequest = { action: string; resource: string; context: Context }
 
-/** What policies say of a request together: a deny is final, and saying nothing is no permission. */
+/** The combined decision of policies: a deny is final, and no statement is no permission. */
 export type Effect = 'allow' | 'deny' | 'none'
 
 /** Source: IAM User Guide, "How AWS enforcement code logic evaluates requests". */
@@ -20,7 +20,7 @@ export function effectOf(statements: readonly Statement[]): Effect {
   return statements.length > 0 ? 'allow' : 'none'
 }
 
-/** Whether a statement speaks of the request, whoever asks. */
+/** Whether a statement matches the request, for any principal. */
 export function applies(statement: Statement, { action, resource, context }: AccessRequest): boolean {
   const { actions, resources, conditions } = statement
   const name = action.toLowerCase()

@@ -1,12 +1,12 @@
-/** A wildcard out of a policy variable is only a character: in a pattern it is one of these, and matches nothing else. */
+/** A wildcard from a policy variable is a plain character: in a pattern it becomes one of these, which match nothing else. */
 const MARKS: Readonly<Record<string, string>> = { '*': '\uE000', '?': '\uE001' }
 
-/** @returns a text as a pattern that matches it alone */
+/** @returns a pattern that matches only the text */
 export function literally(text: string): string {
   return text.replace(/[*?]/g, (character) => MARKS[character] ?? character)
 }
 
-/** `*` and `?` as policies have them; linear in practice, whatever the pattern. */
+/** Matches `*` and `?` like policies do; linear in practice, for any pattern. */
 export function matchesGlob(pattern: string, text: string): boolean {
   let [inPattern, inText] = [0, 0]
   let [star, resume] = [-1, 0]
@@ -33,8 +33,8 @@ function isOne(wanted: string | undefined, given: string | undefined): boolean {
 }
 
 /**
- * Each of the six parts of an ARN for itself, so that a wildcard does not reach over a colon; parts that the pattern leaves
- * out are any.
+ * Matches each of the six parts of an ARN separately, so that a wildcard does not cross a colon; parts that the pattern leaves
+ * out match anything.
  * Source: IAM User Guide, "Condition operators", ARN; "Resource", incomplete ARNs.
  */
 export function matchesArn(pattern: string, arn: string): boolean {

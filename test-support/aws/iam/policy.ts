@@ -2,18 +2,18 @@ import { AwsError, NotInTheDouble } from '../aws-error.ts'
 import { type Condition, parseConditions } from './conditions.ts'
 import { checkVariables } from './variables.ts'
 
-/** As people write it, or its JSON. */
+/** An object or its JSON. */
 export type PolicyDocument = string | Readonly<Record<string, unknown>>
 
-/** Where a policy is put says which elements it has. */
-export type PolicyPlace = 'identity' | 'session' | 'trust' | 'key'
+/** The kind of a policy determines its elements. */
+export type PolicyKind = 'identity' | 'session' | 'trust' | 'key'
 
 export type Statement = {
   allows: boolean
-  /** Whether it speaks of all actions but these, and of all resources but these. */
+  /** `except` means all actions, or all resources, but these. */
   actions: { patterns: readonly string[]; except: boolean }
   resources: { patterns: readonly string[]; except: boolean }
-  /** Account ids, ARNs or `*`; empty where the policy belongs to the principal. */
+  /** Account ids, ARNs or `*`; empty if the policy belongs to the principal. */
   principals: readonly string[]
   conditions: readonly Condition[]
   hasVariables: boolean
@@ -22,7 +22,7 @@ export type Statement = {
 export type Policy = readonly Statement[]
 
 /** Quotas without white space. Source: IAM User Guide, "IAM and AWS STS quotas". */
-const QUOTAS: Readonly<Partial<Record<PolicyPlace, number>>> = { trust: 2_048, key: 32_768 }
+const QUOTAS: Readonly<Partial<Record<PolicyKind, number>>> = { trust: 2_048, key: 32_768 }
 const ELEMENTS = new Set([
   'Sid',
   'Effect',
@@ -36,10 +36,10 @@ const ELEMENTS = new Set([
 const VERSIONS = ['2012-10-17', '2008-10-17']
 const PRINCIPAL = /^(\*|\d{12}|arn:[a-z-]+:(iam|sts)::\d{12}:(root|(user|role|assumed-role)\/[\w+=,.@/-]+))$/
 
-/** @throws AwsError MalformedPolicyDocument, NotInTheDouble where the double cannot say what the policy means */
-export function parsePolicy(document: PolicyDocument, place: PolicyPlace): Policy {
+/** @throws AwsError MalformedPolicyDocument, NotInTheDouble if the emulator cannot interpret the policy */
+export function parsePolicy(document: PolicyDocument, kind: PolicyKind): Policy {
   const text = typeof document === 'string' ? document : JSON.stringify(document)
-  const quota = QUOTAS[place]
+  const quota = QUOTAS[kind]
   if (quota !== undefined && text.replace(/\s/g, '').length > quota)
     throw AwsError.coded('LimitExceeded', `Cannot exceed quota for ACLSizePerRole: ${quota}`, 409)
   const { Version, Statement, Id: _, ...rest } = readObject(text)
@@ -52,10 +52,10 @@ export function parsePolicy(document: PolicyDocument, place: PolicyPlace): Polic
     .filter((sid) => sid !== undefined)
   if (new Set(sids).size < sids.length)
     throw malformed('Statement IDs (SID) in a single policy must be unique.')
-  return statements.map((statement) => parseStatement(statement, place, Version === VERSIONS[0]))
+  return statements.map((statement) => parseStatement(statement, kind, Version === VERSIONS[0]))
 }
 
-function parseStatement(raw: unknown, place: PolicyPlace, hasVariables: boolean): Statement {
+function parseStatement(raw: unknown, kind: PolicyKind, hasVariables: boolean): Statement {
   if (typeof raw !== 'object' || raw === null) throw malformed('Syntax errors in policy.')
   const statement = raw as Record<string, unknown>
   if ('NotPrincipal' in statement) throw new NotInTheDouble('NotPrincipal')
@@ -63,9 +63,9 @@ function parseStatement(raw: unknown, place: PolicyPlace, hasVariables: boolean)
   if (unknown !== undefined) throw malformed('Syntax errors in policy.')
   const { Effect, Sid, Principal, Condition } = statement
   if (Effect !== 'Allow' && Effect !== 'Deny') throw malformed('Syntax errors in policy.')
-  if (Sid !== undefined && place !== 'key' && !/^[A-Za-z0-9]*$/.test(String(Sid)))
+  if (Sid !== undefined && kind !== 'key' && !/^[A-Za-z0-9]*$/.test(String(Sid)))
     throw malformed('Statement IDs (SID) must be alpha-numeric.')
-  const owned = place === 'identity' || place === 'session'
+  const owned = kind === 'identity' || kind === 'session'
   if (owned === (Principal !== undefined))
     throw malformed(
       owned ? 'Policy document should not specify a principal.' : 'Missing required field Principal',
@@ -73,7 +73,7 @@ function parseStatement(raw: unknown, place: PolicyPlace, hasVariables: boolean)
   return {
     allows: Effect === 'Allow',
     actions: parseActions(statement),
-    resources: parseResources(statement, place, hasVariables),
+    resources: parseResources(statement, kind, hasVariables),
     principals: owned ? [] : parsePrincipals(Principal),
     conditions: Condition === undefined ? [] : parseConditions(Condition, hasVariables),
     hasVariables,
@@ -89,10 +89,10 @@ function parseActions(statement: Record<string, unknown>): Statement['actions'] 
 
 function parseResources(
   statement: Record<string, unknown>,
-  place: PolicyPlace,
+  kind: PolicyKind,
   hasVariables: boolean,
 ): Statement['resources'] {
-  if (place === 'trust') {
+  if (kind === 'trust') {
     if ('Resource' in statement || 'NotResource' in statement)
       throw malformed('Has prohibited field Resource')
     return { patterns: ['*'], except: false }
@@ -114,7 +114,7 @@ function eitherOf(
   return { patterns: textsOf(statement[except ? opposite : name]), except }
 }
 
-/** Services are never who asks here. */
+/** A service is never the caller here. */
 function parsePrincipals(principal: unknown): string[] {
   if (principal === '*') return ['*']
   if (typeof principal !== 'object' || principal === null) throw malformed('Invalid principal in policy')
@@ -124,7 +124,7 @@ function parsePrincipals(principal: unknown): string[] {
   const names = AWS === undefined ? [] : textsOf(AWS)
   if (names.some((name) => !PRINCIPAL.test(name)))
     throw malformed(`Invalid principal in policy: "AWS":"${names.join()}"`)
-  // Providers of identities are known by their ARN, as AssumeRoleWithWebIdentity finds them.
+  // Identity providers are named by their ARN, as AssumeRoleWithWebIdentity finds them.
   return Federated === undefined ? names : [...names, ...textsOf(Federated)]
 }
 
@@ -141,7 +141,7 @@ function readObject(text: string): Record<string, unknown> {
     if (typeof document === 'object' && document !== null && !Array.isArray(document))
       return document as Record<string, unknown>
   } catch {
-    // The answer is the same.
+    // Invalid JSON gets the same answer.
   }
   throw malformed('This policy contains invalid Json')
 }

@@ -1,7 +1,7 @@
 import type { Principal } from '../account.ts'
 import { Context } from './context.ts'
 
-/** What every request says of who asks, in which region and when. */
+/** The condition keys of the principal, region and time, which every request has. */
 export function principalContext(principal: Principal, region: string, now: number): Context {
   const { account, arn, userId, userName, session, tags } = principal
   return new Context()

@@ -5,7 +5,7 @@ import { literally } from './glob.ts'
 const VARIABLE = /\$\{([^}]*)\}/g
 const ESCAPES = new Set(['*', '?', '$'])
 
-/** @throws NotInTheDouble for variables that the double does not know, also those with a default */
+/** @throws NotInTheDouble for variables that the emulator lacks, including those with a default */
 export function checkVariables(text: string): void {
   for (const [, name = ''] of text.matchAll(VARIABLE)) {
     if (ESCAPES.has(name)) continue
@@ -15,8 +15,8 @@ export function checkVariables(text: string): void {
 }
 
 /**
- * Puts in the values of policy variables; what they hold is no wildcard.
- * @returns undefined where a variable has no single value: such a text matches nothing
+ * Replaces policy variables by their values, in which wildcards are plain characters.
+ * @returns undefined if a variable has no single value: such a text matches nothing
  */
 export function expand(text: string, context: Context): string | undefined {
   let whole = true

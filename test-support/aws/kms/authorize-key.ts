@@ -4,9 +4,9 @@ import { denied, ownRefusal, resourceVerdict } from '../iam/authorize.ts'
 import type { AccessRequest } from '../iam/evaluate.ts'
 
 /**
- * Whether the caller may use the key, through SSM for a parameter or by itself. Where the key's policy names the caller itself, the
- * caller's own policies need not; where it leaves it to the account, they must. A session policy narrows in either case,
- * also where AWS may not let it: then the double is the stricter one.
+ * Checks whether the caller may use the key, directly or through SSM for a parameter. If the key policy names the caller, the
+ * caller's own policies need not allow it; if it delegates to the account, they must. A session policy narrows the permission in
+ * either case, even where AWS may not apply it: there the emulator is stricter.
  * Source: KMS Developer Guide, "Determining access to KMS keys", "kms:ViaService".
  * @throws AwsError
  */

@@ -1,4 +1,4 @@
-/** Asked without the client of the SDK, which nothing else needs. */
+/** Sends requests without the SDK's client, which nothing else needs. */
 import { Sha256 } from '@aws-crypto/sha256-js'
 import { SignatureV4 } from '@smithy/signature-v4'
 import { afterEach, describe, expect, it } from 'vitest'

@@ -1,4 +1,4 @@
-/** Who may do what with parameters, and with the keys below them. */
+/** Permissions on parameters and on the keys that encrypt them. */
 import {
   AddTagsToResourceCommand,
   DeleteParameterCommand,

@@ -19,7 +19,7 @@ export const describeParameters = operation('DescribeParameters', {
   }),
   run(call, { ParameterFilters, MaxResults, NextToken }) {
     const store = storeOf(call)
-    // It knows no resource but all of them.
+    // The only resource of this permission is `*`.
     const { id, partition } = store.account
     call.authorize({
       action: 'ssm:DescribeParameters',

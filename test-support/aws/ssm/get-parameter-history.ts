@@ -27,13 +27,13 @@ export const getParameterHistory = operation('GetParameterHistory', {
       isShort: call.pagesAreShort,
     })
     return {
-      Parameters: items.map((version) => shown(call, Name, version, WithDecryption)),
+      Parameters: items.map((version) => versionOutput(call, Name, version, WithDecryption)),
       NextToken: token,
     }
   },
 })
 
-function shown(call: Call, name: string, version: ParameterVersion, decrypts: boolean) {
+function versionOutput(call: Call, name: string, version: ParameterVersion, decrypts: boolean) {
   return {
     Name: name,
     Type: version.type,

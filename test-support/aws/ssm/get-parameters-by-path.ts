@@ -4,7 +4,7 @@ import { operation } from '../call.ts'
 import { pageOf } from './pages.ts'
 import { authorizeParameter, seenAt, storeOf } from './parameter-access.ts'
 import { checkPath, isUnder } from './parameter-filters.ts'
-import { shownParameter } from './read-version.ts'
+import { parameterOutput } from './read-version.ts'
 
 const LARGEST_PAGE = 10
 
@@ -18,7 +18,7 @@ export const getParametersByPath = operation('GetParametersByPath', {
     NextToken: z.string().optional(),
   }),
   run(call, { Path, Recursive, WithDecryption, MaxResults, NextToken }) {
-    // The path alone is asked for, not what is found below it: a deny on a parameter there does not count.
+    // Only the permission on the path counts, not on the parameters below it: a deny on one of them has no effect.
     authorizeParameter(call, 'ssm:GetParametersByPath', Path.length > 1 ? Path.replace(/\/$/, '') : Path, {
       'ssm:Recursive': String(Recursive),
     })
@@ -32,7 +32,7 @@ export const getParametersByPath = operation('GetParametersByPath', {
       isShort: call.pagesAreShort,
     })
     return {
-      Parameters: items.map((parameter) => shownParameter(call, parameter, undefined, WithDecryption)),
+      Parameters: items.map((parameter) => parameterOutput(call, parameter, undefined, WithDecryption)),
       NextToken: token,
     }
   },

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { operation } from '../call.ts'
 import { authorizeParameter, seenAt, seenParameter, storeOf } from './parameter-access.ts'
 import { readSelector } from './parameter-name.ts'
-import { shownParameter } from './read-version.ts'
+import { parameterOutput } from './read-version.ts'
 
 const name = z.string().trim().min(1).max(2_048)
 
@@ -13,7 +13,7 @@ export const getParameter = operation('GetParameter', {
   run(call, input) {
     const { name, selector } = readSelector(input.Name)
     authorizeParameter(call, 'ssm:GetParameter', name)
-    return { Parameter: shownParameter(call, seenParameter(call, name), selector, input.WithDecryption) }
+    return { Parameter: parameterOutput(call, seenParameter(call, name), selector, input.WithDecryption) }
   },
 })
 
@@ -34,7 +34,7 @@ export const getParameters = operation('GetParameters', {
       Parameters: found
         .filter(isThere)
         .flatMap(({ parameter, selector }) =>
-          parameter ? [shownParameter(call, parameter, selector, input.WithDecryption)] : [],
+          parameter ? [parameterOutput(call, parameter, selector, input.WithDecryption)] : [],
         ),
       InvalidParameters: found.filter((one) => !isThere(one)).map(({ given }) => given),
     }

@@ -25,7 +25,7 @@ export const labelParameterVersion = operation('LabelParameterVersion', {
       ParameterVersion === undefined ? undefined : String(ParameterVersion),
     )
     const valid = Labels.filter((label) => LABEL.test(label))
-    // A label is of one version only: it moves.
+    // A label belongs to one version only, so it moves.
     const versions = parameter.versions.map((one) => {
       const others = one.labels.filter((label) => !valid.includes(label))
       return { ...one, labels: one.version === version ? [...others, ...new Set(valid)] : others }

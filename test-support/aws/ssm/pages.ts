@@ -2,18 +2,18 @@ import { createHash } from 'node:crypto'
 import { AwsError } from '../aws-error.ts'
 
 export type PageRequest = {
-  /** How many at most; the operation's own number unless said. */
+  /** Maximum number of items; absent: the default of the operation. */
   size: number
   token: string | undefined
-  /** What the token belongs to: the caller's place and filters. */
+  /** What the token is bound to: the caller's path and filters. */
   scope: unknown
-  /** AWS may give fewer than it has, even none, and a token for the rest. */
+  /** AWS may return fewer items than it has, even none, and a token for the rest. */
   isShort: boolean
 }
 
 /**
- * One page of a sorted list. The token says after which name to go on, so that what is made or removed meanwhile moves nothing,
- * and belongs to the request that it came from.
+ * One page of a sorted list. The token holds the name after which to continue, so that concurrent changes move nothing, and is
+ * bound to its request.
  * @throws AwsError InvalidNextToken
  */
 export function pageOf<Item>(
@@ -25,9 +25,9 @@ export function pageOf<Item>(
   const last = token === undefined ? undefined : open(token, seal)
   const start = last === undefined ? 0 : items.findIndex((item) => keyOf(item) > last.key)
   const rest = start < 0 ? [] : items.slice(start)
-  // A short page after an empty one, and the other way round, so that a walk comes to its end.
-  const room = !isShort ? size : last?.wasEmpty ? Math.ceil(size / 2) : 0
-  const page = rest.slice(0, room)
+  // Short and empty pages alternate, so that a walk comes to an end.
+  const pageSize = !isShort ? size : last?.wasEmpty ? Math.ceil(size / 2) : 0
+  const page = rest.slice(0, pageSize)
   const end = page.at(-1)
   const key = end === undefined ? (last?.key ?? '') : keyOf(end)
   return { items: page, token: rest.length > page.length ? close(key, page.length === 0, seal) : undefined }
@@ -46,7 +46,7 @@ function open(token: string, seal: string): { key: string; wasEmpty: boolean } {
     ]
     if (sealed === seal && typeof key === 'string') return { key, wasEmpty: wasEmpty === true }
   } catch {
-    // The answer is the same.
+    // An invalid token gets the same answer.
   }
   throw AwsError.coded('InvalidNextToken', 'The specified token is not valid.')
 }

@@ -8,7 +8,7 @@ export function storeOf({ principal, region }: Call): ParameterStore {
   return principal.account.parameters(region)
 }
 
-/** Whether the caller may do this with a parameter, which need not be there. @throws AwsError */
+/** Checks the caller's permission on a parameter, which need not exist. @throws AwsError */
 export function authorizeParameter(call: Call, action: string, name: string, extra: Extra = {}): void {
   if (name.startsWith('arn:')) throw new NotInTheDouble('a parameter that is named by its ARN')
   const store = storeOf(call)
@@ -20,7 +20,7 @@ export function authorizeParameter(call: Call, action: string, name: string, ext
   call.authorize({ action, resource: store.arn(name), context })
 }
 
-/** What the request says of tags, for conditions. */
+/** The condition keys of the tags in a request. */
 export function requestTags(tags: readonly { Key: string; Value: string }[]): Extra {
   if (tags.length === 0) return {}
   return {
@@ -29,19 +29,19 @@ export function requestTags(tags: readonly { Key: string; Value: string }[]): Ex
   }
 }
 
-/** The parameter as readers of this call see it, which may be as it was. @throws AwsError ParameterNotFound */
+/** The parameter in the state that readers of this call see, which may be stale. @throws AwsError ParameterNotFound */
 export function seenParameter(call: Call, name: string): Parameter {
   const parameter = storeOf(call).get(name, seenAt(call))
   if (!parameter) throw notFound()
   return parameter
 }
 
-/** The time whose state readers see. */
+/** The time of the state that readers see. */
 export function seenAt({ now, lagMs }: Call): number | undefined {
   return lagMs > 0 ? now - lagMs : undefined
 }
 
-/** AWS says nothing else. */
+/** AWS gives no more detail. */
 export function notFound(): AwsError {
   return AwsError.coded('ParameterNotFound', '')
 }

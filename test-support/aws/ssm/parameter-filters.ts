@@ -21,7 +21,7 @@ const ENUMS: Readonly<Record<string, readonly string[]>> = {
   Tier: ['Standard', 'Advanced', 'Intelligent-Tiering'],
 }
 
-/** @throws AwsError for filters that DescribeParameters does not take */
+/** @throws AwsError for filters that DescribeParameters does not accept */
 export function checkFilters(filters: readonly Filter[]): void {
   const keys = filters.map(({ Key }) => Key)
   const twice = keys.find((key, index) => keys.indexOf(key) !== index)
@@ -59,7 +59,7 @@ function checkFilter({ Key, Option, Values }: Filter): void {
   if (Key === 'Path') Values?.forEach(checkPath)
 }
 
-/** As a path of GetParametersByPath is too. @throws AwsError */
+/** Also for the path of GetParametersByPath. @throws AwsError */
 export function checkPath(path: string): void {
   if (/^\/(aws|ssm)/i.test(path))
     throw AwsError.of(
@@ -74,7 +74,7 @@ export function checkPath(path: string): void {
     )
 }
 
-/** All filters, any of the values of each. */
+/** Whether all filters match; a filter matches if any of its values does. */
 export function passes(parameter: Parameter, latest: ParameterVersion, filters: readonly Filter[]): boolean {
   return filters.every(({ Key, Option, Values }) => {
     if (Key === 'Path')
@@ -85,7 +85,7 @@ export function passes(parameter: Parameter, latest: ParameterVersion, filters: 
   })
 }
 
-/** Whether a name is in the hierarchy below a path, which itself is not. */
+/** Whether a name is in the hierarchy below a path; the path itself is not. */
 export function isUnder(name: string, path: string, recursive: boolean): boolean {
   const parent = path.endsWith('/') ? path : `${path}/`
   if (!name.startsWith('/')) return path === '/' && (recursive || !name.includes('/'))

@@ -17,7 +17,7 @@ export function checkName(name: string, arn: string): void {
   if (name.includes('/') && !name.startsWith('/'))
     throw invalid('Parameter name must be a fully qualified name.')
   if (name.includes('//') || name.endsWith('/')) throw invalid(`Parameter name: ${PATH_RULE}`)
-  // The slash that a path begins with counts for itself: the part before the name ends with one already.
+  // A leading slash counts extra: the ARN prefix already ends with one.
   if (arn.length + (name.startsWith('/') ? 1 : 0) > LONGEST_ARN)
     throw invalid(`Parameter ARN is too long: it must have length less than or equal to ${LONGEST_ARN}.`)
   if (name.split('/').length - (name.startsWith('/') ? 1 : 0) > DEEPEST)
@@ -31,7 +31,7 @@ const PATH_RULE =
   'If formed as a path, it can consist of sub-paths divided by slash symbol; ' +
   'each sub-path can be formed as a mix of letters, numbers and the following 3 symbols .-_'
 
-/** A name as readers give it, with a version or a label behind it. */
+/** A name with an optional version or label, as readers give it. */
 export type Selected = { name: string; selector: string | undefined }
 
 export function readSelector(given: string): Selected {

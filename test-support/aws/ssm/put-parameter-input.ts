@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { tagInput } from './tag-rules.ts'
 
-/** Members that are not here, such as Policies and AllowedPattern, are not in the double. Source: SSM API Reference, PutParameter. */
+/** Other members, such as Policies and AllowedPattern, are not emulated. Source: SSM API Reference, PutParameter. */
 export const putParameterInput = z.strictObject({
   Name: z.string().trim().min(1).max(2_048),
   Value: z.string(),

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type AwsBed, REGION, startAwsBed } from '../../../test/support/aws/bed.ts'
 import { MAX_PARAMETERS, type Parameter, type ParameterStore } from '../account.ts'
 
-/** Counts for a name: what is before it in its ARN with a slash. */
+/** The ARN prefix with its slash counts toward the length of a name. */
 const ARN_PREFIX = 'arn:aws:ssm:eu-central-1:222222222222:parameter/'.length
 const LONGEST_NAME = 1_011 - ARN_PREFIX
 const levels = (count: number) => '/l'.repeat(count)

@@ -24,7 +24,7 @@ const KEPT_VERSIONS = 100
 export const putParameter = operation('PutParameter', {
   family: 'puts',
   input: putParameterInput,
-  shown: ({ Value: _, ...shown }) => shown,
+  trailInput: ({ Value: _, ...rest }) => rest,
   changes: ({ Name }) => Name,
   run(call, input) {
     const store = storeOf(call)
@@ -62,7 +62,7 @@ export const putParameter = operation('PutParameter', {
   },
 })
 
-/** A parameter that is made with tags needs the right to tag it too. */
+/** Creating a parameter with tags also needs the permission to tag it. */
 function authorize(call: Call, { Name, Overwrite, Tags }: PutParameterInput): void {
   const extra = { 'ssm:Overwrite': String(Overwrite), ...requestTags(Tags) }
   authorizeParameter(call, 'ssm:PutParameter', Name, extra)
@@ -91,7 +91,7 @@ function typeOf({ Type, KeyId }: PutParameterInput, last: ParameterVersion | und
   return type
 }
 
-/** A parameter that was advanced once stays it. */
+/** An advanced parameter stays advanced. */
 function tierOf(call: Call, { Value, Tier }: PutParameterInput, last: ParameterVersion | undefined): Tier {
   const size = Buffer.byteLength(Value)
   const wanted = Tier ?? last?.tier ?? storeOf(call).defaultTier
@@ -111,7 +111,7 @@ function tierOf(call: Call, { Value, Tier }: PutParameterInput, last: ParameterV
   return tier
 }
 
-/** Room for one more: the oldest goes, unless it has a label. */
+/** Drops the oldest version to make space for another, unless it has a label. */
 function keptVersions(before: Parameter | undefined): readonly ParameterVersion[] {
   const versions = before?.versions ?? []
   const [oldest, ...others] = versions
@@ -126,7 +126,7 @@ function keptVersions(before: Parameter | undefined): readonly ParameterVersion[
   return others
 }
 
-/** An overwrite that names no key takes the default one again. */
+/** An overwrite without a key returns to the default key. */
 function secure(call: Call, { Name, Value, KeyId }: PutParameterInput, type: ParameterType, tier: Tier) {
   if (type !== 'SecureString') return { ciphertext: undefined, keyId: undefined }
   const keyId = KeyId ?? DEFAULT_KEY

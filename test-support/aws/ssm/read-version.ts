@@ -4,7 +4,7 @@ import type { Call } from '../call.ts'
 import { authorizeKey } from '../kms/authorize-key.ts'
 import { storeOf } from './parameter-access.ts'
 
-/** @param selector number of a version or a label; absent: the latest @throws AwsError ParameterVersionNotFound */
+/** @param selector version number or label; absent: the latest @throws AwsError ParameterVersionNotFound */
 export function selectVersion({ name, versions }: Parameter, selector: string | undefined): ParameterVersion {
   const version =
     selector === undefined
@@ -17,7 +17,7 @@ export function selectVersion({ name, versions }: Parameter, selector: string | 
   )
 }
 
-/** The value as this caller gets it. @throws AwsError where the key cannot be used */
+/** The value as this caller receives it. @throws AwsError if the caller cannot use the key */
 export function valueFor(call: Call, name: string, version: ParameterVersion, decrypts: boolean): string {
   const { type, value, ciphertext, keyId } = version
   if (type !== 'SecureString') return value
@@ -29,8 +29,8 @@ export function valueFor(call: Call, name: string, version: ParameterVersion, de
   return value
 }
 
-/** One parameter of an answer. */
-export function shownParameter(
+/** A parameter in the form of an answer. */
+export function parameterOutput(
   call: Call,
   parameter: Parameter,
   selector: string | undefined,

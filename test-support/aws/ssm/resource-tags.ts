@@ -8,7 +8,7 @@ import { authorizeParameter, requestTags, storeOf } from './parameter-access.ts'
 import { tagInput, withTags } from './tag-rules.ts'
 
 const resource = { ResourceType: z.string(), ResourceId: z.string().trim().min(1) }
-/** What else can have tags in Systems Manager. */
+/** Other resource types of Systems Manager with tags. */
 const OTHER_TYPES = [
   'Association',
   'Automation',

@@ -12,7 +12,7 @@ export const tagInput = z.strictObject({
 
 export type TagInput = z.output<typeof tagInput>
 
-/** @returns the tags with those added @throws AwsError for too many, reserved or repeated ones */
+/** @returns the merged tags @throws AwsError for too many, reserved or repeated ones */
 export function withTags(tags: ReadonlyMap<string, string>, added: readonly TagInput[]): Map<string, string> {
   if (new Set(added.map(({ Key }) => Key)).size < added.length)
     throw AwsError.of('validation', 'Duplicate tag keys found.')

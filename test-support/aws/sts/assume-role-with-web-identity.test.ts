@@ -34,7 +34,7 @@ const token = (claims: Partial<Parameters<Cluster['token']>[0]> = {}) =>
   cluster.token({ sub: SUBJECT, ...claims }, bed.clock.now())
 
 function assume(input: Partial<AssumeRoleWithWebIdentityCommandInput> = {}) {
-  // The SDK signs nothing here; the key that it was made with is none.
+  // The SDK signs nothing here, so its access key does not exist.
   const sts = bed.sts({ accessKeyId: 'AKIAXXXXXXXXXXXXXXXX', secretAccessKey: 'none' })
   return sts.send(
     new AssumeRoleWithWebIdentityCommand({
@@ -118,8 +118,8 @@ describe('AssumeRoleWithWebIdentity', () => {
     })
 
   it('gives a session that may do what the role may, and says whose it is', async () => {
-    const { Credentials, ...said } = await assume()
-    expect(said).toMatchObject({
+    const { Credentials, ...rest } = await assume()
+    expect(rest).toMatchObject({
       SubjectFromWebIdentityToken: SUBJECT,
       Audience: 'sts.amazonaws.com',
       Provider: `arn:aws:iam::222222222222:oidc-provider/${ISSUER.replace('https://', '')}`,

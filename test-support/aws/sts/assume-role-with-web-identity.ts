@@ -20,7 +20,7 @@ const input = assumeRoleInput
 export const assumeRoleWithWebIdentity = operation('AssumeRoleWithWebIdentity', {
   family: 'sts',
   input,
-  shown: ({ WebIdentityToken: _, ...shown }) => shown,
+  trailInput: ({ WebIdentityToken: _, ...rest }) => rest,
   accountOf: ({ RoleArn }) => ROLE_ARN.exec(RoleArn)?.[2],
   unsigned(accounts, { RoleArn }): Principal {
     const [, partition, id = ''] = ROLE_ARN.exec(RoleArn) ?? []
@@ -64,7 +64,7 @@ export const assumeRoleWithWebIdentity = operation('AssumeRoleWithWebIdentity', 
   },
 })
 
-/** AWS does not say what it was that did not fit. */
+/** AWS does not say what did not match. */
 function notAuthorized(): AwsError {
   return AwsError.of('access-denied', `Not authorized to perform ${ACTION}`)
 }

@@ -26,7 +26,7 @@ const policyOf = (length: number) => {
 const tags = (count: number, valueLength = 1) =>
   Array.from({ length: count }, (_, index) => ({ Key: `t${index}`, Value: 'v'.repeat(valueLength) }))
 
-/** As the SDK calls them: to some codes of STS it adds `Exception`. */
+/** With the SDK's names: it appends `Exception` to some codes of STS. */
 type Row = {
   name: string
   trust?: Record<string, unknown>

@@ -26,7 +26,7 @@ export const assumeRole = operation('AssumeRole', {
   },
 })
 
-/** A role that is not there is refused like one that does not trust. */
+/** A missing role gets the same error as one that does not trust the caller. */
 function authorizeRole(call: Call, input: AssumeRoleInput, tags: ReadonlyMap<string, string>): Role {
   const account = accountOf(call, input.RoleArn)
   const role = account?.role(input.RoleArn)
@@ -73,7 +73,7 @@ function checkDuration({ principal }: Call, role: Role, seconds: number): void {
     )
 }
 
-/** Keys of tags do not heed case. */
+/** Tag keys are case-insensitive. */
 function tagsOf({ Tags }: AssumeRoleInput): Map<string, string> {
   const keys = new Set(Tags.map(({ Key }) => Key.toLowerCase()))
   if (keys.size < Tags.length)

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { operation } from '../call.ts'
 
-/** Nobody can be denied it. */
+/** It cannot be denied. */
 export const getCallerIdentity = operation('GetCallerIdentity', {
   family: 'sts',
   input: z.strictObject({}),

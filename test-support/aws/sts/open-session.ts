@@ -5,7 +5,7 @@ import type { Policy } from '../iam/policy.ts'
 
 export const ROLE_ARN = /^arn:([a-z-]+):iam::(\d{12}):role\/[\w+=,.@/-]+$/
 
-/** What every way to assume a role is told. */
+/** The common input of all operations that assume a role. */
 type SessionInput = {
   RoleArn: string
   RoleSessionName: string
@@ -25,7 +25,7 @@ type Opening = {
 export function openSession(call: Call, { role, input, tags, policy, packed }: Opening) {
   const account = accountOf(call, input.RoleArn)
   if (!account) throw AwsError.of('internal', '')
-  // Whole seconds, as the answer says it.
+  // Whole seconds, as in the answer.
   const expiresAt = Math.floor(call.now / 1000 + input.DurationSeconds) * 1000
   const session: Session = {
     role,
@@ -54,7 +54,7 @@ export function openSession(call: Call, { role, input, tags, policy, packed }: O
   }
 }
 
-/** Partitions do not know each other. */
+/** Partitions are isolated from each other. */
 export function accountOf({ accounts, principal }: Call, roleArn: string) {
   const [, partition, id = ''] = ROLE_ARN.exec(roleArn) ?? []
   const account = accounts.get(id)

@@ -2,13 +2,13 @@ import { deflateRawSync } from 'node:zlib'
 import { AwsError } from '../aws-error.ts'
 
 /**
- * AWS packs session policy and tags into a binary form that it does not publish. Nine tags of 250 equal letters were seen at
- * 498 %, so it does not compress what repeats: names and values count as they are, and a policy, which has its words
- * in common with all others, as what is left of it by deflate.
+ * AWS packs session policy and tags into an unpublished binary form. Nine tags of 250 equal letters were observed at 498 %, so it
+ * does not compress repetitions: names and values count with their full length. A policy shares most of its words with other
+ * policies, so it counts with its length after deflate.
  */
 const ALLOTTED = { tags: 455, policy: 1_500 }
 
-/** @returns how much of the allotted space is used, in percent @throws AwsError PackedPolicyTooLarge */
+/** @returns the used share of the allotted space in percent @throws AwsError PackedPolicyTooLarge */
 export function packedSize(policy: string | undefined, tags: ReadonlyMap<string, string>): number {
   const ofTags =
     [...tags].reduce((sum, [key, value]) => sum + Buffer.byteLength(key + value), 0) / ALLOTTED.tags

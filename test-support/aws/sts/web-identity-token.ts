@@ -16,10 +16,10 @@ const claims = z.object({
   nbf: z.number().optional(),
 })
 
-/** AWS's own allowance for clocks. */
+/** The clock skew that AWS allows. */
 const SKEW_SECONDS = 300
 
-/** @throws AwsError unless a provider of the account has signed the token for one of its audiences, and it holds now */
+/** @throws AwsError unless a provider of the account has signed the token for one of its audiences, and it is valid now */
 export function readWebIdentity(account: Account, token: string, now: number): WebIdentity {
   const parts = token.split('.')
   const head = header.safeParse(decoded(parts[0]))

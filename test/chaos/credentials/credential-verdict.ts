@@ -12,7 +12,7 @@ import { FAILED_DELETIONS_NAME } from '../../../src/credentials/controller/faile
 import { isApiError } from '../../../src/kube/client.ts'
 import type { KubernetesClient } from '../../../src/kube/resources.ts'
 import type { Account } from '../../../test-support/aws/account.ts'
-import type { AwsDouble } from '../../../test-support/aws/aws-double.ts'
+import type { AwsEmulator } from '../../../test-support/aws/aws-emulator.ts'
 import type { ChaosOwner, Wanted } from './chaos-owner.ts'
 import { REGIONS } from './setting.ts'
 
@@ -143,7 +143,7 @@ function judgeParameters({ parameters, credentials, orphans }: CredentialEvidenc
 }
 
 /** Each call is in the session of the organization whose parameter it is about. */
-export function judgeCalls({ trail }: AwsDouble): string[] {
+export function judgeCalls({ trail }: AwsEmulator): string[] {
   return trail.entries({}).flatMap(({ service, operation, session, parameters, error }) => {
     const name = String(parameters.Name ?? parameters.ResourceId ?? '')
     if (service !== 'ssm' || name === '') return []

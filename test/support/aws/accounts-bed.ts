@@ -8,7 +8,7 @@ import type { CloudMetrics } from '../../../src/lib/metrics.ts'
 import { FairRateLimiters, type FairRateLimits } from '../../../src/lib/rate-limit.ts'
 import { SecretText } from '../../../src/lib/redact.ts'
 import type { Account, Role } from '../../../test-support/aws/account.ts'
-import { type AwsDouble, startAwsDouble } from '../../../test-support/aws/aws-double.ts'
+import { type AwsEmulator, startAwsEmulator } from '../../../test-support/aws/aws-emulator.ts'
 import type { Rates } from '../../../test-support/aws/rates.ts'
 import { RushingClock } from '../rushing-clock.ts'
 
@@ -16,7 +16,7 @@ export const REGION = 'eu-central-1'
 const BUCKET = { perSecond: 1000, burst: 1000, maxWaiting: 10_000, maxWaitingOfFlow: 5000, maxKeys: 100 }
 
 export type AccountsBed = {
-  aws: AwsDouble
+  aws: AwsEmulator
   clock: RushingClock
   cloud: CloudAccounts
   counted: CountedCalls
@@ -54,7 +54,7 @@ export async function startAccountsBed(options: AccountsBedOptions = {}): Promis
   const realNow = Date.now
   // The SDK signs with the time of the machine, which it asks for itself.
   Date.now = () => clock.now() + machine.aheadMs
-  const aws = await startAwsDouble({ clock, rates: options.rates ?? {} })
+  const aws = await startAwsEmulator({ clock, rates: options.rates ?? {} })
   const operator = aws.accounts.add('111111111111')
   const user = operator.addUser('davit', {
     policies: { own: allowed(['sts:AssumeRole', 'sts:TagSession', ...(options.operatorActions ?? [])]) },

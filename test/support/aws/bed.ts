@@ -3,10 +3,10 @@ import { SSMClient } from '@aws-sdk/client-ssm'
 import { AssumeRoleCommand, type AssumeRoleCommandInput, STSClient } from '@aws-sdk/client-sts'
 import type { Account, Role } from '../../../test-support/aws/account.ts'
 import {
-  type AwsDouble,
-  type AwsDoubleOptions,
-  startAwsDouble,
-} from '../../../test-support/aws/aws-double.ts'
+  type AwsEmulator,
+  type AwsEmulatorOptions,
+  startAwsEmulator,
+} from '../../../test-support/aws/aws-emulator.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 export const REGION = 'eu-central-1'
@@ -15,7 +15,7 @@ export const EXTERNAL_ID = 'davit-abcdefgh'
 export type SdkCredentials = { accessKeyId: string; secretAccessKey: string; sessionToken?: string }
 
 export type AwsBed = {
-  aws: AwsDouble
+  aws: AwsEmulator
   clock: FakeClock
   operator: { account: Account; credentials: SdkCredentials; arn: string }
   organization: { account: Account; role: Role }
@@ -26,7 +26,7 @@ export type AwsBed = {
   stop(): Promise<void>
 }
 
-export type AwsBedOptions = Partial<AwsDoubleOptions> & {
+export type AwsBedOptions = Partial<AwsEmulatorOptions> & {
   trust?: Record<string, unknown>
   policy?: Record<string, unknown>
 }
@@ -35,7 +35,7 @@ export type AwsBedOptions = Partial<AwsDoubleOptions> & {
 export async function startAwsBed(options: AwsBedOptions = {}): Promise<AwsBed> {
   const { trust, policy, ...own } = options
   const clock = new FakeClock()
-  const aws = await startAwsDouble({ clock, rates: {}, ...own })
+  const aws = await startAwsEmulator({ clock, rates: {}, ...own })
   const operator = addOperator(aws)
   const account = aws.accounts.add('222222222222')
   const role = account.addRole('davit-writer', {
@@ -106,7 +106,7 @@ export function trustPolicy(principal: string, externalId = EXTERNAL_ID): Record
   }
 }
 
-function addOperator(aws: AwsDouble): AwsBed['operator'] {
+function addOperator(aws: AwsEmulator): AwsBed['operator'] {
   const account = aws.accounts.add('111111111111')
   const user = account.addUser('davit', {
     policies: {

@@ -3,10 +3,10 @@
 import { createClock } from '../../../src/lib/time.ts'
 import type { Account, Role } from '../../../test-support/aws/account.ts'
 import {
-  type AwsDouble,
-  type AwsDoubleOptions,
-  startAwsDouble,
-} from '../../../test-support/aws/aws-double.ts'
+  type AwsEmulator,
+  type AwsEmulatorOptions,
+  startAwsEmulator,
+} from '../../../test-support/aws/aws-emulator.ts'
 
 export const REGION = 'eu-west-1'
 const OPERATOR_ACCOUNT = '111111111111'
@@ -18,12 +18,12 @@ const VARIABLES = [
 ] as const
 
 export class TestAws {
-  readonly double: AwsDouble
+  readonly double: AwsEmulator
   /** ARN of the operator's own identity. */
   readonly operator: string
   readonly #before: Record<string, string | undefined>
 
-  private constructor(double: AwsDouble, operator: string, environment: Record<string, string>) {
+  private constructor(double: AwsEmulator, operator: string, environment: Record<string, string>) {
     this.double = double
     this.operator = operator
     this.#before = Object.fromEntries(VARIABLES.map((name) => [name, process.env[name]]))
@@ -31,8 +31,8 @@ export class TestAws {
   }
 
   /** The environment of this process points to it until `stop`. */
-  static async start(options: Partial<AwsDoubleOptions> = {}): Promise<TestAws> {
-    const double = await startAwsDouble({ clock: createClock(), rates: {}, ...options })
+  static async start(options: Partial<AwsEmulatorOptions> = {}): Promise<TestAws> {
+    const double = await startAwsEmulator({ clock: createClock(), rates: {}, ...options })
     const account = double.accounts.add(OPERATOR_ACCOUNT)
     const user = account.addUser('davit', { policies: { own: MAY_ASSUME } })
     const { accessKeyId, secretAccessKey } = account.addAccessKey(user)

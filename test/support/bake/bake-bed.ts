@@ -7,7 +7,7 @@ import { PutParameterCommand, SSMClient } from '@aws-sdk/client-ssm'
 import type { OrderedCredential } from '../../../src/apis/bake.ts'
 import { createClock } from '../../../src/lib/time.ts'
 import type { Account, Role } from '../../../test-support/aws/account.ts'
-import { type AwsDouble, startAwsDouble } from '../../../test-support/aws/aws-double.ts'
+import { type AwsEmulator, startAwsEmulator } from '../../../test-support/aws/aws-emulator.ts'
 import { ALLOW_ALL } from '../aws/bed.ts'
 import { addBoxRole, type Cluster, makeCluster, subjectOf } from './web-identity.ts'
 
@@ -31,7 +31,7 @@ export const BOX_POLICY = {
 }
 
 export type BakeBed = {
-  aws: AwsDouble
+  aws: AwsEmulator
   account: Account
   role: Role
   cluster: Cluster
@@ -44,7 +44,7 @@ export type BakeBed = {
 
 export async function startBakeBed(): Promise<BakeBed> {
   const folder = mkdtempSync(join(tmpdir(), 'davit-identity-'))
-  const aws = await startAwsDouble({ clock: createClock(), rates: {} })
+  const aws = await startAwsEmulator({ clock: createClock(), rates: {} })
   const account = aws.accounts.add(ACCOUNT)
   const cluster = makeCluster()
   const role = addBoxRole(account, cluster, { subject: SUBJECT, policy: BOX_POLICY })

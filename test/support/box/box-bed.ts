@@ -12,7 +12,7 @@ import { awsScopeOf } from '../../../src/credentials/aws/names.ts'
 import { readerPolicy } from '../../../src/credentials/aws/policies.ts'
 import { createClock } from '../../../src/lib/time.ts'
 import type { Account, Credentials, Role } from '../../../test-support/aws/account.ts'
-import { type AwsDouble, startAwsDouble } from '../../../test-support/aws/aws-double.ts'
+import { type AwsEmulator, startAwsEmulator } from '../../../test-support/aws/aws-emulator.ts'
 import { type RoleSession, startInstanceMetadata } from './instance-metadata.ts'
 
 export const ACCOUNT = '123456789012'
@@ -28,7 +28,7 @@ const RUN_LIMIT_MS = 60_000
 
 export class BoxBed {
   readonly folder: string
-  readonly aws: AwsDouble
+  readonly aws: AwsEmulator
   readonly account: Account
   /** Of the machine. It may read what is acme's. */
   readonly role: Role
@@ -37,7 +37,7 @@ export class BoxBed {
 
   private constructor(parts: {
     folder: string
-    aws: AwsDouble
+    aws: AwsEmulator
     account: Account
     role: Role
     owner: Credentials
@@ -53,7 +53,7 @@ export class BoxBed {
 
   static async start(): Promise<BoxBed> {
     const folder = await mkdtemp(join(tmpdir(), 'davit-box-'))
-    const aws = await startAwsDouble({ clock: createClock(), rates: {} })
+    const aws = await startAwsEmulator({ clock: createClock(), rates: {} })
     const account = aws.accounts.add(ACCOUNT)
     const user = account.addUser('owner', { policies: { all: allowed(['ssm:*', 'kms:*', 'sts:*']) } })
     const owner = account.addAccessKey(user)
@@ -156,7 +156,7 @@ export function readerOf(organization: string) {
   })
 }
 
-async function sessionOf(aws: AwsDouble, owner: Credentials, role: Role): Promise<RoleSession> {
+async function sessionOf(aws: AwsEmulator, owner: Credentials, role: Role): Promise<RoleSession> {
   const sts = new STSClient({ region: REGION, endpoint: aws.url, credentials: owner })
   const command = new AssumeRoleCommand({ RoleArn: role.arn, RoleSessionName: 'i-0123456789abcdef0' })
   const { Credentials: given } = await sts.send(command)

@@ -1,6 +1,6 @@
 /**
- * A double of AWS, as far as Davit uses it: STS, SSM, ECR and KMS over their own protocols, for AWS_ENDPOINT_URL. It is
- * strict where AWS is, and says so where it cannot know.
+ * Emulates the part of AWS that Davit uses: STS, SSM, ECR and KMS over their own protocols, for AWS_ENDPOINT_URL. It is strict
+ * wherever AWS is, and fails loudly where it cannot know.
  */
 import type { Clock } from '../../src/lib/time.ts'
 import { Accounts } from './accounts.ts'
@@ -13,15 +13,15 @@ import { Received } from './received.ts'
 import { Script } from './script.ts'
 import { Trail } from './trail.ts'
 
-export type AwsDoubleOptions = {
+export type AwsEmulatorOptions = {
   clock: Clock
-  /** Absent: a free one. */
+  /** Absent: a free port. */
   port?: number
-  /** Absent: those of AWS; a family that is left out is not limited. */
+  /** Absent: the limits of AWS; a family that is left out is not limited. */
   rates?: Rates
 }
 
-export type AwsDouble = {
+export type AwsEmulator = {
   /** For AWS_ENDPOINT_URL. */
   url: string
   accounts: Accounts
@@ -29,16 +29,16 @@ export type AwsDouble = {
   trail: Trail
   received: Received
   limits: RateLimits
-  /** What the registry of a region says to a login with a password out of GetAuthorizationToken. */
+  /** The answer of the registry of a region to a login with a password from GetAuthorizationToken. */
   verifyEcrPassword(login: { username: string; password: string; region: string }): EcrVerdict
-  /** What was asked for that the double has not, the latest last: a test with any of these proves nothing. */
+  /** Requests for features that the emulator lacks, latest last: a test with any of these proves nothing. */
   defects: readonly NotInTheDouble[]
   stop(): Promise<void>
 }
 
 const MAX_DEFECTS = 1_000
 
-export async function startAwsDouble(options: AwsDoubleOptions): Promise<AwsDouble> {
+export async function startAwsEmulator(options: AwsEmulatorOptions): Promise<AwsEmulator> {
   const { clock } = options
   const [accounts, script, trail, received] = [new Accounts(), new Script(), new Trail(), new Received()]
   const limits = new RateLimits(clock, options.rates ?? DEFAULT_RATES)
