@@ -1,5 +1,5 @@
-// Everything that can be checked without running Davit: `npm run check`. One line a check, the output of those that
-// failed, and exit code 1 if any did. `--report <file>` writes the counts as JSON.
+// Runs every check that does not run Davit: `npm run check`. Prints one line per check and the output of failed ones, and exits
+// with 1 if any failed. `--report <file>` writes the counts as JSON.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,11 +16,11 @@ const CHECK_LIMIT_MS = 10 * 60_000
 
 const VITEST = ['node', 'node_modules/vitest/vitest.mjs', 'run', '--project', 'unit', '--reporter=dot']
 
-/** Links to files and headings of this repository; the addresses of others are not asked. */
+/** Links to files and headings of this repository; external addresses are not requested. */
 const LINKS = ['--frail', '--quiet', '--no-stdout', '--use', 'validate-links=repository:false']
 LINKS.push('README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'charts/davit/README.md', 'docs', 'test/reports')
 
-/** Name and command; programs are those of node_modules. */
+/** Name and command; the programs are in node_modules. */
 const CHECKS = [
   { name: 'types', command: ['tsc'] },
   { name: 'lint and format', command: ['biome', 'check', '--error-on-warnings', '.'] },
@@ -44,7 +44,7 @@ if (options.report !== undefined) {
 }
 process.exitCode = failed.length === 0 ? 0 : 1
 
-/** As many at a time as there are cores. */
+/** Runs as many checks at a time as there are cores. */
 async function runAll(checks) {
   const waiting = [...checks]
   const done = []

@@ -1,11 +1,11 @@
-/** Files of a repository as they were committed last, whatever the tree has. */
+/** Copies the last committed version of files, whatever the working tree contains. */
 import { execFileSync } from 'node:child_process'
 
 /**
  * @param {string} root of the repository
  * @param {readonly string[]} paths files and folders in it
- * @param {string} into a folder that is there
- * @returns what of them in the tree is not what was committed, as git says it; none of it is taken
+ * @param {string} into an existing folder
+ * @returns the uncommitted changes of these paths in the format of git; they are not copied
  */
 export function takeCommitted(root, paths, into) {
   const git = (...args) => execFileSync('git', args, { cwd: root, maxBuffer: 2 ** 28 })

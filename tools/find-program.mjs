@@ -1,10 +1,9 @@
-// Programs of the host. In plain JavaScript, since the set-up looks for them before there is a Node that strips
-// types.
+// Finds programs of the host. In plain JavaScript, since the set-up needs it before there is a Node that strips types.
 
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
-/** Browsers that tests can drive, under the names that they have here and there. */
+/** Browsers that tests can drive, by their names on different systems. */
 export const CHROMIUM = [
   'chromium',
   'chromium-browser',
@@ -15,7 +14,7 @@ export const CHROMIUM = [
 
 /**
  * @param {readonly string[]} names any of them will do
- * @returns {string | undefined} the path of the first that is on the PATH
+ * @returns {string | undefined} the path of the first one on the PATH
  */
 export function findProgram(names) {
   const folders = (process.env.PATH ?? '').split(delimiter)

@@ -1,10 +1,11 @@
-// The image of Davit where no registry can be reached, as an OCI layout: the Dockerfile, built by buildah, on base images that are made
-// here of Debian's packages and of this machine's npm. The same packages and the same commit make the same image.
+// Builds the image of Davit without access to a registry, as an OCI layout: buildah builds the Dockerfile on base images that are
+// made here from Debian's packages and this machine's npm. The same packages and the same commit make the same image.
 //
 //   node tools/image.mjs --out FOLDER [--suite trixie] [--epoch SECONDS]
 //   skopeo copy oci:FOLDER:davit docker://registry.example.com/davit:0.1.0
 //
-// Root on Debian with the packages buildah, mmdebstrap and git, and npm. Where registries can be reached, `docker build .` does it.
+// It needs root on Debian with the packages buildah, mmdebstrap and git, and npm. If registries can be reached, use
+// `docker build .` instead.
 
 import { execFileSync } from 'node:child_process'
 import {
@@ -49,7 +50,10 @@ const { values } = parseArgs({
 if (values.out === undefined) throw new Error('--out is missing')
 const { out, suite, epoch } = values
 const work = mkdtempSync(join(tmpdir(), 'davit-image-'))
-/** Of its own, so that nothing of this machine's images is seen or changed. No mounts, no namespaces: it works in containers. */
+/**
+ * A separate store, so that the images of this machine are neither used nor changed. Without mounts and namespaces, it works in
+ * containers.
+ */
 const STORE = ['--root', join(work, 'storage'), '--runroot', join(work, 'run'), '--storage-driver', 'vfs']
 try {
   makeBases()
@@ -62,7 +66,7 @@ function buildah(...args) {
   return run('buildah', [...STORE, ...args], work, { BUILDAH_ISOLATION: 'chroot' }).trim()
 }
 
-/** Debian as its own image has it, and the same with npm and Node in it. */
+/** Debian as in its official image, and the same with npm and Node. */
 function makeBases() {
   const archive = join(work, 'base.tar')
   const options = [
@@ -83,7 +87,7 @@ function makeBases() {
   buildah('rm', container)
 }
 
-/** @returns a folder with npm and Node; whom this machine trusts, the build trusts */
+/** @returns a folder with npm and Node; the build trusts the same certificate authorities as this machine */
 function makeNpm() {
   const local = join(work, 'npm', 'usr', 'local')
   const modules = join(local, 'lib', 'node_modules')
@@ -109,7 +113,7 @@ function makeNpm() {
   return join(work, 'npm')
 }
 
-/** @returns a folder with what was committed: nothing that lies about gets into an image */
+/** @returns a folder with the committed files: uncommitted files never get into an image */
 function makeContext() {
   const context = join(work, 'context')
   mkdirSync(context)
@@ -145,7 +149,7 @@ function build(context) {
   console.log(`${digest}  ${Math.round(bytes / 2 ** 20)} MiB  ${out}`)
 }
 
-/** @returns its stdout; what it says besides is shown */
+/** @returns its stdout; its stderr is passed through */
 function run(program, args, cwd, environment = {}) {
   const options = {
     cwd,

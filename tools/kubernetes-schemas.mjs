@@ -1,8 +1,8 @@
-// The schemas of the kinds of Kubernetes that the chart makes, as the API servers of several versions have them, into test/chart/kubernetes:
+// Extracts the schemas of the Kubernetes kinds that the chart uses from several API server versions, into test/chart/kubernetes:
 //
 //   node tools/kubernetes-schemas.mjs 1.32.13 1.33.13
 //
-// They are in the Go module k8s.io/kubernetes, as /openapi/v3 serves them. Words for people are left out.
+// They are in the Go module k8s.io/kubernetes, in the form that /openapi/v3 serves. Descriptions are left out.
 
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -46,7 +46,7 @@ function schemasIn(folder) {
   return Object.assign({}, ...documents.map(({ components }) => components?.schemas ?? {}))
 }
 
-/** @returns those of the kinds, and what they refer to */
+/** @returns the schemas of the kinds, and those that they refer to */
 function reached(schemas) {
   const found = {}
   const take = (name) => {

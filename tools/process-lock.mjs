@@ -1,5 +1,5 @@
-// A lock between processes on one machine, held by a file with its holder's name in it. In plain JavaScript,
-// since the set-up needs it before there is a Node that strips types.
+// A lock between processes of one machine: a file that names its holder. In plain JavaScript, since the set-up needs it before
+// there is a Node that strips types.
 
 import { randomBytes } from 'node:crypto'
 import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -7,10 +7,12 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const POLL_MS = 50
-/** Whether a holder on another machine (a shared home) still lives cannot be seen, so it is believed this long. */
+/** Whether a holder on another machine (a shared home) is alive is unknown, so its lock is respected for this long. */
 const FOREIGN_HOLDER_MS = 60 * 60_000
 
-/** Holds nothing: a lock file is whole from its first moment, but a lost disk write may have emptied it. */
+/**
+ * Stands for an unreadable lock: a lock file is complete from the moment it appears, but a lost disk write may have emptied it.
+ */
 const UNREADABLE = { pid: 0, birth: null, host: hostname(), token: 'unreadable' }
 
 /** Another process held the lock for longer than the caller would wait. */
@@ -19,7 +21,7 @@ export class LockTimeout extends Error {
 }
 
 /**
- * Runs `work` while no other process holds the lock of this path. The lock of a holder that died is taken over.
+ * Runs `work` while no other process holds the lock of this path. Takes over the lock of a holder that died.
  *
  * @template T
  * @param {string} path the lock file; its folder exists
@@ -51,13 +53,13 @@ export async function withProcessLock(path, work, { timeoutMs, onWait }) {
 
 async function acquire({ path, draft, timeoutMs, onWait }) {
   const deadline = performance.now() + timeoutMs
-  let hasSaid = false
+  let hasNotified = false
   while (!takes(draft, path)) {
     const holder = read(path)
     if (holder === undefined) continue
     if (!isAlive(holder, path) && breakLock(path, holder, draft)) continue
-    if (!hasSaid) onWait?.(holder.pid)
-    hasSaid = true
+    if (!hasNotified) onWait?.(holder.pid)
+    hasNotified = true
     if (performance.now() > deadline) {
       throw new LockTimeout(
         `process ${holder.pid} has held ${path} for too long; remove that file if it hangs`,
@@ -67,7 +69,7 @@ async function acquire({ path, draft, timeoutMs, onWait }) {
   }
 }
 
-/** Linking, other than creating and then writing, never shows a lock without its holder. */
+/** A link, unlike creating and then writing, never exposes a lock without its holder. */
 function takes(draft, path) {
   try {
     linkSync(draft, path)
@@ -79,10 +81,10 @@ function takes(draft, path) {
 }
 
 /**
- * Removes a dead holder's lock. Of several that found it dead, the one that takes the claim on this very holder
- * may: otherwise the second would remove the lock that the first has just taken. A claimer may die as well.
+ * Removes a dead holder's lock. If several processes found it dead, only the one that claims this very holder may remove it:
+ * otherwise the second would remove the lock that the first has just taken. A claimer may die as well.
  *
- * @returns {boolean} whether it is worth trying to take the lock at once
+ * @returns {boolean} whether it is worth trying to take the lock immediately
  */
 function breakLock(path, dead, draft) {
   const claim = `${path}.${dead.token}`
@@ -111,21 +113,21 @@ function ageOf(path) {
   return stat === undefined ? 0 : Date.now() - stat.mtimeMs
 }
 
-/** Tells a process from a later one with the same number: boot and start time, where the kernel tells them. */
+/** Tells a process from a later one with the same pid by boot and start time, if the kernel provides them. */
 function birthOf(pid) {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // The name in the second field may hold anything; fields after its closing bracket are plain.
+    // The name in the second field may contain anything; the fields after its closing bracket are plain.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    // A zombie holds nothing, and stays one for ever where process 1 does not reap (many containers).
+    // A zombie holds nothing, and stays forever if process 1 does not reap (many containers).
     return fields[0] === 'Z' || fields[0] === 'X' ? null : `${boot}/${fields[19]}`
   } catch {
     return null
   }
 }
 
-/** Who holds the lock; undefined where nobody does. */
+/** The holder of the lock; undefined if there is none. */
 function read(path) {
   try {
     return JSON.parse(readFileSync(path, 'utf8'))

@@ -12,7 +12,7 @@ const MODULE = fileURLToPath(new URL('./process-lock.mjs', import.meta.url))
 
 const DEAD = { pid: 2 ** 22 + 1, birth: 'x', host: hostname(), token: 'aaaa' }
 
-/** Threads, since they can be let loose on a lock within a microsecond of each other, which processes cannot. */
+/** Threads, since they can race for a lock within a microsecond of each other, which processes cannot. */
 const CONTENDER = `
   const { workerData: { module, lock, rounds, contenders, shared } } = require('node:worker_threads')
   const spin = (ms) => { for (const end = performance.now() + ms; performance.now() < end; ) {} }
@@ -44,7 +44,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-/** A process that takes the lock, says so, and keeps it until it is killed. */
+/** A process that takes the lock, reports it, and keeps the lock until it is killed. */
 async function holderProcess(): Promise<ReturnType<typeof spawn>> {
   const script = `
     import { withProcessLock } from ${JSON.stringify(MODULE)}
@@ -124,7 +124,7 @@ describe('withProcessLock', () => {
     const rounds = 40
     const contenders = 3
     for (let round = 0; round < rounds; round++) writeFileSync(`${lock}${round}`, JSON.stringify(DEAD))
-    // 0: how many wait at the barrier, 1: rounds begun, 2: how many are inside, 3: the most there ever were
+    // 0: how many wait at the barrier, 1: rounds begun, 2: how many are inside, 3: the maximum of those
     const shared = new Int32Array(new SharedArrayBuffer(16))
     const workerData = { module: MODULE, lock, rounds, contenders, shared }
     const workers = Array.from(

@@ -1,6 +1,6 @@
-// All set-up from a bare clone, run by every npm script before its own work: silent and quick when nothing
-// is to do. Written for the host's own Node, which may be older than the one that Davit runs on; imports
-// come after the check of the version, since a Node that is too old would fail on them with a stack.
+// The complete set-up from a bare clone, which every npm script runs first: silent and quick if there is nothing to do. Written
+// for the host's own Node, which may be older than the one that Davit runs on; imports come after the version check, since a Node
+// that is too old would fail on them with a stack.
 
 const OLDEST_HOST_NODE = 20
 

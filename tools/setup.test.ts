@@ -19,7 +19,7 @@ const TOOLS = fileURLToPath(new URL('.', import.meta.url))
 let clone: string
 let bin: string
 
-/** A clone with a lock file and these tools, and a PATH with nothing but what a test puts there. */
+/** A clone with a lock file and these tools, and a PATH that contains only the programs of the test. */
 beforeEach(() => {
   clone = mkdtempSync(join(tmpdir(), 'davit setup '))
   bin = join(clone, 'host-bin')
@@ -45,7 +45,7 @@ function program(path: string, script: string): void {
   chmodSync(path, 0o755)
 }
 
-/** An npm that counts its calls and brings a Node of this version, or none. */
+/** An npm that counts its calls and installs a Node of this version, or none. */
 function fakeNpm(version: string | undefined): void {
   const bins = 'node_modules/.bin'
   const node = `/bin/mkdir -p ${bins}; printf '#!/bin/sh\\necho ${version}\\n' > ${bins}/node; /bin/chmod +x ${bins}/node`
@@ -59,8 +59,8 @@ function npmCalls(): number {
 
 type Options = { args?: string[]; asNode?: string }
 
-/** As the host's Node, whatever version that is to be. */
-function setUp({ args = [], asNode }: Options = {}): { code: number | null; said: string } {
+/** Runs the set-up on a host Node of any version. */
+function setUp({ args = [], asNode }: Options = {}): { code: number | null; output: string } {
   const pretend =
     asNode &&
     `--import=data:text/javascript,Object.defineProperty(process.versions,"node",{value:"${asNode}"})`
@@ -72,15 +72,15 @@ function setUp({ args = [], asNode }: Options = {}): { code: number | null; said
       encoding: 'utf8',
     },
   )
-  return { code: result.status, said: `${result.stdout}${result.stderr}` }
+  return { code: result.status, output: `${result.stdout}${result.stderr}` }
 }
 
-const QUIET = { code: 0, said: '' }
+const QUIET = { code: 0, output: '' }
 
 describe('set-up', () => {
   it('installs once, and says nothing when nothing is to do', () => {
     fakeNpm('v24.1.0')
-    expect(setUp()).toEqual({ code: 0, said: 'davit: installing the packages of package-lock.json\n' })
+    expect(setUp()).toEqual({ code: 0, output: 'davit: installing the packages of package-lock.json\n' })
     expect(setUp()).toEqual(QUIET)
     expect(readFileSync(join(clone, 'npm-calls'), 'utf8')).toMatch(/^ci /)
     expect(npmCalls()).toBe(1)
@@ -127,22 +127,22 @@ describe('set-up', () => {
 
   it('passes on what npm complains of, and tries again the next time', () => {
     program(join(bin, 'npm'), 'echo "npm error ENOTCACHED" >&2; exit 1')
-    const { code, said } = setUp()
+    const { code, output } = setUp()
     expect(code).toBe(1)
-    expect(said).toContain('npm ci failed (exit code 1) and said:\nnpm error ENOTCACHED')
-    expect(said).not.toContain('at ')
+    expect(output).toContain('npm ci failed (exit code 1) and said:\nnpm error ENOTCACHED')
+    expect(output).not.toContain('at ')
     fakeNpm('v24.1.0')
     expect(setUp().code).toBe(0)
   })
 
   it('says so where there is no npm', () => {
-    expect(setUp()).toMatchObject({ code: 1, said: expect.stringContaining('npm is not on the PATH') })
+    expect(setUp()).toMatchObject({ code: 1, output: expect.stringContaining('npm is not on the PATH') })
   })
 
   it('refuses a host whose Node is too old even for this', () => {
-    const { code, said } = setUp({ asNode: '18.19.0' })
+    const { code, output } = setUp({ asNode: '18.19.0' })
     expect(code).toBe(1)
-    expect(said).toContain('needs Node 20 or newer')
+    expect(output).toContain('needs Node 20 or newer')
   })
 
   it('lets no package run a script when it is installed', () => {
@@ -157,7 +157,7 @@ describe('set-up', () => {
     expect(existsSync(calls)).toBe(false)
     expect(setUp({ args: ['--for-generate'] })).toEqual({
       code: 0,
-      said: 'davit: installing the packages of tools/openapi-types/package-lock.json\n',
+      output: 'davit: installing the packages of tools/openapi-types/package-lock.json\n',
     })
     expect(setUp({ args: ['--for-generate'] })).toEqual(QUIET)
     expect(readFileSync(calls, 'utf8').match(/^ci /gm)).toHaveLength(1)
@@ -166,15 +166,15 @@ describe('set-up', () => {
 
   it('names the programs that tests call and the host has not', () => {
     fakeNpm('v24.1.0')
-    const { code, said } = setUp({ args: ['--for-tests'] })
+    const { code, output } = setUp({ args: ['--for-tests'] })
     expect(code).toBe(1)
-    expect(said).toContain(
+    expect(output).toContain(
       'apt-get install openssl curl jq docker-registry apache2-utils skopeo prometheus podman golang-go chromium\n',
     )
     const some = ['openssl', 'curl', 'jq', 'docker-registry', 'htpasswd', 'skopeo', 'podman', 'go']
     for (const name of [...some, 'promtool', 'prometheus']) program(join(bin, name), '')
-    expect(setUp({ args: ['--for-tests'] }).said).toContain('apt-get install chromium\n')
-    // By whatever name it has on the host.
+    expect(setUp({ args: ['--for-tests'] }).output).toContain('apt-get install chromium\n')
+    // Any of its names on the host is accepted.
     program(join(bin, 'google-chrome'), '')
     expect(setUp({ args: ['--for-tests'] })).toEqual(QUIET)
   })

@@ -1,5 +1,5 @@
-// The last line of .ci/run: `summary.mjs <folder of reports> <exit code of the tests> <of the checks> <of the rest of the tests>`.
-// For the host's own Node, since set-up itself may be what failed.
+// The last line of .ci/run: `summary.mjs <folder of reports> <exit code of the tests> <of the checks> <of the rest of the
+// tests>`. For the host's own Node, since the set-up itself may have failed.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ const sum = (field) => parts.reduce((total, part) => total + part[field], 0)
 console.log(`${sum('passed')} passed, ${sum('failed')} failed, ${sum('skipped')} skipped`)
 process.exitCode = sum('failed') === 0 ? 0 : 1
 
-/** Undefined where the run ended before it could write it. */
+/** Undefined if the run ended before it could write the report. */
 function readReport(name) {
   try {
     return JSON.parse(readFileSync(join(folder, name), 'utf8'))
@@ -24,7 +24,7 @@ function readReport(name) {
   }
 }
 
-/** Vitest's JSON counts tests; a file that could not be loaded has none, and is one failure. */
+/** Vitest's JSON counts tests; a file that failed to load has none, and counts as one failure. */
 function testCounts(report) {
   if (report === undefined) return { passed: 0, failed: 0, skipped: 0 }
   const broken = report.testResults.filter(
@@ -42,7 +42,7 @@ function checkCounts(report) {
   return { passed: report?.passed ?? 0, failed: report?.failed ?? 0, skipped: 0 }
 }
 
-/** An exit code that no count explains (a crash, an error outside of any test) is a failure of its own. */
+/** An exit code that no count explains (a crash, an error outside of any test) is a separate failure. */
 function withExit(counts, exit) {
   return exit !== '0' && counts.failed === 0 ? { ...counts, failed: 1 } : counts
 }

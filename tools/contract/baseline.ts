@@ -1,4 +1,4 @@
-/** The contract as it is committed: text files, one for each part. */
+/** The committed contract: text files, one per part. */
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Contract } from './compare.ts'
@@ -6,13 +6,13 @@ import { ROOT } from './root.ts'
 
 const FOLDER = join(ROOT, 'contract')
 
-/** Empty where nothing is committed. */
+/** Empty if nothing is committed. */
 export function readBaseline(): Contract {
   const paths = globSync('**/*.txt', { cwd: FOLDER })
   return new Map(paths.map((path) => [path, linesOf(readFileSync(join(FOLDER, path), 'utf8'))]))
 }
 
-/** Parts that are no more are removed. */
+/** Removes parts that no longer exist. */
 export function writeBaseline(contract: Contract): void {
   for (const path of readBaseline().keys()) if (!contract.has(path)) rmSync(join(FOLDER, path))
   for (const [path, lines] of contract) {

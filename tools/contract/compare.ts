@@ -1,14 +1,14 @@
-/** What differs between the contract that is committed and the one that the source makes. */
+/** Compares the committed contract with the one that the source makes. */
 
-/** Lines by the name of the file that has them; their order says nothing. */
+/** Lines by the name of their file; their order does not matter. */
 export type Contract = ReadonlyMap<string, readonly string[]>
 
 export type Difference = { part: string; removed: readonly string[]; added: readonly string[] }
 
-/** More lines help nobody: the rest is in the difference of the files. */
+/** More lines do not help: the rest is in the difference of the files. */
 const MOST_LINES = 40
 
-/** In the order of the parts, those that are many files last; none where they say the same. */
+/** Returns the differences in the order of the parts, with parts of many files last; empty if there are none. */
 export function compare(before: Contract, now: Contract): Difference[] {
   const parts = [...new Set([...before.keys(), ...now.keys()])].sort(byPart)
   return parts
@@ -23,7 +23,7 @@ export function compareLines(
   return { removed: without(before, now), added: without(now, before) }
 }
 
-/** A line that is there twice is two lines. */
+/** A line that occurs twice counts as two lines. */
 function without(lines: readonly string[], others: readonly string[]): string[] {
   const counts = new Map<string, number>()
   for (const line of others) counts.set(line, (counts.get(line) ?? 0) + 1)
@@ -41,23 +41,23 @@ function byPart(a: string, b: string): number {
 }
 
 /**
- * For people: each part that differs, and its lines with `-` or `+` before them. No part takes the room of the others: one change
- * can show in many.
+ * Describes each part that differs for people, with `-` or `+` before its lines. The lines are shared out evenly between the
+ * parts, because one change can affect many of them.
  */
 export function describeDifferences(differences: readonly Difference[], most = MOST_LINES): string[] {
   let left = most
   return differences.flatMap(({ part, removed, added }, index) => {
     const share = Math.ceil(left / (differences.length - index))
     const changes = [...removed.map((line) => `- ${line}`), ...added.map((line) => `+ ${line}`)]
-    const shown = changes.toSorted(byLine).slice(0, share)
-    left -= shown.length
-    const more = changes.length - shown.length
+    const listed = changes.toSorted(byLine).slice(0, share)
+    left -= listed.length
+    const more = changes.length - listed.length
     const title = `contract/${part}: lines removed: ${removed.length}, added: ${added.length}`
-    return [title, ...shown.map((line) => `  ${line}`), ...(more > 0 ? [`  and ${more} more`] : [])]
+    return [title, ...listed.map((line) => `  ${line}`), ...(more > 0 ? [`  and ${more} more`] : [])]
   })
 }
 
-/** The two lines of a value that has changed come one after the other, the old one first. */
+/** Puts the two lines of a changed value next to each other, the old one first. */
 function byLine(a: string, b: string): number {
   const [one, other] = [pointerOf(a), pointerOf(b)]
   if (one !== other) return one < other ? -1 : 1

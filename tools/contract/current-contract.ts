@@ -1,4 +1,4 @@
-/** The contract that the source makes: all that somebody outside of this repository may rely on. */
+/** The contract that the source makes: everything that users outside of this repository may rely on. */
 import { PROBLEMS } from '../../src/server/http/problems.ts'
 import type { Contract } from './compare.ts'
 import { chartValueLines, crdLines, openApiLines } from './documents.ts'
@@ -11,7 +11,7 @@ import { renderedChart } from './rendered-chart.ts'
 import { settingLines } from './settings.ts'
 import { sourceFiles } from './source-files.ts'
 
-/** Lines are sorted, so that a difference of the files says no more than what has changed. */
+/** The lines are sorted, so that file differences contain only real changes. */
 export async function currentContract(): Promise<Contract> {
   const sources = sourceFiles()
   const parts: [string, string[]][] = [

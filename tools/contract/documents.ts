@@ -1,4 +1,4 @@
-/** Parts of the contract that are documents of the repository: flattened, so that a difference names the place. */
+/** The parts of the contract that are documents of the repository, flattened so that a difference names its path. */
 import { globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { parse } from 'yaml'
@@ -26,7 +26,7 @@ export function openApiLines(): string[] {
   return flatten(JSON.parse(readFileSync(join(ROOT, 'docs/openapi.json'), 'utf8')))
 }
 
-/** What the chart may be given, and what it takes where nothing is. */
+/** The values that the chart accepts, and their defaults. */
 export function chartValueLines(): string[] {
   const schema: unknown = JSON.parse(readFileSync(join(ROOT, 'charts/davit/values.schema.json'), 'utf8'))
   const values: unknown = parse(readFileSync(join(ROOT, 'charts/davit/values.yaml'), 'utf8'))

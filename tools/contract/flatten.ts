@@ -1,11 +1,11 @@
-/** A value as lines of text, one for each thing that it says, so that two of them can be compared line by line. */
+/** Flattens a value to one text line per leaf, so that two values can be compared line by line. */
 
 type Tree = Readonly<Record<string, unknown>>
 
 /**
- * Lines of the form `/pointer/to/it = value`, with the value as JSON. A list of scalars is one value. The items of a list of
- * objects are found by their name where each has one of its own, so that a new item does not move those behind it; a line
- * with `*` has the names in their order.
+ * Returns lines of the form `/pointer/to/it = value`, with the value as JSON. A list of scalars is one value. Items of a list of
+ * objects are identified by their name if every item has a unique one, so that a new item does not move the following ones; a
+ * line with `*` has the names in order.
  */
 export function flatten(value: unknown, at = ''): string[] {
   if (Array.isArray(value) && value.some(isTree)) return flattenList(value, at)
@@ -20,14 +20,14 @@ function flattenList(items: readonly unknown[], at: string): string[] {
   return [`${at}/* = ${JSON.stringify(names)}`, ...lines]
 }
 
-/** Undefined where an item has none, or two have the same one. */
+/** Undefined if an item has no name, or two share one. */
 function namesOf(items: readonly unknown[]): string[] | undefined {
   const names = items.map((item) => (isTree(item) ? item.name : undefined))
   const isNamed = names.every((name): name is string => typeof name === 'string')
   return isNamed && new Set(names).size === names.length ? names : undefined
 }
 
-/** Paths and names of labels have slashes themselves. */
+/** Paths and label names contain slashes themselves. */
 function step(key: string): string {
   return /[/\s"]/.test(key) || key === '' ? JSON.stringify(key) : key
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run contract` compares the public contract with the one that is committed in `contract/`, and fails where they differ; with
- * `--write` it commits itself to what is there now.
+ * `npm run contract` compares the public contract with the committed one in `contract/`, and fails if they differ; with `--write`
+ * it updates the committed one.
  */
 import { parseArgs } from 'node:util'
 import { readBaseline, writeBaseline } from './baseline.ts'

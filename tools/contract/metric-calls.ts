@@ -3,7 +3,7 @@ import { nameOf, nodeAt, nodesAt, nodesIn, type SourceFile, textOf } from './sou
 const INSTRUMENTS: ReadonlySet<string> = new Set(['counter', 'gauge', 'gaugeRows', 'histogram'])
 const METRIC = /^(davit|controller_runtime)_[a-z_]+$/
 
-/** Names of metrics that some place in the source registers. */
+/** Names of the metrics that the source registers. */
 export function metricCalls(sources: readonly SourceFile[]): string[] {
   return sources.flatMap(({ program }) =>
     [...nodesIn(program)].flatMap((node) => {

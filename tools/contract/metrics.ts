@@ -1,4 +1,4 @@
-/** Every metric of both roles: what is registered, asked of the registry itself. */
+/** Lists every metric of both roles by asking the registry. */
 import { Registry } from 'prom-client'
 import type { RunningApi } from '../../src/cmd/api.ts'
 import { parseConfig } from '../../src/cmd/config.ts'
@@ -15,7 +15,7 @@ import { flatten } from './flatten.ts'
 import { metricCalls } from './metric-calls.ts'
 import type { SourceFile } from './source-files.ts'
 
-/** What a metric of the library is made of; its types say less. */
+/** Fields of a metric of the library that its types leave out. */
 type Registered = {
   name: string
   help: string
@@ -35,7 +35,7 @@ const ROLES: Readonly<Record<string, (registry: GaugeRegistry) => void>> = {
   },
 }
 
-/** @throws Error where the source registers a metric that no role here has */
+/** @throws Error if the source registers a metric that is missing from the roles here */
 export async function metricLines(sources: readonly SourceFile[]): Promise<string[]> {
   const found: Record<string, Record<string, unknown>> = {}
   const names = new Set<string>()
@@ -68,12 +68,12 @@ async function describe(metric: Registered) {
   }
 }
 
-/** Values of the library's metrics are those of this machine. */
+/** Excludes the library's metrics, whose values are those of this machine. */
 function isOwn({ name }: Registered): boolean {
   return /^(davit|controller_runtime)_/.test(name)
 }
 
-/** Of its one label, as far as they are there from the start. */
+/** Values of its only label, as far as they are known from the start. */
 async function labelValues(metric: Registered): Promise<string[]> {
   if (metric.labelNames.length !== 1 || metric.type === 'histogram') return []
   const [label = ''] = metric.labelNames
@@ -83,7 +83,7 @@ async function labelValues(metric: Registered): Promise<string[]> {
   )
 }
 
-/** Registries do not show what is in them before it has values. */
+/** Captures registrations, since a registry does not list metrics without values. */
 function registeredBy(work: () => void): Registered[] {
   const seen: Registered[] = []
   const register = Registry.prototype.registerMetric
@@ -99,7 +99,7 @@ function registeredBy(work: () => void): Registered[] {
   return seen
 }
 
-/** What a gauge would read is not there; which labels it would have is, where those do not depend on it. */
+/** Skips the readings of a gauge, whose sources do not exist here; keeps its labels if they do not depend on the readings. */
 function withoutReadings({ gauge, gaugeRows }: Metrics): GaugeRegistry {
   return {
     gauge(name, help, read, label) {
@@ -110,7 +110,7 @@ function withoutReadings({ gauge, gaugeRows }: Metrics): GaugeRegistry {
   }
 }
 
-/** Stands for a part of a role: every property and every answer of it is nothing again. */
+/** Replaces a part of a role: every property and every result of it is such a replacement again. */
 function nothing(): unknown {
   const answer: unknown = new Proxy(() => undefined, {
     get: (_, key) => (key === Symbol.toPrimitive ? () => 0 : answer),

@@ -1,4 +1,4 @@
-/** Annotations, labels, finalizers and tags: every name of Davit's group that the source has. */
+/** Lists annotations, labels, finalizers and tags: every name of Davit's group in the source. */
 import { API_VERSION, GROUP } from '../../src/apis/meta.ts'
 import {
   cookedOf,
@@ -10,7 +10,7 @@ import {
   textOf,
 } from './source-files.ts'
 
-/** What the names are made of. */
+/** Constants that the names are made of. */
 const CONSTANTS: Readonly<Record<string, string>> = { GROUP, API_VERSION }
 const NAME = new RegExp(`${GROUP.replaceAll('.', '\\.')}/[a-z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?`, 'g')
 
@@ -21,7 +21,7 @@ export function groupNames(sources: readonly SourceFile[]): string[] {
   return [...new Set(texts.flatMap((text) => text.match(NAME) ?? []))]
 }
 
-/** Of a template the constants are put in; a place that is computed is a space, which no name has. */
+/** Expands constants in a template; a computed part becomes a space, which no name contains. */
 function textWith(node: SyntaxNode): string | undefined {
   if (node.type !== 'TemplateLiteral') return textOf(node)
   const values = nodesAt(node, 'expressions').map((expression) => CONSTANTS[nameOf(expression) ?? ''] ?? ' ')

@@ -1,6 +1,6 @@
 /**
- * Types of conditions, and reasons of conditions and Events. No constant lists them, so they are read from the source: what stands where
- * a reason is given. Too many do no harm; one that is missing would change unseen.
+ * Lists the types of conditions, and the reasons of conditions and Events. No constant lists them, so they are read from the
+ * source: every text in the position of a reason. Too many are harmless; a missing one could change unnoticed.
  */
 import { bakeFailureCode } from '../../src/apis/bake.ts'
 import { failureReason } from '../../src/boxes/controller/outcome.ts'
@@ -10,12 +10,12 @@ import { type Constants, constantsOf, valuesOf } from './source-values.ts'
 const WORD = /^[A-Z][a-z]+[A-Za-z0-9]*$/
 const IS_REASON = /reason/i
 const CONDITION_LIST = /_CONDITIONS$/
-/** Types of Events, which are no conditions. */
+/** Types of Events, which are not conditions. */
 const EVENT_TYPES: ReadonlySet<string> = new Set(['Normal', 'Warning'])
-/** What an object with a type has beside it when it is a condition. */
+/** Fields that tell a condition from other objects with a type. */
 const OF_A_CONDITION: ReadonlySet<string> = new Set(['status', 'reason', 'message'])
 
-/** Functions by name, with the places of their parameters that are reasons. */
+/** Functions by name, with the positions of their parameters that are reasons. */
 type Takers = ReadonlyMap<string, readonly number[]>
 /** Types by name. */
 type Aliases = ReadonlyMap<string, SyntaxNode | undefined>
@@ -35,13 +35,13 @@ export function reasonLines(sources: readonly SourceFile[]): string[] {
     }
   }
   return [
-    ...wordsOf(conditions).map((word) => `condition ${word}`),
-    ...wordsOf(reasons).map((word) => `reason ${word}`),
+    ...distinctWords(conditions).map((word) => `condition ${word}`),
+    ...distinctWords(reasons).map((word) => `reason ${word}`),
     ...bakeFailureCode.options.map((code) => `bake failure ${code}, reason ${failureReason(code)}`),
   ]
 }
 
-/** Where it is written: a property or a variable of that name, a list, or an answer of a function. */
+/** Finds reasons where they are written: a property or a variable of that name, a list, or the result of a function. */
 function reasonsIn(node: SyntaxNode, constants: Constants): string[] {
   switch (node.type) {
     case 'Property':
@@ -75,7 +75,7 @@ function takersOfReasons(nodes: readonly SyntaxNode[]): Takers {
   return takers
 }
 
-/** As an argument. */
+/** Finds reasons that are arguments. */
 function reasonsGiven(node: SyntaxNode, takers: Takers, constants: Constants): string[] {
   if (node.type !== 'CallExpression') return []
   const places = takers.get(nameOf(nodeAt(node, 'callee')) ?? '') ?? []
@@ -90,7 +90,7 @@ function aliasesIn(nodes: readonly SyntaxNode[]): Aliases {
   )
 }
 
-/** In a type: that of a property or parameter of that name, or one that is named so. */
+/** Finds reasons in types: of a property or parameter of that name, or a type of that name. */
 function reasonsOfType(node: SyntaxNode, aliases: Aliases): string[] {
   const type = nodeAt(node, 'typeAnnotation')
   const named = nodeAt(node, 'key') ?? nodeAt(node, 'id') ?? node
@@ -102,7 +102,7 @@ function reasonsOfType(node: SyntaxNode, aliases: Aliases): string[] {
   })
 }
 
-/** `{ type: 'Ready', status: ... }`, with a constant for the type or the rest from elsewhere as well; or a list of types. */
+/** Finds `{ type: 'Ready', status: ... }`, also with a constant as the type or a spread for the rest; or a list of types. */
 function conditionsIn(node: SyntaxNode, constants: Constants): string[] {
   if (node.type === 'VariableDeclarator') {
     const name = nameOf(nodeAt(node, 'id')) ?? ''
@@ -119,7 +119,7 @@ function conditionsIn(node: SyntaxNode, constants: Constants): string[] {
   return valuesOf(type, constants).filter((word) => !EVENT_TYPES.has(word))
 }
 
-function wordsOf(texts: readonly string[]): string[] {
+function distinctWords(texts: readonly string[]): string[] {
   return [...new Set(texts)].filter((text) => WORD.test(text))
 }
 

@@ -1,4 +1,4 @@
-/** What the chart makes of each set of values that the tests know, by Helm 4. */
+/** Renders the chart with each set of values that the tests know, by Helm 4. */
 import { findChartTools } from '../../test/support/chart/chart-tools.ts'
 import { type Manifest, template } from '../../test/support/chart/helm.ts'
 import { VALUE_SETS } from '../../test/support/chart/value-sets.ts'
@@ -10,8 +10,8 @@ const DEFINITIONS = definitions()
 const RELEASE = { name: 'davit', namespace: 'davit-system' }
 
 /**
- * Lines by file: those of the first set in full, and of each other one what it has not (`-`) and has instead (`+`), since nearly
- * all is the same.
+ * Returns lines by file: those of the first set in full, and for each other set its missing (`-`) and additional (`+`) lines,
+ * since nearly everything is the same.
  */
 export async function renderedChart(): Promise<Map<string, string[]>> {
   await findHelm()
@@ -42,7 +42,7 @@ function linesOf(manifest: Manifest): string[] {
     : flatten(withJson(manifest), at)
 }
 
-/** It is the same as in `crds`, which is another part: no more than what is not. */
+/** Only the parts that differ from `crds`, which is another part of the contract. */
 function linesOfDefinition({ spec, ...rest }: Manifest, at: string): string[] {
   const known = DEFINITIONS.get(rest.metadata.name)?.definition as { spec?: unknown } | undefined
   const differing = changes(flatten(known?.spec ?? {}), flatten(spec))
@@ -53,7 +53,7 @@ function linesOfDefinition({ spec, ...rest }: Manifest, at: string): string[] {
   ]
 }
 
-/** Dashboards are texts of JSON. */
+/** Parses dashboards, which are JSON texts. */
 function withJson(manifest: Manifest): Manifest {
   if (manifest.kind !== 'ConfigMap') return manifest
   const entries = Object.entries((manifest.data ?? {}) as Record<string, string>)

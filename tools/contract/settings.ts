@@ -1,4 +1,4 @@
-/** Every variable of the environment that a program of Davit reads. */
+/** Lists every environment variable that a program of Davit reads. */
 import { z } from 'zod'
 import { bakeVariables, checkVariables, processVariables, uninstallVariables } from '../../src/cmd/config.ts'
 import { nodeHelperVariables } from '../../src/cmd/node-helpers.ts'
@@ -12,7 +12,7 @@ const PROGRAMS = {
   check: checkVariables,
   uninstall: uninstallVariables,
 }
-/** No setting takes it. */
+/** A value that every setting rejects. */
 const NOT_A_VALUE = '\0'
 const VARIABLE = /^(DAVIT|AWS)_[A-Z][A-Z0-9_]*$/
 
@@ -27,7 +27,7 @@ export function settingLines(sources: readonly SourceFile[]): string[] {
   ]
 }
 
-/** `form` is that of a value of the chart, where there is one. */
+/** `form` is the schema of the chart's value, if there is one. */
 function describe(setting: z.ZodType) {
   const standard = setting.safeParse(undefined)
   const refused = setting.safeParse(NOT_A_VALUE)
@@ -44,7 +44,7 @@ function describe(setting: z.ZodType) {
   }
 }
 
-/** Also those that a program reads without a schema, or sets for another one. */
+/** Includes variables that a program reads without a schema, or sets for another program. */
 function variablesIn(sources: readonly SourceFile[]): string[] {
   const names = sources.flatMap(({ program }) => [...nodesIn(program)].map((node) => nameOf(node) ?? ''))
   return [...new Set(names)].filter((name) => VARIABLE.test(name))

@@ -1,15 +1,15 @@
-/** The source, parsed, for what no constant says. */
+/** Parses the source, for facts that no constant lists. */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseSync } from 'oxc-parser'
 import { ROOT } from './root.ts'
 
-/** A node of the syntax tree (ESTree, with TypeScript). */
+/** A node of the syntax tree (ESTree with TypeScript). */
 export type SyntaxNode = { type: string; [field: string]: unknown }
 
 export type SourceFile = { path: string; program: SyntaxNode }
 
-/** All of `src` but tests, wherever it lies there. @throws Error for a file that cannot be parsed */
+/** All files of `src` except tests, in any folder. @throws Error for a file that cannot be parsed */
 export function sourceFiles(): SourceFile[] {
   const paths = globSync('src/**/*.ts', { cwd: ROOT }).filter((path) => !path.endsWith('.test.ts'))
   return paths.sort().map((path) => {
@@ -19,7 +19,7 @@ export function sourceFiles(): SourceFile[] {
   })
 }
 
-/** The node and all that is in it, outer ones first. */
+/** Yields the node and all of its descendants, outer ones first. */
 export function* nodesIn(node: SyntaxNode): Generator<SyntaxNode> {
   yield node
   for (const value of Object.values(node)) {
@@ -42,14 +42,14 @@ export function nodesAt(node: SyntaxNode, field: string): SyntaxNode[] {
   return Array.isArray(value) ? value.filter(isNode) : []
 }
 
-/** Of an identifier, a private one, a member, or a key of an object; undefined for what has none. */
+/** The name of an identifier, private or not, a member or an object key; undefined for other nodes. */
 export function nameOf(node: SyntaxNode | undefined): string | undefined {
   if (node?.type === 'MemberExpression') return nameOf(nodeAt(node, 'property'))
   if (node?.type === 'Literal' && typeof node.value === 'string') return node.value
   return typeof node?.name === 'string' ? node.name : undefined
 }
 
-/** Of a string without parts that are computed. */
+/** The value of a string without computed parts. */
 export function textOf(node: SyntaxNode): string | undefined {
   if (node.type === 'Literal' && typeof node.value === 'string') return node.value
   if (node.type === 'TSLiteralType') {
@@ -60,7 +60,7 @@ export function textOf(node: SyntaxNode): string | undefined {
   return cookedOf(node)[0]
 }
 
-/** The parts of a template around its expressions. */
+/** The text parts of a template around its expressions. */
 export function cookedOf(template: SyntaxNode): string[] {
   return nodesAt(template, 'quasis').map(({ value }) => (value as { cooked: string }).cooked)
 }

@@ -1,7 +1,7 @@
-/** What an expression can come to, as far as its file says so. */
+/** Finds the possible values of an expression, as far as its file shows them. */
 import { nameOf, nodeAt, nodesAt, type SyntaxNode, textOf } from './source-files.ts'
 
-/** Texts by the name of the constant of the file. */
+/** Texts by the name of their constant in the file. */
 export type Constants = ReadonlyMap<string, string>
 
 export function constantsOf(nodes: readonly SyntaxNode[]): Constants {
@@ -15,7 +15,7 @@ export function constantsOf(nodes: readonly SyntaxNode[]): Constants {
   return constants
 }
 
-/** Texts, those of lists and of the values of objects included, without what it only compares with. */
+/** Returns texts, including those in lists and object values, but not those that are only compared with. */
 export function valuesOf(node: SyntaxNode | undefined, constants: Constants): string[] {
   const inside = (field: string) => valuesOf(nodeAt(node ?? NOTHING, field), constants)
   const all = (field: string) => nodesAt(node ?? NOTHING, field).flatMap((item) => valuesOf(item, constants))

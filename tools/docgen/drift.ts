@@ -1,13 +1,13 @@
-/** What differs between the generated files and those that are there. */
+/** Compares the generated files with the existing ones. */
 import type { GeneratedFile, Output } from './generated-file.ts'
 
 export type Files = {
   read(path: string): string | undefined
-  /** Files directly in a folder, none when it is not there. */
+  /** Files directly in a folder; empty if it does not exist. */
   list(folder: string): string[]
 }
 
-/** `wanted` is absent for a file that should not be there. */
+/** `wanted` is absent for a file that should not exist. */
 export type Drift = { path: string; problem: string; wanted?: string }
 
 export function driftOf(outputs: readonly Output[], files: Files): Drift[] {

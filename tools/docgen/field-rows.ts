@@ -1,4 +1,4 @@
-/** The fields of a schema as rows for people: path, type in words, rules in words. */
+/** Turns the fields of a schema into table rows: path, type and rules in words. */
 
 import type { CelRule } from '../../src/apis/meta.ts'
 import type { StructuralSchema } from './crd.ts'
@@ -61,9 +61,9 @@ function rulesOf(field: StructuralSchema): string[] {
   return [...own.filter((rule) => rule !== undefined), ...ofItems]
 }
 
-/** A pattern that is put into words is its rule's message; any other speaks for itself. */
+/** A pattern with a message is described by the message; other patterns are shown as they are. */
 function messagesOf(field: StructuralSchema): string[] {
-  // What an object says of one of its fields is in the row of that field.
+  // A rule about one field of an object belongs to the row of that field.
   const rules = celRulesOf(field).filter(({ fieldPath }) => fieldPath === undefined)
   const inWords = rules.some(({ rule }) => rule.startsWith('self.matches('))
   const pattern = typeof field.pattern === 'string' && !inWords ? [`matches \`${field.pattern}\``] : []

@@ -1,7 +1,4 @@
-/**
- * `npm run generate` writes every generated file; with `--check` it writes nothing, and fails when a file is not
- * what it would write.
- */
+/** `npm run generate` writes every generated file; with `--check` it writes nothing, and fails if a file is not up to date. */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'

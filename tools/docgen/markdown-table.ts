@@ -1,7 +1,7 @@
-/** A cell with several entries has a line for each; one that is Markdown already, and has no line break, stays as it is. */
+/** A cell with several entries has a line for each; a single-line Markdown cell is used unchanged. */
 export type Cell = string | readonly string[] | { markdown: string }
 
-/** A Markdown table; cells may hold code in backticks, everything else in them is text. */
+/** A Markdown table; cells may contain code in backticks, everything else in them is text. */
 export function markdownTable(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const lines = [head, head.map(() => '---'), ...rows.map((row) => row.map(cell))]
   return lines.map((line) => `| ${line.join(' | ')} |\n`).join('')
@@ -13,7 +13,7 @@ export function cell(content: Cell): string {
 }
 
 function escaped(text: string): string {
-  // Every second part stands between backticks.
+  // Every second part is between backticks.
   const parts = text.split('`').map((part, i) => (i % 2 === 0 ? part.replaceAll(/[*_<>[\]]/g, '\\$&') : part))
   return parts.join('`').replaceAll('|', '\\|').replaceAll('\n', ' ')
 }

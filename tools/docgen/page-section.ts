@@ -1,13 +1,13 @@
 import { NoPlaceError } from './generated-file.ts'
 
 export type PageSection = {
-  /** The section stands between `<!-- <name>: npm run generate -->` and `<!-- <end> -->`. */
+  /** The section is between `<!-- <name>: npm run generate -->` and `<!-- <end> -->`. */
   name: string
   end: string
   content: string
 }
 
-/** A page that is written by hand, with a section that is not. @throws NoPlaceError where there is no place for it */
+/** Replaces the generated section of a handwritten page. @throws NoPlaceError if the page has no place for it */
 export function putSection(path: string, page: string, { name, end: last, content }: PageSection): string {
   const start = `<!-- ${name}: npm run generate -->\n`
   const end = `<!-- ${last} -->`

@@ -1,13 +1,13 @@
 import { GROUP } from '../../src/apis/meta.ts'
 import type { Permission } from '../../src/server/http/route.ts'
 
-/** A ClusterRole, as far as it says what it allows. */
+/** The part of a ClusterRole that grants permissions. */
 export type Role = {
   name: string
   rules: readonly { apiGroups: string[]; resources: string[]; verbs: string[]; resourceNames?: string[] }[]
 }
 
-/** Names of the roles that give a permission, as RBAC reads them. */
+/** Names of the roles that grant a permission, by the rules of RBAC. */
 export function rolesThatMay({ verb, resource, subresource }: Permission, roles: readonly Role[]): string[] {
   const wanted = subresource === undefined ? resource : `${resource}/${subresource}`
   return roles

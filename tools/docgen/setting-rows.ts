@@ -1,4 +1,4 @@
-/** What docs/settings.md says of each setting. */
+/** Reads the description of each setting in docs/settings.md. */
 export type SettingRow = { name: string; standard: string; allowed: string; about: string }
 
 export function settingRows(page: string): SettingRow[] {

@@ -1,7 +1,7 @@
 /**
- * Loaded before a role (NODE_OPTIONS=--import): counts which functions run. Each request on the Unix socket FIGURES_SOCKET
- * is answered with the files of which a function ran since the last one. What ran after that until the process
- * ended is left in a file next to the socket.
+ * Preloaded in a role (NODE_OPTIONS=--import): counts which functions run. A request to the Unix socket FIGURES_SOCKET returns
+ * the files of which a function ran since the previous request. What ran between the last request and the end of the process is
+ * written to a file next to the socket.
  */
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -11,7 +11,7 @@ import { executedFiles } from './executed-files.ts'
 
 const socket = process.env.FIGURES_SOCKET
 
-// A worker thread has the same environment, and the socket can be taken once.
+// A worker thread inherits the environment, but the socket can be opened only once.
 if (socket !== undefined && isMainThread) serveCoverage(socket)
 
 function serveCoverage(path: string): void {
@@ -21,12 +21,12 @@ function serveCoverage(path: string): void {
   session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
   const take = () => JSON.stringify(executedFiles(takeCoverage(session)))
   const server = createServer((_, response) => response.end(take())).listen(path)
-  // The role ends as it would without this.
+  // The server must not keep the role alive.
   server.unref()
   process.on('exit', () => writeFileSync(`${path}.json`, take()))
 }
 
-/** Sets all counts to zero. A session with its own thread answers before `post` returns. */
+/** Resets all counts. A session with its own thread answers before `post` returns. */
 function takeCoverage(session: Session): readonly Profiler.ScriptCoverage[] {
   let coverage: readonly Profiler.ScriptCoverage[] = []
   session.post('Profiler.takePreciseCoverage', (error, taken) => {

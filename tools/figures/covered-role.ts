@@ -10,7 +10,7 @@ import { isProduct, ROOT } from './product-files.ts'
 
 const PRELOAD = new URL('./coverage-preload.ts', import.meta.url).href
 
-/** Settings of a role that answers on this Unix socket. */
+/** Settings that make a role serve its coverage on this Unix socket. */
 export function coveredAt(socket: string): Record<string, string> {
   return { NODE_OPTIONS: `--import ${PRELOAD}`, FIGURES_SOCKET: socket }
 }
@@ -24,7 +24,7 @@ export class CoveredRole {
     this.#socket = socket
   }
 
-  /** The product files of which a function ran since the last call, or, once it has ended, until its end. */
+  /** The product files of which a function ran since the last call or, after the role has ended, until its end. */
   async take(): Promise<string[]> {
     const urls = this.process.running
       ? await ask(this.#socket)

@@ -1,8 +1,8 @@
 import type { Profiler } from 'node:inspector'
 
 /**
- * URLs of the files of which a function ran. Code at the top of a module does not count: it runs when the module is
- * loaded, whoever uses it.
+ * URLs of the files of which a function ran. Top-level code of a module does not count: it runs when the module is loaded,
+ * whether or not it is used.
  */
 export function executedFiles(coverage: readonly Profiler.ScriptCoverage[]): string[] {
   return coverage
@@ -10,7 +10,7 @@ export function executedFiles(coverage: readonly Profiler.ScriptCoverage[]): str
     .map(({ url }) => url)
 }
 
-/** V8 has the top of a module as a function without a name that begins where the file begins. */
+/** V8 reports the top level of a module as an unnamed function that starts at the start of the file. */
 function hasRun({ functionName, ranges: [whole] }: Profiler.FunctionCoverage): boolean {
   return whole !== undefined && whole.count > 0 && (functionName !== '' || whole.startOffset > 0)
 }

@@ -1,4 +1,4 @@
-/** What Davit is observed at, each from its cause until its effect shows. */
+/** The flows that are observed, each from its cause to its visible effect. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
@@ -8,37 +8,37 @@ import { ORGANIZATION, type Scene } from './scene.ts'
 
 export type Flow = {
   title: string
-  /** Brings the scene to where the flow begins. @returns the processes that take part */
+  /** Prepares the scene for the flow. @returns the processes that take part */
   prepare(): Promise<CoveredRole[]>
-  /** Resolves when its effect shows. */
+  /** Resolves when the effect is visible. */
   play(): Promise<void>
-  /** Looks at what would itself run code of Davit. @throws Error when the flow has not come to its end */
+  /** Checks that would themselves run code of Davit. @throws Error if the flow is not complete */
   verify?(): Promise<void>
 }
 
 const EVENT_TYPE = 'environment.started'
 const SHARDS = 256
 /**
- * Shards go by the names of the controllers. Beside one of the name `first` this one has the shard of what is done once
- * for all organizations, and that of the organization, so that each play hands over the same.
+ * Controllers get shards by their names. Next to a replica `first`, this one owns the shard of the leader tasks and that of the
+ * organization, so that each play hands over the same shards.
  */
 const SECOND_REPLICA = 'second'
-/** Endpoints have random UIDs: of so many the second controller has some. */
+/** Endpoints have random UIDs: with this many, the second controller owns some. */
 const SPREAD = 8
-/** Asking a controller for its shards would run code that is no part of the flow; it has them long before this is over. */
+/** Asking a controller for its shards would run code outside of the flow; the takeover takes much less time than this. */
 const TAKE_OVER_MS = 3000
 
-/** From the POST of an event until the list of deliveries says that it succeeded. */
+/** From the POST of an event until the list of deliveries reports its success. */
 export async function eventFlow(scene: Scene): Promise<Flow> {
   const endpoint = await makeEndpoint(scene)
   return {
     title: 'event by REST, until its delivery is in the log',
-    prepare: async () => [scene.controller, scene.facade],
+    prepare: async () => [scene.controller, scene.server],
     play: async () => await untilSucceeded(scene, endpoint, await publish(scene)),
   }
 }
 
-/** From an apply of a credential and its input Secret until it is stored in the account. */
+/** From applying a credential and its input Secret until the value is stored in the account. */
 export function credentialFlow({ controller, davit }: Scene): Flow {
   const { access } = davit.controlPlane
   const ask = async (method: string, path: string, body?: object) => {
@@ -62,7 +62,7 @@ export function credentialFlow({ controller, davit }: Scene): Flow {
   }
 }
 
-/** From SIGTERM of one of two controllers until the other has all shards. */
+/** From SIGTERM to one of two controllers until the other owns all shards. */
 export async function shardFlow(scene: Scene): Promise<Flow> {
   const staying = scene.controller
   let leaving = staying

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { cyclesOf, type ImportGraph, importedOnce, importGraph } from './import-graph.ts'
 
-/** `{ a: 'bc' }`: the file a imports b and c. */
+/** Builds a graph from `{ a: 'bc' }`: file a imports b and c. */
 function graphOf(imports: Record<string, string>): ImportGraph {
   return new Map(Object.entries(imports).map(([path, targets]) => [path, new Set(targets)]))
 }

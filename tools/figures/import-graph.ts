@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path/posix'
 import { readSource } from '../../test/architecture/source-imports.ts'
 
-/** The files that each file imports, types included; each once, and only those of the graph. */
+/** The files that each file imports, including type imports; each file once, and only files of the graph. */
 export type ImportGraph = ReadonlyMap<string, ReadonlySet<string>>
 
 /** @param sources by path from the root of the repository */
@@ -23,12 +23,12 @@ export function importedOnce(graph: ImportGraph): string[] {
   return [...graph.keys()].filter((path) => importers.get(path) === 1)
 }
 
-/** Groups of files that all reach each other: strongly connected components of more than one file, by Tarjan. */
+/** Import cycles: strongly connected components of more than one file, by Tarjan's algorithm. */
 export function cyclesOf(graph: ImportGraph): string[][] {
   const found: string[][] = []
   const order = new Map<string, number>()
   const open: string[] = []
-  /** @returns the earliest open file that this one reaches, as its place in the order */
+  /** @returns the position of the earliest open file that this one reaches */
   const visit = (path: string): number => {
     const own = order.size
     order.set(path, own)

@@ -1,6 +1,6 @@
 /**
- * `npm run figures`: figures of how the code is cut, to be compared between two commits. `-- --list` names the files that
- * each flow runs, `-- --static` leaves the flows out.
+ * `npm run figures`: figures of the code structure, to compare two commits. `-- --list` names the files that each flow runs, `--
+ * --static` leaves the flows out.
  */
 import { parseArgs } from 'node:util'
 import { commitOfTree } from '../../test/support/commit.ts'
@@ -17,7 +17,7 @@ const { values: options } = parseArgs({
 say(`commit                 ${commitOfTree()}`)
 for (const line of structureLines(structureOf(readProduct()))) say(line)
 if (!options.static) await sayFlows()
-// Connections of the clients would keep Node busy for a while.
+// Open client connections would keep Node alive for a while.
 process.exit()
 
 async function sayFlows(): Promise<void> {

@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Flow } from './flows.ts'
 
-/** Modules that are loaded, and connections that are opened, at first use are there afterwards. */
+/** After these, lazily loaded modules and connections are there. */
 const WARM_UPS = 3
-/** An odd number. Work that is done at its own time, such as renewing a Lease, falls into some plays and not into others. */
+/** An odd number. Periodic work, such as renewing a Lease, occurs in some plays and not in others. */
 const PLAYS = 5
-/** Work that a flow leaves for later is done by then. */
+/** Deferred work of a flow is done by then. */
 const QUIET_MS = 2000
 
 export type Observed = { title: string; plays: Play[] }
 export type Play = {
   ms: number
-  /** Product files of which a function ran in any process that takes part. */
+  /** Product files of which a function ran in any participating process. */
   files: string[]
 }
 
-/** Plays the flow in processes that are warm. @returns its plays, those with the fewest files first */
+/** Plays the flow in warm processes. @returns the plays, those with the fewest files first */
 export async function observe(flow: Flow): Promise<Observed> {
   for (let played = 0; played < WARM_UPS; played++) await playOnce(flow)
   const plays: Play[] = []

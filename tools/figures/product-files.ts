@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { matchesGlob } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Folders of src that are no part of the product; a checkout without them is measured in the same way. */
+/** Folders of src outside of the product; the same patterns apply to checkouts without them. */
 const NOT_PRODUCT = ['src/playground/**', 'src/tools/**', 'src/**/*.test.ts']
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url))

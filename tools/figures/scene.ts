@@ -1,4 +1,4 @@
-/** Davit as it is installed, on an API server of its own: a controller and a REST server, and an organization with an account. */
+/** An installation of Davit on its own API server: a controller, a REST server, and an organization with an account. */
 import { join } from 'node:path'
 import { connectOrganization } from '../../test/support/aws/connect-organization.ts'
 import { REGION, TestAws } from '../../test/support/aws/organization-account.ts'
@@ -8,19 +8,22 @@ import { until } from '../../test/support/until.ts'
 import { CoveredRole, coveredAt } from './covered-role.ts'
 
 export const ORGANIZATION = 'acme'
-/** The name of the controller that is always there. */
+/** The name of the permanent controller. */
 const FIRST_REPLICA = 'first'
 const ACCOUNT = '222222222222'
 
 export type Scene = {
-  /** To its API server everything may be asked. */
+  /** Its API server accepts any request of the administrator. */
   davit: Installation
   controller: CoveredRole
-  facade: CoveredRole
+  server: CoveredRole
   receiverUrl: string
-  /** A request of the organization's owner. @param path below that of the organization @throws Error for another status than `want` */
+  /**
+   * Sends a request as the organization's owner. @param path below that of the organization @throws Error for another status than
+   * `want`
+   */
   rest(call: RestCall): Promise<RestAnswer>
-  /** Another controller, which is ready. @param replica its name */
+  /** Starts another controller and waits until it is ready. @param replica its name */
   startController(replica: string): Promise<CoveredRole>
   stop(): Promise<void>
 }
@@ -60,9 +63,9 @@ export async function setScene(): Promise<Scene> {
   const place = { organization: ORGANIZATION, region: REGION, account, role: 'davit-secrets' }
   await connectOrganization({ api: davit.api, ...place })
   const parts = stack.move()
-  const facade = new CoveredRole(process, socket)
+  const server = new CoveredRole(process, socket)
   const stop = () => parts.disposeAsync()
-  return { davit, controller, facade, receiverUrl: receiver.url, rest, startController, stop }
+  return { davit, controller, server, receiverUrl: receiver.url, rest, startController, stop }
 }
 
 function restOf(baseUrl: string, key: string): Scene['rest'] {
@@ -78,7 +81,7 @@ function restOf(baseUrl: string, key: string): Scene['rest'] {
   }
 }
 
-/** The API server takes a moment to know a new role. */
+/** The API server needs a moment to apply a new role. */
 async function untilLetIn(rest: Scene['rest']): Promise<void> {
   let last: unknown
   await until(

@@ -5,7 +5,7 @@ export function lineCount(text: string): number {
   return text === '' ? 0 : text.replace(/\n$/, '').split('\n').length
 }
 
-/** Lines that have a part of a comment and no code. An empty line within a comment is none. */
+/** Lines with a part of a comment and no code. An empty line within a comment does not count. */
 export function commentLineCount(text: string): number {
   let code = text
   for (const { start, end } of parseSync('source.ts', text).comments)

@@ -1,4 +1,4 @@
-/** Figures of the sources as they are written. */
+/** Figures of the static structure of the sources. */
 import { cyclesOf, importedOnce, importGraph } from './import-graph.ts'
 import { commentLineCount, lineCount } from './source-lines.ts'
 
@@ -6,7 +6,7 @@ export type Structure = {
   files: number
   lines: number
   commentLines: number
-  /** Lines of the file in the middle. */
+  /** Lines of the median file. */
   median: number
   longest: { path: string; lines: number }
   /** Files that exactly one other file imports. */

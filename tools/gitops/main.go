@@ -1,5 +1,5 @@
-// Command gitops-health says of objects what those who deploy from Git say of them: kstatus, with the library of Flux and Helm 4,
-// and Argo CD, whose health checks are Lua in the interpreter and with the libraries that Argo CD gives them.
+// Command gitops-health judges objects like GitOps tools do: with kstatus, the library of Flux and Helm 4,
+// and with the Lua health checks of Argo CD, in its interpreter and with its libraries.
 //
 // Standard input is {"script": "...", "objects": [...]}, standard output a list of {"kstatus": {...}, "argo": {...}}.
 package main
@@ -65,7 +65,7 @@ func kstatusOf(object map[string]any) (verdict, error) {
 	return verdict{Status: result.Status.String(), Message: result.Message}, nil
 }
 
-// withIntegers is the object as the client of Kubernetes decodes it, with whole numbers as integers.
+// withIntegers decodes the object like the Kubernetes client, with whole numbers as integers.
 func withIntegers(object map[string]any) map[string]any {
 	text, err := json.Marshal(object)
 	if err != nil {
@@ -78,7 +78,7 @@ func withIntegers(object map[string]any) map[string]any {
 	return whole.Object
 }
 
-// argoOf runs the script as Argo CD runs one without `useOpenLibs`: with the base, package and table libraries and no other.
+// argoOf runs the script like Argo CD does without `useOpenLibs`: with only the base, package and table libraries.
 func argoOf(script string, object map[string]any) (verdict, error) {
 	state := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer state.Close()
@@ -107,6 +107,6 @@ func argoOf(script string, object map[string]any) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	var said verdict
-	return said, json.Unmarshal(text, &said)
+	var result verdict
+	return result, json.Unmarshal(text, &result)
 }

@@ -9,8 +9,8 @@ import { SetupError } from './setup-error.mjs'
 const INSTALL_LIMIT_MS = 15 * 60_000
 
 /**
- * node_modules as the lock file says, with a Node in node_modules/.bin that runs Davit. A stamp in
- * node_modules holds the hash of the lock file it was made from, so that a second run only compares.
+ * Installs node_modules from the lock file, with a Node in node_modules/.bin that runs Davit. A stamp in node_modules holds the
+ * hash of its lock file, so that a second run only compares.
  *
  * @param {string} root the clone
  */
@@ -26,8 +26,7 @@ export async function ensureDependencies(root) {
 }
 
 /**
- * The packages of a tool that has a lock file of its own, because what it needs and what Davit is built with
- * exclude each other.
+ * Installs the packages of a tool with its own lock file, whose dependencies conflict with Davit's.
  *
  * @param {string} root the clone
  * @param {string} folder of the tool, below it
@@ -64,11 +63,11 @@ function wanted(folder) {
   const lock = createHash('sha256')
     .update(readFileSync(lockPath(folder)))
     .digest('hex')
-  // A clone on a shared folder may be used from two kinds of machine, and packages hold native code.
+  // A clone on a shared folder may be used from two kinds of machine, and packages contain native code.
   return { lock, platform: process.platform, arch: process.arch }
 }
 
-/** Whether somebody's own `npm install` already made what the lock file says, by npm's record of it. */
+/** Whether a manual `npm install` has already installed the lock file, by npm's own record. */
 function isInstalledByHand(root) {
   const lock = readJson(lockPath(root))?.packages
   const installed = readJson(join(root, 'node_modules', '.package-lock.json'))?.packages
@@ -78,7 +77,7 @@ function isInstalledByHand(root) {
   return Object.entries(installed).every(isInLock) && Object.entries(lock).every(isThere)
 }
 
-/** @param {string} lockName for people */
+/** @param {string} lockName for messages */
 function install(folder, lockName) {
   console.error(`davit: installing the packages of ${lockName}`)
   const result = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
@@ -91,8 +90,8 @@ function install(folder, lockName) {
     throw new SetupError('npm is not on the PATH; it comes with Node (https://nodejs.org).')
   }
   if (result.status !== 0) {
-    const said = `${result.stdout ?? ''}${result.stderr ?? ''}`.trim()
-    throw new SetupError(`npm ci failed (${reasonOf(result)}) and said:\n${said}`)
+    const output = `${result.stdout ?? ''}${result.stderr ?? ''}`.trim()
+    throw new SetupError(`npm ci failed (${reasonOf(result)}) and said:\n${output}`)
   }
 }
 
@@ -101,7 +100,7 @@ function reasonOf(result) {
   return result.signal === null ? `exit code ${result.status}` : result.signal
 }
 
-/** npm puts node_modules/.bin first, whose Node is about to be removed under npm's feet. */
+/** npm puts node_modules/.bin first, but its Node is about to be removed during the run. */
 function pathWithoutProjectBins() {
   const parts = (process.env.PATH ?? '').split(delimiter)
   return parts.filter((part) => !part.replaceAll('\\', '/').endsWith('node_modules/.bin')).join(delimiter)

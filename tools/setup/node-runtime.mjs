@@ -7,15 +7,15 @@ const OLDEST_NODE = 24
 
 /**
  * @param {string} root the clone
- * @returns {boolean} whether there is a Node in node_modules/.bin (a dangling link is none)
+ * @returns {boolean} whether there is a Node in node_modules/.bin (a dangling link does not count)
  */
 export function hasNodeRuntime(root) {
   return existsSync(nodePath(root))
 }
 
 /**
- * Sees to it that node_modules/.bin/node is new enough for Davit: an optional package brings it for Linux on
- * x64 and arm64; elsewhere the host's own is linked there, if it is.
+ * Makes sure that node_modules/.bin/node is new enough for Davit: an optional package brings it for Linux on x64 and arm64; on
+ * other systems the host's own is linked there if it is new enough.
  *
  * @param {string} root the clone
  * @returns {string} its version

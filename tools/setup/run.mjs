@@ -7,11 +7,11 @@ import { ensureTestTools } from './test-tools.mjs'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
 /**
- * Brings the clone to where `node_modules/.bin/node` runs Davit. Says nothing when nothing was to do; what
- * stands in the way is one message and exit code 1.
+ * Prepares the clone so that `node_modules/.bin/node` runs Davit. Prints nothing if there was nothing to do; an obstacle results
+ * in one message and exit code 1.
  *
- * @param {string[]} args `--for-tests`: also the programs that tests call; `--for-generate`: also the tools that
- * write generated files
+ * @param {string[]} args `--for-tests`: also installs the programs that tests call; `--for-generate`: also the tools that write
+ * generated files
  */
 export async function runSetup(args) {
   try {

@@ -1,4 +1,4 @@
-/** Something that whoever runs the set-up has to put right; the message says how. */
+/** A problem that the user of the set-up must fix; the message says how. */
 export class SetupError extends Error {
   name = 'SetupError'
 }

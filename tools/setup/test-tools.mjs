@@ -3,7 +3,10 @@ import { existsSync } from 'node:fs'
 import { CHROMIUM, findProgram } from '../find-program.mjs'
 import { SetupError } from './setup-error.mjs'
 
-/** What tests call besides Node: the program by any of its names, the Debian package that brings it, and its use; `service` is what the package starts. */
+/**
+ * Programs that tests call in addition to Node: the alternative names, the Debian package and the use of each; `service` is what
+ * the package starts.
+ */
 const TOOLS = [
   { programs: ['openssl'], debianPackage: 'openssl', use: 'certificates of test receivers' },
   { programs: ['curl'], debianPackage: 'curl', use: 'the commands of the pages' },
@@ -30,7 +33,7 @@ const TOOLS = [
 
 const APT_LIMIT_MS = 5 * 60_000
 
-/** Installs what is missing where that can be done (root on Debian and its like), else names it. */
+/** Installs missing programs if possible (root on Debian and similar systems), otherwise lists them. */
 export function ensureTestTools() {
   const missing = TOOLS.filter(isMissing)
   if (missing.length === 0) return
@@ -56,13 +59,13 @@ function installWithApt(missing) {
   for (const { service } of missing) if (service !== undefined) stopService(service)
 }
 
-/** A package may start what it brings; the tests start their own. Where nothing manages services none was started. */
+/** A package may start its service; the tests start their own. Without a service manager none was started. */
 function stopService(name) {
   if (existsSync('/run/systemd/system'))
     spawnSync('systemctl', ['disable', '--now', name], { stdio: 'ignore' })
 }
 
-/** Failing is not the end: whether the program is there is looked at afterwards. */
+/** A failure is ignored here: the caller checks afterwards whether the program is there. */
 function apt(args) {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
   const result = spawnSync('apt-get', args, { env, encoding: 'utf8', timeout: APT_LIMIT_MS })

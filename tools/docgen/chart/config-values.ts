@@ -1,8 +1,8 @@
-/** The chart's `config`: the operator's settings as values, of the same schema as the processVariables that they become. */
+/** The chart's `config`: the operator's settings as values, with the schemas of the environment variables that they become. */
 import { z } from 'zod'
 import { processVariables } from '../../../src/cmd/config.ts'
 
-/** What the chart itself knows, or what is a secret and comes from a Secret. */
+/** Settings that the chart itself sets, and secrets, which come from a Secret. */
 const NOT_VALUES: ReadonlySet<string> = new Set([
   'KUBECONFIG',
   'DAVIT_NAMESPACE',
@@ -22,7 +22,7 @@ export const settings: readonly Setting[] = Object.keys(processVariables.shape)
   .filter((variable) => !NOT_VALUES.has(variable))
   .map((variable) => ({ variable, value: valueName(variable) }))
 
-/** `DAVIT_MAX_PENDING` is `maxPending`, `AWS_ENDPOINT_URL` is `awsEndpointUrl`: the templates turn it round. */
+/** Turns `DAVIT_MAX_PENDING` into `maxPending` and `AWS_ENDPOINT_URL` into `awsEndpointUrl`; the templates do the reverse. */
 function valueName(variable: string): string {
   return variable
     .replace(/^DAVIT_/, '')
@@ -30,7 +30,7 @@ function valueName(variable: string): string {
     .replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 }
 
-/** @param about what a setting does, in words */
+/** @param about returns the description of a setting */
 export function configValues(about: (variable: string) => string) {
   const shape = new Map<string, z.ZodType>(Object.entries(processVariables.shape))
   const values = settings.flatMap(({ variable, value }) => {

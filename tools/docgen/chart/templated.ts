@@ -1,10 +1,10 @@
 /**
- * Manifests of config/ as templates of the chart: the same objects, with the names and the namespace of the release. The plain
- * files are the source, since they can be read, applied and tested without Helm.
+ * Turns the manifests of config/ into templates of the chart: the same objects, with the names and the namespace of the release.
+ * The plain files are the source, since they can be read, applied and tested without Helm.
  */
 import { type Document, isMap, parseAllDocuments } from 'yaml'
 
-/** What stands in the manifests, and what in the templates. Longer ones first. */
+/** Texts of the manifests and their replacements in the templates, longer ones first. */
 const NAMES: readonly (readonly [plain: string, template: string])[] = [
   [
     'system:serviceaccount:davit-system:davit-api',
@@ -17,13 +17,13 @@ const NAMES: readonly (readonly [plain: string, template: string])[] = [
   ['davit-system', '{{ .Release.Namespace }}'],
 ]
 
-/** Variables of policies that are any in the manifests, and that the chart knows. CEL reads what JSON writes. */
+/** Policy variables that match anything in the manifests, and that the chart knows. CEL accepts JSON values. */
 const KNOWN: readonly (readonly [plain: string, template: string])[] = [
   [`expression: '"*"'`, 'expression: {{ include "davit.bakeRepository" . | toJson | quote }}'],
   [`expression: '["*"]'`, 'expression: {{ include "davit.awsEndpoints" . | quote }}'],
 ]
 
-/** Of objects that are the operator's own, by name in the manifests. */
+/** Objects of the operator itself, by their name in the manifests. */
 const OWN: Readonly<Record<string, string>> = {
   'davit-api': '{{ include "davit.api.name" . }}',
   'davit-controller': '{{ include "davit.controller.name" . }}',
@@ -40,7 +40,7 @@ const STYLE = { lineWidth: 0, flowCollectionPadding: false } as const
 const LABELS = 'davit-labels'
 const AGGREGATION = 'rbac.authorization.k8s.io/aggregate-to-'
 
-/** @param text of one file; ServiceAccounts in it are left out, since the chart has values for them */
+/** @param text of one file; its ServiceAccounts are left out, since the chart has values for them */
 export function templated(text: string): string {
   const documents = parseAllDocuments(text).filter((document) => document.get('kind') !== 'ServiceAccount')
   for (const document of documents) rename(document)
@@ -67,7 +67,7 @@ function rename(document: Document): void {
   if (isMap(metadata)) document.setIn(['metadata', 'labels', LABELS], 'here')
 }
 
-/** A namespace may look like a number. */
+/** Quoted, because a namespace may look like a number. */
 function withNames(text: string): string {
   let named = text
   for (const [plain, template] of [...NAMES, ...KNOWN]) named = named.replaceAll(plain, template)
@@ -77,7 +77,7 @@ function withNames(text: string): string {
   )
 }
 
-/** Whether roles become part of others is a value. */
+/** A value decides whether roles are aggregated to others. */
 function withLabels(text: string): string {
   const lines = text.split('\n').flatMap((line) => {
     if (line.trim() === `${LABELS}: here`) return ['    {{- include "davit.labels" . | nindent 4 }}']
@@ -88,13 +88,13 @@ function withLabels(text: string): string {
   return lines.join('\n')
 }
 
-/** What is only for bakes: all rules of their role from this one on. */
+/** Wraps the rules that only bakes need: all rules of their role from this one on. */
 function withBakes(text: string): string {
   const rules = /( {2}# What a template names, and what its bake has seen of it\.\n[\s\S]*?)(?=---\n)/
   return text.replace(rules, '  {{- if .Values.bakes.enabled }}\n$1  {{- end }}\n')
 }
 
-/** The one ConfigMap of organizations that the controller reads has the name that the settings say, or there is none. */
+/** The only organization ConfigMap that the controller reads has the name in the settings, or is absent. */
 function withBakeCa(text: string): string {
   const rule =
     /( {2}# The authorities that bakes trust[^\n]*\n {2}- apiGroups: \[\s*""\s*\]\n(?: {4}[^\n]*\n)*?)(?= {2}- )/

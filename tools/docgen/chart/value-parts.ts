@@ -1,7 +1,7 @@
-/** Forms that several of the chart's values have. */
+/** Schemas that several of the chart's values share. */
 import { z } from 'zod'
 
-/** A value, what it is for, and what it is where nobody says otherwise. */
+/** A value with its purpose and its default. */
 export function value<T extends z.ZodType>(schema: T, standard: z.input<T>, description: string) {
   return schema.optional().meta({ description, default: standard })
 }
@@ -18,7 +18,7 @@ export function integer(standard: number, [least, most]: readonly [number, numbe
   return value(z.int().min(least).max(most), standard, description)
 }
 
-/** What Kubernetes describes, and checks. */
+/** An object that Kubernetes documents and validates. */
 export function object(standard: Record<string, unknown>, description: string) {
   return value(z.record(z.string(), z.unknown()), standard, description)
 }

@@ -1,4 +1,4 @@
-/** The chart's values: values.yaml, values.schema.json and docs/values.md are made of this. */
+/** The chart's values, from which values.yaml, values.schema.json and docs/values.md are made. */
 import { z } from 'zod'
 import { configValues } from './config-values.ts'
 import { group, integer, names, object, objects, strings, text, value, yesOrNo } from './value-parts.ts'
@@ -139,7 +139,7 @@ const dashboards = group('ConfigMaps with the dashboards in `files/dashboards`, 
   ),
 })
 
-/** @param about what a setting of `config` does */
+/** @param about returns the description of a setting of `config` */
 export function chartValues(about: (variable: string) => string) {
   return z.strictObject({
     nameOverride: text('', 'Instead of `davit` in names.'),
@@ -206,6 +206,6 @@ export function chartValues(about: (variable: string) => string) {
   })
 }
 
-/** No limit of CPU: a role that is held back renews its Lease late. */
+/** No CPU limit: a throttled role renews its Lease late. */
 const CONTROLLER = { requests: { cpu: '250m', memory: '256Mi' }, limits: { memory: '1Gi' } }
 const API = { requests: { cpu: '250m', memory: '256Mi' }, limits: { memory: '1Gi' } }

@@ -1,11 +1,11 @@
-/** Values that both roles have: what their pods are, and where they run. */
+/** Values of both roles: the form of their pods and their placement. */
 
 import { z } from 'zod'
 import { group, integer, names, object, objects, strings, text, value, yesOrNo } from './value-parts.ts'
 
 const intOrPercent = z.union([z.int().min(0), z.string().regex(/^[0-9]+%$/)])
 
-/** @param role as in a sentence @param also what else has the same place */
+/** @param role as used in a sentence @param also what else runs in the same place */
 export function workloadValues(role: string, resources: Record<string, unknown>, also = '') {
   return {
     replicas: integer(2, [0, 100], `Pods of ${role}.`),

@@ -1,4 +1,4 @@
-/** What is looked at next. */
+/** Rows that are consulted after the four questions. */
 import { quantiles, type Row } from './panel.ts'
 
 const rest: Row = {

@@ -1,9 +1,9 @@
-/** What a panel of the dashboard is. */
+/** The panels of the dashboard. */
 
 export type Unit = 's' | 'short' | 'bytes' | 'percentunit' | 'ops'
 
 export type Query = {
-  /** With `$__rate_interval`, as Grafana knows it. */
+  /** With Grafana's `$__rate_interval`. */
   expr: string
   /** With `{{label}}`. */
   legend: string
@@ -16,7 +16,7 @@ export type Panel = {
   about: string
   unit: Unit
   queries: readonly Query[]
-  /** From where on a stat is yellow, and red. */
+  /** The values from which a stat is yellow, and red. */
   thresholds?: readonly [number, number]
 }
 
@@ -27,7 +27,7 @@ const QUANTILES = [
   ['0.99', '99 of 100'],
 ] as const
 
-/** Lines for the half, and all but the slowest of a hundred. */
+/** Lines for the median and the 99th percentile. */
 export function quantiles(metric: string): Query[] {
   return QUANTILES.map(([quantile, legend]) => ({
     expr: `histogram_quantile(${quantile}, sum by (le) (rate(${metric}_bucket[$__rate_interval])))`,

@@ -1,4 +1,4 @@
-/** The four questions. */
+/** Rows that answer the four main questions. */
 import { quantiles, type Row } from './panel.ts'
 
 const late: Row = {

@@ -1,12 +1,12 @@
-/** What runs of the chaos harness for fleets come to together: its file has a list of them. */
+/** Sums up runs of the chaos harness for fleets, which are a list in its results file. */
 import { z } from 'zod'
 
 const fault = z.object({
   count: z.number(),
   duplicates: z.object({ total: z.number(), most: z.number() }),
-  /** Of each endpoint whose receiver is well. */
+  /** For each endpoint with a healthy receiver. */
   failOverMs: z.array(z.number()),
-  /** Where no other fault was near. */
+  /** Without another fault nearby. */
   failOverAloneMs: z.array(z.number()),
 })
 const counted = z.object({
@@ -15,13 +15,13 @@ const counted = z.object({
   lost: z.number(),
   explained: z.number(),
   unexplained: z.number(),
-  /** Requests that were received well, and those among them whose repetition no fault would have explained. */
+  /** Successfully received requests, and those of them whose repetition no fault would have explained. */
   taken: z.number(),
   watched: z.number(),
   inversions: z.number(),
   gaps: z.number(),
   overlaps: z.number(),
-  /** Absent: it was not looked for. */
+  /** Absent: not checked. */
   unleased: z.number().optional(),
   leased: z.number().optional(),
   beyondEight: z.number(),
@@ -45,7 +45,7 @@ const fleetRuns = z.array(
     facades: z.number(),
     latestAfterDisablingMs: z.number(),
     kinds: z.array(z.string()).optional(),
-    /** What was done lasted so long, where that was not drawn. */
+    /** How long the fault lasted, unless that was random. */
     forMs: z.number().optional(),
     counts: counted,
     faults: z.record(z.string(), fault),
@@ -54,7 +54,7 @@ const fleetRuns = z.array(
 type FleetRun = z.infer<typeof fleetRuns>[number]
 type Counted = z.infer<typeof counted>
 
-/** Stamped as the last of them; undefined where there is none. @throws ZodError when it is no such list */
+/** Has the commit and time of the last run; undefined without runs. @throws ZodError for another format */
 export function fleetFiguresOf(text: string) {
   const runs = fleetRuns.parse(JSON.parse(text))
   const last = runs.at(-1)
@@ -66,7 +66,7 @@ export function fleetFiguresOf(text: string) {
     measuredAt: last.at,
     seed: last.seed,
     runs: runs.length,
-    // Runs are kept while Davit is mended: what a figure is of is said with it.
+    // Runs are kept while Davit is fixed, so the figures include the number of versions.
     versions: new Set(runs.map(({ commit }) => commit)).size,
     minutes: Math.round(runs.reduce((total, { minutes }) => total + minutes, 0)),
     seeds: runs.map(({ seed }) => seed).join(' '),
@@ -100,13 +100,13 @@ export function fleetFiguresOf(text: string) {
   }
 }
 
-/** Of those whose length was given. */
+/** The longest of the faults with a given length. */
 function longestOutageMs(runs: readonly FleetRun[]): number {
   const given = runs.filter(({ kinds }) => kinds?.includes('API server restart'))
   return Math.max(0, ...given.map(({ forMs = 0 }) => forMs))
 }
 
-/** Requests of which it is known when their sender had renewed its Lease, and those that had none. */
+/** Counts requests with a known Lease renewal of their sender, and requests without a Lease. */
 function leasesOf(counts: readonly Counted[]) {
   return {
     'requests compared': counts.reduce((total, { leased = 0 }) => total + leased, 0),
@@ -114,7 +114,7 @@ function leasesOf(counts: readonly Counted[]) {
   }
 }
 
-/** Each kind of fault, with those that came most often first. */
+/** One row per kind of fault, the most repeated first. */
 export function fleetFaultRows(text: string): string[][] {
   const runs = fleetRuns.parse(JSON.parse(text))
   const newest = runs.filter(({ commit }) => commit === runs.at(-1)?.commit)
@@ -127,12 +127,12 @@ export function fleetFaultRows(text: string): string[][] {
       whole(now.count),
       whole(all.duplicates.total),
       whole(all.duplicates.most),
-      wordsOf(all.failOverMs),
-      wordsOf(all.failOverAloneMs),
+      spreadText(all.failOverMs),
+      spreadText(all.failOverAloneMs),
     ])
 }
 
-function wordsOf(spread: Spread | undefined): string {
+function spreadText(spread: Spread | undefined): string {
   return spread
     ? `${whole(spread.times)}: ${[spread.p50, spread.p99, spread.max].map(whole).join(' / ')}`
     : ''
@@ -161,7 +161,7 @@ function faultsOf(runs: readonly FleetRun[], kind: string): FaultsOfKind {
 
 type Times = 'failOverMs' | 'failOverAloneMs'
 
-/** Milliseconds. */
+/** In milliseconds. */
 type Spread = { times: number; p50: number; p99: number; max: number }
 
 type FaultsOfKind = { count: number; duplicates: { total: number; most: number } } & Partial<
@@ -175,7 +175,7 @@ function timesOf(which: Times, faults: readonly z.infer<typeof fault>[]): Partia
   return { [which]: { times: sorted.length, p50: at(0.5), p99: at(0.99), max: at(1) } }
 }
 
-/** Of one version: what has changed since the first of all runs has no part in it. */
+/** The runs of the newest version only: earlier ones may have defects that are fixed since. */
 function ofVersion(runs: readonly FleetRun[]) {
   const sum = (value: (run: FleetRun) => number) => runs.reduce((total, run) => total + value(run), 0)
   const accepted = sum(({ counts }) => counts.accepted)
@@ -190,7 +190,7 @@ function ofVersion(runs: readonly FleetRun[]) {
   }
 }
 
-/** Of nothing in so many the share is below this with 95 % certainty; where something was lost there is no such promise. */
+/** With zero losses, the loss rate is below this bound with 95 % confidence; with any loss there is no such bound. */
 function boundOf(lost: number, accepted: number) {
   return lost === 0 && accepted > 0 ? { lostBound95: -Math.log(0.05) / accepted } : {}
 }

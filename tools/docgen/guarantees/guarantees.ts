@@ -1,4 +1,4 @@
-/** The promises and failures of test/reports/guarantees.yaml, and what figures may be. */
+/** Reads the promises and failures of test/reports/guarantees.yaml, and the limits of figures. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parse } from 'yaml'
@@ -6,14 +6,14 @@ import { z } from 'zod'
 
 const DATA = fileURLToPath(new URL('../../../test/reports/guarantees.yaml', import.meta.url))
 
-/** One promise or failure, and what proves it. */
+/** A promise or a failure with its evidence. */
 const row = z.strictObject({
   name: z.string(),
-  /** What holds it, or what is expected. */
+  /** How the promise is kept, or what is expected. */
   how: z.string(),
-  /** `` `file`: name of a test `` as in rules.md; `*` for all of the file. */
+  /** `` `file`: test title `` as in rules.md; `*` for all tests of the file. */
   tests: z.array(z.string()),
-  /** Figures of one file of results, by their keys there; a dot goes one deeper. */
+  /** Figures of one results file, by key; a dot descends one level. */
   figures: z.array(z.strictObject({ of: z.string(), keys: z.array(z.string()) })).exactOptional(),
 })
 const limit = z.union([z.strictObject({ atMost: z.number() }), z.strictObject({ atLeast: z.number() })])
@@ -22,7 +22,7 @@ const guarantees = z.strictObject({
   failures: z.array(row),
   egress: z.array(row),
   restServer: z.array(row),
-  /** By file of results, and by key there. */
+  /** By results file, and by key in it. */
   limits: z.record(z.string(), z.record(z.string(), limit)),
 })
 
@@ -32,7 +32,7 @@ type Limit = z.infer<typeof limit>
 export const GUARANTEES = guarantees.parse(parse(readFileSync(DATA, 'utf8')))
 export const LIMITS: Readonly<Record<string, Readonly<Record<string, Limit>>>> = GUARANTEES.limits
 
-/** In words, which of these figures are beyond what they may be. Those that are not there are not. */
+/** Describes the figures that exceed their limits; missing figures do not count. */
 export function brokenLimits(
   of: string,
   figure: (key: string) => unknown,

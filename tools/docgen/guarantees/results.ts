@@ -1,10 +1,10 @@
-/** What runs of the tests and of measurements have found, read from the files that they leave. */
+/** Reads the results files that tests and measurements write. */
 import { z } from 'zod'
 import { fleetFiguresOf } from './fleet-runs.ts'
 
 const FOLDER = 'test/hostile/results'
 export const FLEET_RUNS = 'test/chaos/results/fleet.json'
-/** Of runs that keep files of their own. */
+/** Results files of runs in other folders. */
 const OTHERS: Record<string, { path: string; command: string; of: (text: string) => unknown }> = {
   fleet: {
     path: FLEET_RUNS,
@@ -40,7 +40,7 @@ const tests = z.object({
   tests: z.record(z.string(), z.object({ passed: z.number(), failed: z.number() })),
 })
 
-/** When and how figures were found. The files tell of which commit; the page does not, since history may be rewritten. */
+/** When and how figures were measured. The files record the commit; the page does not, since history may be rewritten. */
 export type Origin = { measuredAt?: string; seed?: number; command: string }
 
 export type FoundFigures = Origin & { figures: Record<string, unknown> }
@@ -49,7 +49,7 @@ export type FoundTests = Origin & { tests: Record<string, { passed: number; fail
 
 export type Read = (path: string) => string | undefined
 
-/** @returns undefined where there was no such run */
+/** @returns undefined without such a run */
 export function figuresOf(name: string, read: Read): FoundFigures | undefined {
   const other = OTHERS[name]
   const text = read(other?.path ?? `${FOLDER}/${name}.json`)
@@ -61,10 +61,10 @@ export function figuresOf(name: string, read: Read): FoundFigures | undefined {
   return defined({ measuredAt, seed, command: other.command, figures })
 }
 
-/** Files in which cases are kept; what is in a later one counts. */
+/** Files with case results; later ones take precedence. */
 const CASES = ['cases-new', 'cases-hostile', 'cases-tests']
 
-/** Those of each run, by the name of its file. */
+/** The results of each run, by file name. */
 export function testRuns(read: Read): [string, FoundTests | undefined][] {
   return CASES.map((name) => {
     const text = read(`${FOLDER}/${name}.json`)
@@ -72,12 +72,12 @@ export function testRuns(read: Read): [string, FoundTests | undefined][] {
   })
 }
 
-/** By reference, of all runs. */
+/** By reference, across all runs. */
 export function casesRun(read: Read): FoundTests['tests'] {
   return Object.assign({}, ...testRuns(read).map(([, run]) => run?.tests ?? {})) as FoundTests['tests']
 }
 
-/** A figure by its key; a dot goes one deeper, where there is no such key. */
+/** The figure of a key; a dot descends one level unless there is such a key. */
 export function valueAt(figures: unknown, key: string): unknown {
   if (typeof figures !== 'object' || figures === null) return undefined
   const own = figures as Record<string, unknown>

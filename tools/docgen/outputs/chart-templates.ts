@@ -1,4 +1,4 @@
-/** Templates of the chart whose source is elsewhere: CustomResourceDefinitions, roles and admission policies. */
+/** Chart templates that are made from other sources: CustomResourceDefinitions, roles and admission policies. */
 
 import { stringify } from 'yaml'
 import { GROUP } from '../../../src/apis/meta.ts'
@@ -8,7 +8,7 @@ import { NoPlaceError, type Output } from '../generated-file.ts'
 
 const TEMPLATES = 'charts/davit/templates'
 
-/** Files of config/, and when the chart has them. */
+/** Files of config/, and the condition under which the chart includes them. */
 const MANIFESTS: Readonly<Record<string, string>> = {
   'rbac/davit-api': '',
   'rbac/davit-controller': '',
@@ -40,7 +40,7 @@ export const chartTemplates: Output = {
   },
 }
 
-/** Templates, and not files of the folder `crds`, which Helm installs once and never changes again. */
+/** As templates instead of files in the folder `crds`, which Helm installs once and never updates. */
 function definitions() {
   return kinds.map((kind) => {
     const { metadata, ...rest } = customResourceDefinition(kind) as { metadata: { name: string } }

@@ -17,8 +17,8 @@ test('every value is said so that its row is enough, away from those around it',
 })
 
 test('no two values say the same, but those of both roles', () => {
-  const said = rows.map(({ about }) => about)
-  expect(said.filter((about, index) => said.indexOf(about) !== index)).toEqual([])
+  const descriptions = rows.map(({ about }) => about)
+  expect(descriptions.filter((about, index) => descriptions.indexOf(about) !== index)).toEqual([])
 })
 
 test('links are links', () => {

@@ -1,4 +1,4 @@
-/** What is said of the chart's values: its values.yaml and values.schema.json, and docs/values.md. */
+/** Generates values.yaml, values.schema.json and docs/values.md from the chart's values. */
 import { stringify } from 'yaml'
 import { z } from 'zod'
 import { settings } from '../chart/config-values.ts'
@@ -11,10 +11,10 @@ const PAGE = 'docs/values.md'
 const SETTINGS = 'docs/settings.md'
 const NOTE = NOTICE.replace('src/apis', 'tools/docgen/chart')
 const WIDTH = 110
-/** As words of a value name it, which stand in files elsewhere too. */
+/** How descriptions of values name pages; the descriptions are used in other places too. */
 const PAGE_OF_DOCS = /\bdocs\/([a-z-]+\.md)\b/g
 
-/** They are the SDK's: docs/settings.md names them, and this is what each does. */
+/** Settings of the SDK: docs/settings.md only names them, so they are described here. */
 const ABOUT_AWS: Readonly<Record<string, string>> = {
   AWS_ENDPOINT_URL:
     'Where AWS is, for Davit and for bakes, if not at its public addresses: the URL of all services that have none of their own.',
@@ -69,7 +69,7 @@ function rowOf(rows: readonly SettingRow[], variable: string): SettingRow {
   return { name: variable, standard: 'none', allowed: 'as the AWS SDK has it', about }
 }
 
-/** Words of a page, without its links. */
+/** The text of a page without its links. */
 function plain(markdown: string): string {
   return markdown.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').replaceAll('\\', '')
 }
@@ -97,7 +97,7 @@ function leaf(name: string, standard: unknown, depth: number): string {
   return `${lines.join(`\n${'  '.repeat(depth)}`)}\n`
 }
 
-/** Every setting, as one would write it. */
+/** Every setting as a user would write it. */
 function configLines(rows: readonly SettingRow[]): string {
   const lines = settings.map(({ variable, value }) => {
     const { standard } = rowOf(rows, variable)

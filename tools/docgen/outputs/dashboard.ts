@@ -1,15 +1,15 @@
-/** The dashboard for Grafana 11 or newer, which the chart has as a ConfigMap. */
+/** The dashboard for Grafana 11 or newer, which the chart installs as a ConfigMap. */
 import type { Panel, Query, Row } from '../dashboard/panel.ts'
 import { ROWS } from '../dashboard/panels.ts'
 import type { Output } from '../generated-file.ts'
 
 const FOLDER = 'charts/davit/files/dashboards'
-/** Which data source is looked at is a choice of the dashboard. */
+/** The dashboard lets its reader choose the data source. */
 const VARIABLE = 'datasource'
 const DATA_SOURCE = { type: 'prometheus', uid: `$\{${VARIABLE}}` }
 /** Of Grafana 11. */
 const SCHEMA_VERSION = 39
-/** Of the 24 columns; stats are narrower than the rest of their row. */
+/** In 24 columns; stats are narrower than the rest of their row. */
 const WIDTHS = [3, 7, 7, 7]
 const HEIGHT = 7
 
@@ -60,12 +60,12 @@ function rowPanels({ title, panels }: Row, index: number): object[] {
   const head = { type: 'row', title, collapsed: false, panels: [], gridPos: { h: 1, w: 24, x: 0, y } }
   const placed = panels.map((panel, column) => {
     const x = WIDTHS.slice(0, column).reduce((sum, width) => sum + width, 0)
-    return { ...shown(panel), gridPos: { h: HEIGHT, w: WIDTHS[column] ?? 7, x, y: y + 1 } }
+    return { ...panelJson(panel), gridPos: { h: HEIGHT, w: WIDTHS[column] ?? 7, x, y: y + 1 } }
   })
   return [head, ...placed]
 }
 
-function shown(panel: Panel): object {
+function panelJson(panel: Panel): object {
   const { kind, title, about, unit, queries, thresholds } = panel
   const isInstant = kind === 'table'
   return {

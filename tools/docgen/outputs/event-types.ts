@@ -1,4 +1,4 @@
-/** config/event-types/<name>.yaml: the catalogue that is shipped, to be applied as it is or with a kustomization. */
+/** config/event-types/<name>.yaml: the shipped catalogue, to be applied directly or with a kustomization. */
 import { stringify } from 'yaml'
 import { builtinEventTypes } from '../../../src/apis/builtin-event-types.ts'
 import { NOTICE, type Output } from '../generated-file.ts'

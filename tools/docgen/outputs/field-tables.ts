@@ -1,6 +1,6 @@
 /**
- * The tables of fields in docs/<kind>.md, from the schemas. The prose around them is by hand; a table stands
- * between two comments:
+ * The tables of fields in docs/<kind>.md, from the schemas. The text around them is written by hand; a table is between two
+ * comments:
  *
  *   <!-- fields of WebhookEndpoint.spec: npm run generate -->
  *   <!-- end of fields -->
@@ -72,7 +72,7 @@ function specTable(schema: StructuralSchema): string {
   return markdownTable(['Field', 'Type', 'Default', 'Meaning', 'Rules'], rows)
 }
 
-/** Nobody but Davit writes a status: limits and defaults would be noise. */
+/** Only Davit writes a status, so limits and defaults would be noise. */
 function statusTable(schema: StructuralSchema): string {
   const rows = fieldRows(schema)
     .filter(({ path }) => !path.startsWith('conditions[]'))

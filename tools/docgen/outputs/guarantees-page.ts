@@ -1,4 +1,4 @@
-/** test/reports/guarantees.md: what Davit promises, and the figures of the last runs that prove it. */
+/** test/reports/guarantees.md: the promises of Davit, and the figures of the last runs that prove them. */
 
 import type { Output } from '../generated-file.ts'
 import { fleetFaultRows } from '../guarantees/fleet-runs.ts'
@@ -73,7 +73,7 @@ function figureCells({ figures = [] }: Row, read: Read): string[] {
   const cells = figures.flatMap(({ of, keys }) => {
     const found = figuresOf(of, read)
     if (!found) return [`\`${of}\`: not run`]
-    const words = keys.map((key) => `${key} ${shown(valueAt(found.figures, key))}${limitOf(of, key)}`)
+    const words = keys.map((key) => `${key} ${figureText(valueAt(found.figures, key))}${limitOf(of, key)}`)
     return [`\`${of}\`: ${words.join('; ')}`]
   })
   return cells.length > 0 ? cells : ['the cases passed']
@@ -84,7 +84,7 @@ function limitOf(of: string, key: string): string {
   return limit ? ` (${boundText(limit)})` : ''
 }
 
-function shown(value: unknown): string {
+function figureText(value: unknown): string {
   if (value === undefined) return 'not found'
   if (typeof value !== 'number') return String(value)
   if (value !== 0 && Math.abs(value) < 0.01) return value.toExponential(1)

@@ -1,6 +1,6 @@
 /**
- * docs/openapi.d.ts: the OpenAPI document as types of TypeScript, for clients such as openapi-fetch. Its generator
- * needs a compiler that Davit itself is not built with, and so runs as a process of its own with packages of its own.
+ * docs/openapi.d.ts: the OpenAPI document as TypeScript types, for clients such as openapi-fetch. Its generator needs a compiler
+ * that Davit is not built with, so it runs as a separate process with its own packages.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -26,14 +26,14 @@ export const openApiTypes: Output = {
   },
 }
 
-/** @throws NoPlaceError where the generator is not installed */
+/** @throws NoPlaceError if the generator is not installed */
 function typesOf(document: string): string {
   if (!existsSync(GENERATOR)) {
     throw new NoPlaceError(
       'tools/openapi-types has no packages yet: `npm run generate` and `npm run check` install them',
     )
   }
-  // What has a default need not be sent.
+  // Fields with a default are optional in requests.
   const result = spawnSync(process.execPath, [GENERATOR, '--default-non-nullable', 'false'], {
     input: document,
     encoding: 'utf8',

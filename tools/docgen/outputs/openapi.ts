@@ -5,7 +5,7 @@ import { openApiDocument } from '../../../src/server/http/openapi.ts'
 import { allRoutes, type RouteServices } from '../../../src/server/routes.ts'
 import type { Output } from '../generated-file.ts'
 
-/** The document is about the declarations of routes; nobody calls what stands behind them here. */
+/** The document needs only the route declarations; their services are never called here. */
 const NO_SERVICES = {} as RouteServices
 
 export const openApi: Output = {

@@ -1,4 +1,4 @@
-/** docs/errors.md: what the REST facade refuses requests with. */
+/** docs/errors.md: the problems with which the REST server rejects requests. */
 import { PROBLEMS } from '../../../src/server/http/problems.ts'
 import type { Output } from '../generated-file.ts'
 import { markdownTable } from '../markdown-table.ts'

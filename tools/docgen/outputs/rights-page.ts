@@ -11,7 +11,7 @@ import {
   rightsIn,
 } from '../rights/rights.ts'
 
-/** Kept by test/rights. */
+/** Written by test/rights. */
 const RESULTS = 'test/rights/results/rights.json'
 
 const results = z.object({
@@ -47,11 +47,13 @@ export const rightsPage: Output = {
       const table = markdownTable(['what', 'where', 'role', 'verbs, and calls'], rows)
       return `## ${WHO[account as AccountName]}\n\n${table}`
     })
-    return [{ path: 'test/reports/rights.md', content: [INTRODUCTION + said(run), ...sections].join('\n') }]
+    return [
+      { path: 'test/reports/rights.md', content: [INTRODUCTION + runText(run), ...sections].join('\n') },
+    ]
   },
 }
 
-function said(run: Results | undefined): string {
+function runText(run: Results | undefined): string {
   if (!run) return '\nIt has not run.\n'
   const day = run.measuredAt.slice(0, 10)
   return `\nThe last run was on ${day}: ${run.refused} kinds of calls were refused for want of a right.\n`

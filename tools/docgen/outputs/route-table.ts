@@ -1,4 +1,4 @@
-/** The table of routes in docs/rest.md: what the routes declare, and which of the roles that are shipped may what. */
+/** The table of routes in docs/rest.md: the declared routes, and the shipped roles that may call them. */
 
 import { parseAllDocuments } from 'yaml'
 import type { Permission, Route } from '../../../src/server/http/route.ts'
@@ -11,7 +11,7 @@ import { type Role, rolesThatMay } from '../roles-that-may.ts'
 const PAGE = 'docs/rest.md'
 const ROLES = ['owner', 'publisher', 'viewer']
 
-/** Declarations only: nobody calls what stands behind them here. */
+/** Only the declarations are used; the services are never called here. */
 const NO_SERVICES = {} as RouteServices
 
 export const routeTable: Output = {

@@ -1,7 +1,7 @@
-/** Rights of roles, one by one. */
+/** Lists the rights of roles one by one. */
 import { parseAllDocuments } from 'yaml'
 
-/** `namespace` is that of a Role; of a ClusterRole it is absent. `group` and `subresource` are empty where there are none. */
+/** `namespace` is that of a Role, and absent for a ClusterRole. `group` and `subresource` may be empty. */
 export type Right = {
   verb: string
   group: string
@@ -16,7 +16,7 @@ type Role = {
   rules?: { apiGroups: string[]; resources: string[]; verbs: string[] }[]
 }
 
-/** By the name of a ServiceAccount: the files of config/rbac that its rights are in. */
+/** Files of config/rbac with the rights of a ServiceAccount, by its name. */
 export const RIGHTS_OF = {
   'davit-controller': ['davit-controller', 'davit-controller-bakes', 'davit-organization-secrets'],
   'davit-api': ['davit-api'],
@@ -43,13 +43,13 @@ function rightOf(verb: string, group: string, path: string, namespace: string | 
   return { verb, group, resource, subresource, ...(namespace === undefined ? {} : { namespace }) }
 }
 
-/** As `webhookevents/status.davit.dev`. */
+/** As in `webhookevents/status.davit.dev`. */
 export function pathOfRight({ group, resource, subresource }: Omit<Right, 'verb'>): string {
   const path = subresource === '' ? resource : `${resource}/${subresource}`
   return `${path}${group === '' ? '' : `.${group}`}`
 }
 
-/** As a line of text, such as `get secrets in davit-system`. */
+/** As in `get secrets in davit-system`. */
 export function nameOfRight(right: Right): string {
   const { verb, namespace } = right
   const where = namespace === undefined || namespace === '' ? '' : ` in ${namespace}`
