@@ -4,7 +4,7 @@ import { down, gone, startReflector } from '../../test/support/reflector-bed.ts'
 
 describe('a reflector of a store that was set back', () => {
   it('takes the state of a store that was restored from a backup', async () => {
-    const { api, clock, reflector } = startReflector()
+    const { api, clock, reflector, consumer } = startReflector()
     await reflector.synced
     api.version = 5_000
     api.put('a')
@@ -14,7 +14,7 @@ describe('a reflector of a store that was set back', () => {
     api.put('a', { silently: true })
     api.endWatches(gone)
     await clock.elapse(1_000)
-    expect([...reflector.values()].map(({ key, version }) => `${key}@${version}`)).toEqual(['org/a@301'])
+    expect([...consumer.view.values()].map(({ key, version }) => `${key}@${version}`)).toEqual(['org/a@301'])
     api.put('c')
     await settle()
     expect(reflector.version).toBe(302)
@@ -22,7 +22,7 @@ describe('a reflector of a store that was set back', () => {
   })
 
   it('finds out on its return that the store was set back, where a watch would be silent', async () => {
-    const { api, clock, reflector } = startReflector()
+    const { api, clock, reflector, consumer } = startReflector()
     await reflector.synced
     api.version = 5_000
     api.put('a')
@@ -31,12 +31,12 @@ describe('a reflector of a store that was set back', () => {
     api.put('b', { silently: true })
     api.endWatches(down)
     await clock.elapse(1_000)
-    expect([...reflector.values()].map((thing) => thing.key)).toEqual(['org/b'])
+    expect([...consumer.view.values()].map((thing) => thing.key)).toEqual(['org/b'])
     await reflector.stop()
   })
 
   it('finds out by a comparison that the store was set back while its watch stayed open', async () => {
-    const { api, clock, reflector } = startReflector()
+    const { api, clock, reflector, consumer } = startReflector()
     await reflector.synced
     api.version = 5_000
     api.put('a')
@@ -44,7 +44,7 @@ describe('a reflector of a store that was set back', () => {
     api.restore(300)
     api.put('b', { silently: true })
     await clock.elapse(34 * 60_000)
-    expect([...reflector.values()].map((thing) => thing.key)).toEqual(['org/b'])
+    expect([...consumer.view.values()].map((thing) => thing.key)).toEqual(['org/b'])
     api.put('c')
     await settle()
     expect(reflector.version).toBe(302)

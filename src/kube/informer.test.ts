@@ -11,15 +11,15 @@ describe('a reflector', () => {
     const { reflector, consumer } = startReflector({}, api)
     await reflector.synced
     expect(api.lists).toBe(2)
-    expect([...reflector.values()].map((thing) => thing.key)).toEqual(['org/a', 'org/b', 'org/c', 'org/d'])
+    expect([...consumer.view.keys()]).toEqual(['org/a', 'org/b', 'org/c', 'org/d'])
     expect(reflector.version).toBe(104)
     api.put('e')
     api.remove('a')
     await settle()
     expect(consumer.calls.slice(4)).toEqual(['+org/e@105', '-org/a'])
-    expect(reflector.get('org/e')?.version).toBe(105)
-    expect(reflector.get('org/a')).toBeUndefined()
-    expect([reflector.size, reflector.version]).toEqual([4, 106])
+    expect(consumer.view.get('org/e')?.version).toBe(105)
+    expect(consumer.view.get('org/a')).toBeUndefined()
+    expect([consumer.view.size, reflector.version]).toEqual([4, 106])
     await reflector.stop()
   })
 
@@ -46,7 +46,7 @@ describe('a reflector', () => {
     api.put('a', { fields: { poison: 'throw' } })
     api.endWatches(gone)
     await clock.elapse(1_000)
-    expect(reflector.get('org/a')?.version).toBe(101)
+    expect(consumer.view.get('org/a')?.version).toBe(101)
     api.remove('a')
     await settle()
     expect(consumer.calls).toEqual(['+org/a@101', '-org/a'])
@@ -55,6 +55,7 @@ describe('a reflector', () => {
 
   it('survives handlers that throw or reject', async () => {
     const seen: string[] = []
+    const removed: string[] = []
     const { api, reflector, lines } = startReflector({
       handler: {
         applied: ((thing: Thing) => {
@@ -62,7 +63,8 @@ describe('a reflector', () => {
           if (thing.key === 'org/a') throw new Error('sync')
           return Promise.reject(new Error('async'))
         }) as (thing: Thing) => void,
-        deleted: () => {
+        deleted: ({ key }) => {
+          removed.push(key)
           throw new Error('sync')
         },
       },
@@ -76,7 +78,9 @@ describe('a reflector', () => {
     expect(seen).toEqual(['org/a', 'org/b', 'org/c'])
     expect(reflector.troubles.handlerErrors).toBe(4)
     expect(lines).toHaveLength(4)
-    expect([...reflector.values()].map((thing) => thing.key)).toEqual(['org/b', 'org/c'])
+    for (const name of ['a', 'b', 'c']) api.remove(name)
+    await settle()
+    expect(removed).toEqual(['org/a', 'org/b', 'org/c'])
     await reflector.stop()
   })
 
@@ -173,7 +177,7 @@ describe('a reflector', () => {
     for (let index = 0; index < 10_000; index += 1) api.put(`n${index}`)
     let turns = 0
     let synced = false
-    const { reflector } = startReflector({}, api)
+    const { reflector, consumer } = startReflector({}, api)
     void reflector.synced.then(() => {
       synced = true
     })
@@ -182,7 +186,7 @@ describe('a reflector', () => {
       await settle(1)
       turns += 1
     }
-    expect(reflector.size).toBe(10_000)
+    expect(consumer.view.size).toBe(10_000)
     expect(turns).toBeGreaterThan(40)
     await reflector.stop()
   })

@@ -212,19 +212,6 @@ export class Informer<T> implements Watch {
     this.#gapDetector = new GapDetector(needs.clock, options.gapDetection)
   }
 
-  /** @param key "namespace/name", or the name of a cluster-scoped object */
-  get(key: string): T | undefined {
-    return this.#store.get(key)
-  }
-
-  values(): IterableIterator<T> {
-    return this.#store.values()
-  }
-
-  get size(): number {
-    return this.#store.size
-  }
-
   /** Everything up to this version was delivered; 0 before the end of the first list. */
   get version(): number {
     return this.#highest

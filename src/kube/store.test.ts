@@ -3,12 +3,18 @@ import { CachingStore, type ObjectIdentity } from './store.ts'
 
 function start() {
   const told: string[] = []
+  const held = new Map<string, string>()
   const cache = new CachingStore<string>({
-    applied: (key, object, previous) =>
-      void told.push(`+${key} ${object}${previous ? ` after ${previous}` : ''}`),
-    deleted: (key, last) => void told.push(`-${key} ${last}`),
+    applied: (key, object, previous) => {
+      told.push(`+${key} ${object}${previous ? ` after ${previous}` : ''}`)
+      held.set(key, object)
+    },
+    deleted: (key, last) => {
+      told.push(`-${key} ${last}`)
+      held.delete(key)
+    },
   })
-  return { cache, told }
+  return { cache, told, held }
 }
 
 const id = (version: number, uid = 'u1', key = 'org/a'): ObjectIdentity => ({ key, uid, version })
@@ -35,22 +41,22 @@ function list(cache: CachingStore<string>, version: number, items: [ObjectIdenti
 
 describe('an object cache', () => {
   it('tells of an object, of its change with what was before, and of its end', () => {
-    const { cache, told } = start()
+    const { cache, told, held } = start()
     apply(cache, id(1), 'one')
     apply(cache, id(2), 'two')
-    expect(cache.get('org/a')).toBe('two')
+    expect(held.get('org/a')).toBe('two')
     remove(cache, id(3))
     expect(told).toEqual(['+org/a one', '+org/a two after one', '-org/a two'])
-    expect(cache.size).toBe(0)
+    expect(held.size).toBe(0)
   })
 
   it('compares versions as numbers and never takes the same or an older one', () => {
-    const { cache, told } = start()
+    const { cache, told, held } = start()
     apply(cache, id(10), 'ten')
     apply(cache, id(9), 'nine')
     apply(cache, id(10), 'ten again')
     remove(cache, id(9))
-    expect([...cache.values()]).toEqual(['ten'])
+    expect([...held.values()]).toEqual(['ten'])
     expect(told).toEqual(['+org/a ten'])
   })
 
@@ -73,11 +79,11 @@ describe('an object cache', () => {
   })
 
   it('infers no deletion from a list that ended early', () => {
-    const { cache } = start()
+    const { cache, held } = start()
     apply(cache, id(1), 'a')
     cache.beginList()
     for (const _ of cache.endList(20, false));
-    expect(cache.size).toBe(1)
+    expect(held.size).toBe(1)
   })
 
   it('is told by the list of what an event brought and the list does not show any more', () => {
@@ -90,20 +96,20 @@ describe('an object cache', () => {
   })
 
   it('infers nothing from a list that was abandoned', () => {
-    const { cache } = start()
+    const { cache, held } = start()
     apply(cache, id(1), 'a')
     cache.beginList()
     cache.abandonList()
     for (const _ of cache.endList(20, true));
-    expect(cache.size).toBe(1)
+    expect(held.size).toBe(1)
   })
 
   it('does not delete what came after the version of the list', () => {
-    const { cache } = start()
+    const { cache, held } = start()
     cache.beginList()
     apply(cache, id(21), 'made meanwhile')
     for (const _ of cache.endList(20, true));
-    expect(cache.size).toBe(1)
+    expect(held.size).toBe(1)
   })
 
   it('does not bring back what an event deleted while the list was being read', () => {
@@ -127,11 +133,11 @@ describe('an object cache', () => {
   })
 
   it('takes anything from a store that was set back', () => {
-    const { cache } = start()
+    const { cache, held } = start()
     list(cache, 500, [[id(400), 'new']])
     cache.age()
     list(cache, 90, [[id(80), 'restored']])
     apply(cache, id(91), 'and on')
-    expect([...cache.values()]).toEqual(['and on'])
+    expect([...held.values()]).toEqual(['and on'])
   })
 })

@@ -2,9 +2,6 @@ import type { RawObject } from './client.ts'
 
 /** Where an informer puts objects: a cache that holds them, or a stream that only passes them on. */
 export interface Store<T> {
-  readonly size: number
-  get(key: string): T | undefined
-  values(): IterableIterator<T>
   /** Whether this is new and so worth decoding; the other methods are only called with news. */
   isNews(identity: ObjectIdentity, source: Source): boolean
   apply(identity: ObjectIdentity, object: T): void
@@ -74,18 +71,6 @@ export class CachingStore<T> implements Store<T> {
 
   constructor(listener: StoreListener<T>) {
     this.#listener = listener
-  }
-
-  get size(): number {
-    return this.#entries.size
-  }
-
-  get(key: string): T | undefined {
-    return this.#entries.get(key)?.object
-  }
-
-  *values(): IterableIterator<T> {
-    for (const { object } of this.#entries.values()) yield object
   }
 
   isNews({ key, version }: ObjectIdentity, source: Source): boolean {
@@ -159,7 +144,6 @@ export type StreamListener<T> = {
  * deletion is reported by key only: the object was read when it was added, and parsing it again would cost as much.
  */
 export class StreamingStore<T> implements Store<T> {
-  readonly size = 0
   readonly #listener: StreamListener<T>
   /** Everything up to this version was passed on. */
   #floor = 0
@@ -171,12 +155,6 @@ export class StreamingStore<T> implements Store<T> {
   constructor(listener: StreamListener<T>) {
     this.#listener = listener
   }
-
-  get(): undefined {
-    return undefined
-  }
-
-  *values(): IterableIterator<T> {}
 
   isNews({ version }: ObjectIdentity, _source: Source): boolean {
     return version === UNKNOWN_VERSION || (version > this.#floor && !this.#passed.has(version))

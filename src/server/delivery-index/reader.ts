@@ -32,12 +32,6 @@ abstract class LinesStore {
     this.#onRollback = onRollback
   }
 
-  get(): undefined {
-    return undefined
-  }
-
-  *values(): IterableIterator<never> {}
-
   age(): void {
     this.#onRollback()
   }
@@ -47,10 +41,6 @@ export class SegmentStore extends LinesStore implements Store<LogSegment> {
   #listed: Set<string> | undefined
   /** Deleted by events while a list is read that may still contain them. */
   #deletedMeanwhile: Set<string> | undefined
-
-  get size(): number {
-    return this.lines.lines.segments.size
-  }
 
   isNews({ key, version }: ObjectIdentity, source: Source): boolean {
     const name = nameIn(key)
@@ -102,7 +92,6 @@ function nameIn(key: string): string {
 }
 
 export class OutcomeStore extends LinesStore implements Store<OutcomeBatch> {
-  readonly size = 0
   /** All segments up to this version were applied. */
   #floor = 0
   /** Later versions that were applied, since an interrupted list is read again. */
@@ -144,10 +133,6 @@ export class ObjectDeliveryStore extends LinesStore implements Store<ObjectDeliv
   #listing = false
   /** Versions at which events deleted objects while a list is read that may still contain them. */
   #deletedMeanwhile = new Map<string, number>()
-
-  get size(): number {
-    return this.lines.size
-  }
 
   isNews({ key, version }: ObjectIdentity, source: Source): boolean {
     const { table } = this.lines.lines
