@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { apiErrorFromEvent, apiErrorFromResponse } from './transport.ts'
+import { apiErrorFromEvent, apiErrorFromResponse } from './client.ts'
 
 /** As kube-apiserver 1.36 words them. */
 const responses = [

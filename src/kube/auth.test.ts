@@ -45,7 +45,7 @@ users:
 
 async function load(files: Record<string, string>, clock = new FakeClock()) {
   const folder = await folderWith(files)
-  const access = await loadCluster({ kubeconfigPath: path.join(folder, 'config'), clock })
+  const access = await loadCluster(clock, path.join(folder, 'config'))
   return { folder, access, clock, now: async () => access.credentials.current() as Credentials }
 }
 
@@ -157,9 +157,7 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","s
   })
 
   it('that is not there is an error that names it', async () => {
-    await expect(loadCluster({ kubeconfigPath: '/nowhere/config', clock: new FakeClock() })).rejects.toThrow(
-      '/nowhere/config',
-    )
+    await expect(loadCluster(new FakeClock(), '/nowhere/config')).rejects.toThrow('/nowhere/config')
   })
 })
 
@@ -167,7 +165,7 @@ describe('a service account in a pod', () => {
   it('gives the token of its file, and a new one within a minute', async () => {
     const folder = await folderWith({ token: 'first', 'ca.crt': 'the authority' })
     const clock = new FakeClock()
-    const access = await inClusterAccess({ folder, clock })
+    const access = await inClusterAccess(clock, folder)
     expect(access.origin).toBe('https://kubernetes.default.svc')
     const now = async () => access.credentials.current() as Credentials
     const before = await now()
@@ -183,9 +181,7 @@ describe('a service account in a pod', () => {
 
   it('is an error that names the file where there is none', async () => {
     const folder = await folderWith({ 'ca.crt': '' })
-    await expect(inClusterAccess({ folder, clock: new FakeClock() })).rejects.toThrow(
-      path.join(folder, 'token'),
-    )
+    await expect(inClusterAccess(new FakeClock(), folder)).rejects.toThrow(path.join(folder, 'token'))
   })
 })
 

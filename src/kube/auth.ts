@@ -143,30 +143,23 @@ export class RefreshingCredentials implements CredentialSource {
   }
 }
 
-export type InClusterOptions = {
-  /** Default: the DNS name of the API server in every cluster. */
-  server?: string
-  /** Where the kubelet mounts `token` and `ca.crt`. */
-  folder?: string
-  clock: Clock
-}
-
+/** The DNS name of the API server in every cluster. */
 const SERVER = 'https://kubernetes.default.svc'
+/** Where the kubelet mounts `token` and `ca.crt`. */
 const FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
 /** The kubelet renews a token after 80 % of its life, which is at least ten minutes. */
 const TOKEN_FILE_EVERY_MS = 60_000
 
 /** A pod's access by its service account. @throws Error if the files are missing */
-export async function inClusterAccess(options: InClusterOptions): Promise<ClusterAccess> {
-  const folder = options.folder ?? FOLDER
+export async function inClusterAccess(clock: Clock, folder = FOLDER): Promise<ClusterAccess> {
   const load = () => readAccount(folder)
   const credentials = new RefreshingCredentials({
     first: await load().catch(notInCluster),
     load,
     everyMs: TOKEN_FILE_EVERY_MS,
-    clock: options.clock,
+    clock,
   })
-  return { ...splitServer(options.server ?? SERVER), credentials }
+  return { ...splitServer(SERVER), credentials }
 }
 
 function notInCluster(error: Error): never {
@@ -189,24 +182,15 @@ async function bearer(file: string): Promise<string[]> {
   return ['authorization', `Bearer ${token}`]
 }
 
-export type LoadClusterOptions = {
-  /** Absent, or with `inCluster`: the pod's service account. */
-  kubeconfigPath?: string
-  inCluster?: boolean
-  /** In a cluster where the API server's DNS name does not resolve: its address. */
-  server?: string
-  clock: Clock
-}
-
 /** client-node reruns an exec plugin when its credential has expired; asking in between is free. */
 const EXEC_EVERY_MS = 10_000
 
-/** @throws Error with a message for people if there is no access to a cluster */
-export async function loadCluster(options: LoadClusterOptions): Promise<ClusterAccess> {
-  const { kubeconfigPath, clock } = options
-  if (options.inCluster === true || kubeconfigPath === undefined) {
-    return inClusterAccess({ clock, ...(options.server === undefined ? {} : { server: options.server }) })
-  }
+/**
+ * @param kubeconfigPath absent: the pod's service account
+ * @throws Error with a message for people if there is no access to a cluster
+ */
+export async function loadCluster(clock: Clock, kubeconfigPath?: string): Promise<ClusterAccess> {
+  if (kubeconfigPath === undefined) return inClusterAccess(clock)
   let kubeconfig = await readKubeconfig(kubeconfigPath)
   const everyMs = renewalOf(kubeconfig)
   const credentials = new RefreshingCredentials({

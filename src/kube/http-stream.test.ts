@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici'
 import { describe, expect, it } from 'vitest'
-import { type HttpRequest, httpStream } from './http.ts'
+import { type HttpRequest, httpStream } from './transport.ts'
 
 const REQUEST: HttpRequest = { method: 'GET', path: '/', headers: [] }
 

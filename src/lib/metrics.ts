@@ -63,7 +63,7 @@ export interface CredentialMetrics {
 
 export interface RuntimeMetrics {
   /** One pass of a reconciler. */
-  reconciled(controller: string, result: 'done' | 'requeued' | 'error' | 'terminal', seconds: number): void
+  reconciled(controller: string, result: 'done' | 'requeued' | 'error', seconds: number): void
   /** A watch ended and will restart. */
   watchRestarted(resource: string, reason: string): void
 }

@@ -4,7 +4,7 @@
  *
  *   const organization = await testNamespace('endpoint-disable')
  *   await kubectl(['apply', '-n', organization, '-f', '-'], yaml)
- *   const cluster = await loadCluster({ kubeconfigPath: inject('kubeconfig') })
+ *   const cluster = await connectKubernetes({ kubeconfigPath: inject('kubeconfig'), clock, random })
  *
  * `inject` of vitest gives what is declared below. Nothing is garbage-collected and no namespace ends, since no
  * controller-manager runs: leave namespaces behind, the whole control plane goes at the end. Who stops the API
