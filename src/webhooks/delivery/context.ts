@@ -10,8 +10,7 @@ import type { EndpointHealth } from '../endpoints/health.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
 import type { WebhookSender } from '../sender/outcome.ts'
 import type { DeliveryObjects } from './objects.ts'
-import type { OpenSegments } from './open-segments.ts'
-import type { Delivery, EndpointQueue, EndpointRef, OpenSegment } from './queue.ts'
+import type { Delivery, EndpointQueue, EndpointRef, OpenSegment, OpenSegments } from './queue.ts'
 
 /**
  * What the files of the delivery engine share: dependencies, calls back into the engine, retries until a write is durable,

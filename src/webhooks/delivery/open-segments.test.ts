@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import type { LogSegment } from '../log/store.ts'
-import { OpenSegments } from './open-segments.ts'
-import type { OpenSegment } from './queue.ts'
+import { type OpenSegment, OpenSegments } from './queue.ts'
 
 function segment(version: number, deliveries: number, payload = '{}'): LogSegment {
   return {

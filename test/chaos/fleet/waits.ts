@@ -1,5 +1,5 @@
 /** Whether attempts of one delivery follow each other on the schedule. */
-import { MAX_ATTEMPTS, nextAttemptAt } from '../../../src/webhooks/delivery/retry-schedule.ts'
+import { MAX_ATTEMPTS, nextAttemptAt } from '../../../src/webhooks/delivery/status.ts'
 import type { SeenReception } from '../receivers.ts'
 
 export type Wait = { endpoint: string; id: string; attempt: number; ms: number; allowed: [number, number] }
