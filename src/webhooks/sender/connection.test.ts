@@ -2,9 +2,9 @@ import { connect, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { onRequest, startRawReceiver } from '../../../test/support/receiver-raw.ts'
 import { type ConnectTarget, createAddressPolicy, targetOf } from '../../net/egress-policy.ts'
-import { Attempt } from './attempt.ts'
 import { type Connection, type DialTarget, openConnection } from './connections.ts'
 import type { SendOutcome } from './outcome.ts'
+import { Attempt } from './sender.ts'
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'
 

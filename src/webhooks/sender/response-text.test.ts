@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { keepHead, responseText } from './attempt.ts'
+import { keepHead, responseText } from './sender.ts'
 
 test.each([
   { given: 'ok', want: 'ok' },
