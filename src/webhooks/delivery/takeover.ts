@@ -5,7 +5,8 @@ import { type DeliveryOutline, webhookDeliveries } from '../../apis/webhook-deli
 import { SIGNING_KEYS_LABEL, webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { isApiError, type Page, type RawObject, type ResourceReader } from '../../kube/client.ts'
-import { pollUntil, sleep } from '../../lib/time.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
+import { pollUntil, sleep, withDeadline } from '../../lib/time.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
 import { readKeys, type StoredKeys } from '../endpoints/signing-keys.ts'
 import { retryUntilDurable } from './context.ts'
@@ -104,7 +105,7 @@ export class ShardTakeover {
   readonly #claimed = new Set<number>()
   /** Claimed, and everything that the previous owner left is known. */
   readonly #adopted = new Set<number>()
-  #running: Promise<void> = Promise.resolve()
+  readonly #turns = new Semaphore({ atOnce: 1 })
 
   constructor(options: ShardTakeoverOptions) {
     this.#options = options
@@ -119,11 +120,7 @@ export class ShardTakeover {
     signal: AbortSignal,
   ): Promise<{ unfinished: number; reopened: number }> {
     const { engine, follower } = this.#options
-    const before = this.#running
-    const mine = Promise.withResolvers<void>()
-    this.#running = mine.promise
-    try {
-      await before
+    return await this.#turns.run(async () => {
       signal.throwIfAborted()
       const numbers = [...shards].sort((a, b) => a - b)
       // With `after`, a claim that is written late, when another replica has claimed them, is void.
@@ -140,9 +137,7 @@ export class ShardTakeover {
       const result = await this.#adopt(shards, signal)
       for (const shard of shards) this.#adopted.add(shard)
       return result
-    } finally {
-      mine.resolve()
-    }
+    })
   }
 
   /** Releases shards. Resolves when nothing of them is in progress and, if it is true, the log says so. */
@@ -202,17 +197,15 @@ export class ShardTakeover {
   /** The watch may be behind, and a key that the previous owner expired must not sign here. Without Secrets it has to do. */
   async #readKeysInTime(signal: AbortSignal): Promise<void> {
     const { clock, log, giveUp } = this.#options.engine.ctx
-    const timeout = new AbortController()
-    const cancel = clock.after(KEYS_MS, () => timeout.abort())
-    try {
-      await this.#readKeys(AbortSignal.any([signal, timeout.signal]))
-    } catch (error) {
-      signal.throwIfAborted()
-      if (giveUp.aborted || !timeout.signal.aborted) throw error
-      log.warn('Signing keys could not be read; what the watch has told of them is used', { error })
-    } finally {
-      cancel()
-    }
+    await withDeadline(clock, KEYS_MS, async (late) => {
+      try {
+        await this.#readKeys(AbortSignal.any([signal, late]))
+      } catch (error) {
+        signal.throwIfAborted()
+        if (giveUp.aborted || !late.aborted) throw error
+        log.warn('Signing keys could not be read; what the watch has told of them is used', { error })
+      }
+    })
   }
 
   async #readKeys(signal: AbortSignal): Promise<void> {
