@@ -30,7 +30,7 @@ import { isFinal, isSetAside } from './status.ts'
 type Resources = ResourceReader & ResourceWriter
 
 export type StoreResult =
-  | { kind: 'stored'; version: string }
+  | { kind: 'stored' }
   | { kind: 'namespaceGone' }
   | { kind: 'refused'; message: string }
 
@@ -86,11 +86,9 @@ export class DeliveryObjects {
     try {
       const created = await this.#create(delivery, storage)
       if (!isInline(storage)) this.#listener.onReferred?.(deliveryRef(delivery), storage.segment.segment.name)
-      if (status && isBehind(created.status, status)) {
-        const patched = await this.#patchStatus(delivery, created.version, status, { urgent: false })
-        return { kind: 'stored', version: patched }
-      }
-      return { kind: 'stored', version: created.version }
+      if (status && isBehind(created.status, status))
+        await this.writeStatus(delivery, created.version, status, { urgent: false })
+      return { kind: 'stored' }
     } catch (error) {
       if (isApiError(error, 'Terminating', 'NotFound')) return { kind: 'namespaceGone' }
       if (isApiError(error, 'Forbidden') && error.lacksRight && this.#mayGetRight(storage)) throw error
@@ -107,20 +105,11 @@ export class DeliveryObjects {
   }
 
   /** @param version that the status was decided on @returns the new version @throws ApiError `Conflict`, `NotFound`, ... */
-  writeStatus(delivery: Delivery, version: string, status: WebhookDeliveryStatus): Promise<string> {
-    return this.#patchStatus(delivery, version, status, { urgent: true })
-  }
-
-  async remove(delivery: Delivery): Promise<void> {
-    const remove = () => this.#resources.delete(webhookDeliveries, deliveryRef(delivery))
-    await this.#slots.run(remove)
-  }
-
-  async #patchStatus(
+  async writeStatus(
     delivery: Delivery,
     version: string,
     status: WebhookDeliveryStatus,
-    how: { urgent: boolean },
+    how = { urgent: true },
   ): Promise<string> {
     // A merge patch ignores absent fields, so it has to remove this one by name.
     const removed = isFinal(status.state) ? { nextAttemptAt: null } : {}
@@ -132,6 +121,10 @@ export class DeliveryObjects {
     const { resourceVersion = version } = written.metadata
     if (isFinal(status.state)) delivery.endVersion = resourceVersion
     return resourceVersion
+  }
+
+  async remove(delivery: Delivery): Promise<void> {
+    await this.#slots.run(() => this.#resources.delete(webhookDeliveries, deliveryRef(delivery)))
   }
 
   async #create(
