@@ -1,8 +1,8 @@
 import { isApiError } from '../../kube/client.ts'
 import { inGroups } from '../../lib/semaphore.ts'
 import { heldTooLong } from '../log/retention-plan.ts'
+import { cancelObject } from './attempt.ts'
 import { type EngineContext, retryUntilDurable, startOwnedWork } from './context.ts'
-import { cancelObject } from './outcome.ts'
 import { cancelEntry } from './promotion.ts'
 import type { Delivery, EndpointQueue } from './queue.ts'
 

@@ -4,13 +4,14 @@ import type { ResourceReader } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { DeliveryMetrics } from '../../lib/metrics.ts'
-import { type Clock, type Random, sleep } from '../../lib/time.ts'
-import { type EndpointDirectory, endpointReference } from '../endpoints/directory.ts'
+import { backoffMs, type Clock, exponentialMs, type Random, sleep } from '../../lib/time.ts'
+import { type EndpointDirectory, recordEndpointEvent } from '../endpoints/directory.ts'
 import type { EndpointHealth } from '../endpoints/health.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
 import type { WebhookSender } from '../sender/outcome.ts'
 import type { DeliveryObjects } from './objects.ts'
 import type { Delivery, EndpointQueue, EndpointRef, OpenSegment, OpenSegments } from './queue.ts'
+import type { RemoteOutcomes } from './remote-outcomes.ts'
 
 /**
  * What the files of the delivery engine share: dependencies, calls back into the engine, retries until a write is durable,
@@ -42,11 +43,11 @@ export type EngineDependencies = {
 
 /** What steps of a delivery ask of the engine. An interface, since the engine imports those steps. */
 export interface EngineActions {
+  readonly remoteOutcomes: RemoteOutcomes
   /** Queues the delivery again at `delivery.dueAt`. */
   wait(delivery: Delivery): void
   /** Ends a delivery whose end is durable. @param hasObject whether a WebhookDelivery shows it */
   finish(delivery: Delivery, state: DeliveryState, hasObject: boolean): void
-  markPromoted(delivery: Delivery): void
   drop(delivery: Delivery): void
   /** Tracks work that a handoff has to wait for. @param how `settles` if too much of it must stop the queue */
   runInBackground(work: Promise<unknown>, queue: EndpointQueue, how?: 'settles'): void
@@ -56,12 +57,7 @@ export interface EngineActions {
 
 export type EngineContext = EngineDependencies & { engine: EngineActions }
 
-const FIRST_PAUSE_MS = 100
-const MAX_PAUSE_MS = 5000
-
-export function nextPauseMs(ms?: number): number {
-  return ms === undefined ? FIRST_PAUSE_MS : Math.min(MAX_PAUSE_MS, ms * 2)
-}
+export const PAUSES = { firstMs: 100, longestMs: 5000 }
 
 /** Repeats `work`, with growing pauses. @throws its last error once the process ends or the shard is lost */
 export async function retryUntilDurable<T>(
@@ -69,14 +65,15 @@ export async function retryUntilDurable<T>(
   what: string,
   work: () => Promise<T>,
 ): Promise<T> {
-  for (let pauseMs = nextPauseMs(); ; pauseMs = nextPauseMs(pauseMs)) {
+  for (let failures = 1; ; failures += 1) {
     try {
       return await work()
     } catch (error) {
       if (ctx.giveUp.aborted || hasLostShard(ctx)) throw error
       // The first failures while an API server restarts are not worth a log line.
-      if (pauseMs >= MAX_PAUSE_MS) ctx.log.warn('The store does not take it; trying again', { what, error })
-      await sleep(ctx.clock, pauseMs * (0.5 + ctx.random.fraction() / 2), ctx.giveUp)
+      if (exponentialMs(failures, PAUSES) === PAUSES.longestMs)
+        ctx.log.warn('The store does not take it; trying again', { what, error })
+      await sleep(ctx.clock, backoffMs(failures, PAUSES, ctx.random), ctx.giveUp)
     }
   }
 }
@@ -101,7 +98,7 @@ export function warnOnEndpoint(
   message: string,
 ): void {
   const view = directory.find(endpoint)
-  if (view) events.record(endpointReference(view.endpoint.metadata), { type: 'Warning', reason, message })
+  if (view) recordEndpointEvent(events, view.endpoint, 'Warning', reason, message)
 }
 
 export class BackgroundWork {

@@ -108,13 +108,6 @@ function add(counts: Counts, held: boolean, deliveries: number, bytes: number): 
   }
 }
 
-/** Counts queues with deliveries; an empty queue stays as long as its endpoint. */
-export function busyQueues(queues: Iterable<EndpointQueue>): number {
-  let busy = 0
-  for (const { size } of queues) if (size > 0) busy += 1
-  return busy
-}
-
 /**
  * Seconds since the oldest unsent delivery was due: `davit` if its endpoint is free, `endpoint` if it waits for an endpoint that
  * hangs or is ordered. Deliveries that a disabled endpoint holds are not late.

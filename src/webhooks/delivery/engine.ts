@@ -16,7 +16,7 @@ import {
   type EngineDependencies,
   retryUntilDurable,
 } from './context.ts'
-import { busyQueues, PendingCounters } from './counters.ts'
+import { PendingCounters } from './counters.ts'
 import { Dispatcher, EndpointQueues } from './dispatcher.ts'
 import { PromotionScheduler } from './promotion.ts'
 import {
@@ -57,10 +57,10 @@ export class DeliveryEngine implements EngineActions {
   readonly queues = new EndpointQueues()
   readonly objectBacked = new ObjectBackedDeliveries()
   readonly remoteOutcomes = new RemoteOutcomes(this.objectBacked, (delivery) => this.leave(delivery))
+  readonly promotions: PromotionScheduler
   readonly #options: EngineOptions
   readonly #dispatcher: Dispatcher
   readonly #timers: Timers<Delivery>
-  readonly #promotions: PromotionScheduler
   readonly #work: BackgroundWork
   #running = false
 
@@ -73,7 +73,7 @@ export class DeliveryEngine implements EngineActions {
       this.#dispatcher.wake(delivery.queue)
     })
     this.#work = new BackgroundWork(this.ctx, (queue) => this.#dispatcher.wake(queue))
-    this.#promotions = new PromotionScheduler(this.ctx)
+    this.promotions = new PromotionScheduler(this.ctx)
     this.#dispatcher = new Dispatcher({
       maxInFlight: options.maxInFlight,
       mayStart: () => this.#running && this.#work.size < MAX_SETTLING && options.outcomes.healthy(),
@@ -104,7 +104,8 @@ export class DeliveryEngine implements EngineActions {
     return {
       inFlight: this.#dispatcher.inFlight,
       waitingLanes: this.#dispatcher.waitingQueues,
-      lanes: busyQueues(this.queues.ours()),
+      // An empty queue stays as long as its endpoint.
+      lanes: [...this.queues.ours()].filter(({ size }) => size > 0).length,
       settling: this.#work.size,
       openSegments: this.ctx.segments.size,
     }
@@ -203,10 +204,6 @@ export class DeliveryEngine implements EngineActions {
     }
   }
 
-  promoteLater(opened: OpenSegment): void {
-    this.#promotions.promoteLater(opened)
-  }
-
   queueOf({ event, endpoint }: LogDelivery): EndpointQueue {
     return this.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
   }
@@ -275,10 +272,6 @@ export class DeliveryEngine implements EngineActions {
     this.ctx.metrics.finished(state, Math.max(0, (this.ctx.clock.now() - delivery.acceptedAt) / 1000))
     this.end(delivery)
     this.#options.onEnded?.(delivery, state, hasObject)
-  }
-
-  markPromoted(delivery: Delivery): void {
-    this.remoteOutcomes.markPromoted(delivery)
   }
 
   drop(delivery: Delivery): void {

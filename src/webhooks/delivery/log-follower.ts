@@ -7,9 +7,9 @@ import { ShardClaims } from '../log/claims.ts'
 import type { DedupeIndex } from '../log/dedupe.ts'
 import { OutcomeReadProgress } from '../log/reader.ts'
 import type { LogDelivery, LoggedOutcomes, LogSegment } from '../log/store.ts'
+import { waitForNext } from './attempt.ts'
 import { startOwnedWork, warnOnEndpoint } from './context.ts'
 import type { DeliveryEngine } from './engine.ts'
-import { waitForNext } from './outcome.ts'
 import { promoteToObject } from './promotion.ts'
 import type { Delivery, OpenEntry, OpenSegment, UnresolvedEntry } from './queue.ts'
 import { OutOfOrderRecords, offsetKey, type SequencedRecord } from './remote-outcomes.ts'
@@ -23,22 +23,20 @@ import { closesEntry, endsDelivery, setAsideStatus, statusFromRecords } from './
 /** An entry that so many starts did not end is set aside. Starts after an orderly handoff do not count. */
 const MAX_STARTS = 2
 
-type Claims = Pick<ShardClaims, 'wasReleasedCleanly'>
-
 /** Called when all objects were read. Resolves when it is durable that this replica goes on with them. @returns how many */
 export async function resumeEntries(
   engine: DeliveryEngine,
   unresolved: readonly UnresolvedEntry[],
-  claims: Claims,
+  claims: ShardClaims,
 ): Promise<number> {
   const reopened = unresolved.map((one) => resumeEntry(engine, one, claims))
-  for (const opened of new Set(unresolved.map((one) => one.opened))) engine.promoteLater(opened)
+  for (const opened of new Set(unresolved.map((one) => one.opened))) engine.promotions.promoteLater(opened)
   await Promise.all(reopened)
   return unresolved.length
 }
 
 /** Resumes an entry whose segment arrived after its shard was taken over. */
-function resumeLateEntry(engine: DeliveryEngine, unresolved: UnresolvedEntry, claims: Claims): void {
+function resumeLateEntry(engine: DeliveryEngine, unresolved: UnresolvedEntry, claims: ShardClaims): void {
   const { opened, open } = unresolved
   const queue = engine.queueOf(open.entry)
   const position = { version: opened.segment.version, index: open.entry.index }
@@ -51,7 +49,7 @@ function resumeLateEntry(engine: DeliveryEngine, unresolved: UnresolvedEntry, cl
 async function resumeEntry(
   engine: DeliveryEngine,
   { opened, open }: UnresolvedEntry,
-  claims: Claims,
+  claims: ShardClaims,
 ): Promise<void> {
   const { outcomes, clock } = engine.ctx
   const { entry, refused, records } = open
@@ -123,8 +121,6 @@ export type LogFollowerOptions = {
   onPromotedElsewhere?: (entry: LogDelivery, segment: string) => void
 }
 
-const NO_EARLY_RECORDS: readonly SequencedRecord[] = []
-
 type KeyedEvent = { event: Parameters<DedupeIndex['isDuplicate']>[0]; eventIndex: number }
 
 export class LogFollower {
@@ -158,9 +154,8 @@ export class LogFollower {
     if (lines > 0)
       ctx.log.error('Deliveries of the log cannot be read and are left out', { segment: name, lines })
     const early = this.#early.take(version)
-    for (const open of [...opened.open.values()])
-      this.#addEntry(opened, open, early.get(open.entry.index) ?? NO_EARLY_RECORDS)
-    this.#engine.promoteLater(opened)
+    for (const open of [...opened.open.values()]) this.#addEntry(opened, open, early.get(open.entry.index))
+    this.#engine.promotions.promoteLater(opened)
   }
 
   applyOutcomes(
@@ -225,7 +220,7 @@ export class LogFollower {
     if (writer !== this.#options.writer && ours.length > 0) this.#options.onClaimedElsewhere(ours)
   }
 
-  #addEntry(opened: OpenSegment, open: OpenEntry, early: readonly SequencedRecord[]): void {
+  #addEntry(opened: OpenSegment, open: OpenEntry, early: readonly SequencedRecord[] = []): void {
     const { entry } = open
     const refused = this.#refusalOf(opened.segment, entry)
     if (refused) open.refused = refused

@@ -8,7 +8,7 @@ test('a segment is looked at again by one timer, however often that was asked fo
   const [opened] = bed.segments.values()
   if (!opened) throw new Error('no segment is open')
   const before = bed.clock.pending
-  for (let n = 0; n < 5; n += 1) bed.engine.promoteLater(opened)
+  for (let n = 0; n < 5; n += 1) bed.engine.promotions.promoteLater(opened)
   expect(bed.clock.pending).toBe(before)
 })
 

@@ -3,6 +3,7 @@ import type { CancelReason, DeliveryState } from '../../apis/webhook-delivery.ts
 import { withOwnership, withoutOwnership } from '../../ha/ownership.ts'
 import { ApiError } from '../../kube/client.ts'
 import { Fifo } from '../../lib/semaphore.ts'
+import { exponentialMs } from '../../lib/time.ts'
 import { type EngineContext, hasLostShard, retryUntilDurable, warnOnEndpoint } from './context.ts'
 import type { StoreResult } from './objects.ts'
 import { type Delivery, IN_OBJECT, type InLog, type OpenSegment } from './queue.ts'
@@ -90,7 +91,7 @@ function showInObject(ctx: EngineContext, delivery: Delivery, storage: InLog): v
   const end = endOf(storage)
   delivery.storage = IN_OBJECT
   if (end) ctx.engine.finish(delivery, end, true)
-  else ctx.engine.markPromoted(delivery)
+  else ctx.engine.remoteOutcomes.markPromoted(delivery)
 }
 
 /** Quota or policy: the entry goes on from the log for a while. */
@@ -132,15 +133,14 @@ export function endEntry(ctx: EngineContext, delivery: Delivery, storage: InLog,
 const MAX_CREATING = 16
 /** These, and those that exist and whose entry is still to be closed: a write of so many records is sent at once. */
 const MAX_OPEN = 64
-const FIRST_RETRY_MS = 2000
-const MAX_RETRY_MS = 60_000
+const RETRIES = { firstMs: 2000, longestMs: 60_000 }
 
 /** Promotes entries a few at a time, so that a large backlog does not hold up endpoints that make progress. */
 export class PromotionQueue {
   readonly #ctx: EngineContext
   readonly #queue = new Fifo<Delivery>()
   readonly #queued = new Set<Delivery>()
-  readonly #retries = new WeakMap<InLog, { dueAt: number; waitMs: number }>()
+  readonly #retries = new WeakMap<InLog, { dueAt: number; failures: number }>()
   readonly #withoutOwnership = withoutOwnership()
   #creating = 0
   #open = 0
@@ -164,11 +164,14 @@ export class PromotionQueue {
       if (!delivery) return
       this.#creating += 1
       this.#open += 1
-      const onCreated = once(() => {
+      let isCreating = true
+      const onCreated = () => {
+        if (!isCreating) return
+        isCreating = false
         this.#creating -= 1
         // The next one may be of another shard.
         this.#withoutOwnership(() => this.#pump())
-      })
+      }
       const promote = () => this.#promote(delivery, onCreated)
       const promoted = withOwnership(shards, delivery.queue.shard, promote).finally(() => {
         this.#queued.delete(delivery)
@@ -193,17 +196,8 @@ export class PromotionQueue {
         log.error('A delivery was not given its object', { error })
     }
     if (delivery.storage !== storage) return
-    const waitMs = Math.min(MAX_RETRY_MS, (this.#retries.get(storage)?.waitMs ?? FIRST_RETRY_MS / 2) * 2)
-    this.#retries.set(storage, { dueAt: clock.monotonic() + waitMs, waitMs })
-  }
-}
-
-function once(run: () => void): () => void {
-  let isDone = false
-  return () => {
-    if (isDone) return
-    isDone = true
-    run()
+    const failures = (this.#retries.get(storage)?.failures ?? 0) + 1
+    this.#retries.set(storage, { dueAt: clock.monotonic() + exponentialMs(failures, RETRIES), failures })
   }
 }
 

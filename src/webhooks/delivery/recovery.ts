@@ -1,26 +1,19 @@
 import { parsePosition } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, messageId, nameOfMessage } from '../../apis/ids.ts'
 import { isRestored } from '../../apis/meta.ts'
-import {
-  type DeliveryOutline,
-  deliveryOutline,
-  type WebhookDelivery,
-  webhookDeliveryKind,
-} from '../../apis/webhook-delivery.ts'
+import { type DeliveryOutline, deliveryOutline, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { inGroups } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
-import type { EndpointDirectory } from '../endpoints/directory.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
-import { leaveUnread } from './attempt.ts'
-import { type EngineContext, retryUntilDurable, startOwnedWork } from './context.ts'
+import { cancelObject, leaveUnread, writeDecidedStatus } from './attempt.ts'
+import { retryUntilDurable, startOwnedWork } from './context.ts'
 import type { DeliveryEngine } from './engine.ts'
 import type { LogFollower } from './log-follower.ts'
 import { deliveryRef } from './objects.ts'
-import { cancelObject, exhaustObject } from './outcome.ts'
 import { type Delivery, dueTime, type EndpointQueue, IN_OBJECT, type UnresolvedEntry } from './queue.ts'
 import { isSameDelivery, offsetKey } from './remote-outcomes.ts'
-import { endsDelivery, isFinal } from './status.ts'
+import { endsDelivery, exhaustedStatus, isFinal } from './status.ts'
 
 /** Recovery from objects, as a takeover lists them: reconciles each WebhookDelivery with what the log says. See README.md. */
 
@@ -28,12 +21,6 @@ const AT_A_TIME = 16
 /** An end that is older was recorded by the replica that wrote it; of the others at most so many are recorded for it. */
 const UNRECORDED_MS = 5 * 60_000
 const MAX_RECORDED = 5000
-
-function organizationsByEndpoint(directory: Pick<EndpointDirectory, 'all'>): ReadonlyMap<string, string> {
-  return new Map(
-    [...directory.all()].map(({ endpoint: { metadata } }) => [metadata.uid, metadata.namespace ?? '']),
-  )
-}
 
 function deliveryFromObject(engine: DeliveryEngine, outline: DeliveryOutline): Delivery | undefined {
   const { spec, status, metadata } = outline
@@ -71,7 +58,8 @@ function endDecided({ ctx }: DeliveryEngine, delivery: Delivery, wasRestored: bo
       const object = await ctx.objects.find(delivery)
       if (!object) ctx.engine.drop(delivery)
       else if (wasRestored) await cancelObject(ctx, delivery, object, 'Restored')
-      else await exhaustObject(ctx, delivery, object)
+      else
+        await writeDecidedStatus(ctx, delivery, object, (before) => exhaustedStatus(before, ctx.clock.now()))
     })
   startOwnedWork(ctx, queue, wasRestored ? write : () => ctx.streaks.exhausted(queue.endpoint, id, write))
 }
@@ -93,31 +81,27 @@ export class RecoveryFromObjects {
   /** Deliveries of those shards that must have an object which was not found yet, by `<namespace>/<name>`. */
   readonly #missing = new Map<string, Delivery>()
   readonly #seen = new Set<string>()
+  /** By the UID of their endpoints. */
   readonly #organizations: ReadonlyMap<string, string>
   #recorded = 0
-  #unfinished = 0
-  #newest = 0
+  /** Objects of those shards that show no end. */
+  unfinished = 0
+  /** The newest segment that one of them came from. */
+  newest = 0
 
   constructor({ engine, follower, shards, unresolved, queues }: RecoveryOptions) {
     this.#engine = engine
     this.#follower = follower
     this.#shards = shards
     this.#unresolved = unresolved
-    this.#organizations = organizationsByEndpoint(engine.ctx.directory)
+    const endpoints = [...engine.ctx.directory.all()].map(({ endpoint: { metadata } }) => metadata)
+    this.#organizations = new Map(endpoints.map(({ uid, namespace = '' }) => [uid, namespace]))
     for (const queue of queues)
       for (const delivery of queue.members()) {
         const { namespace, name } = deliveryRef(delivery)
         const key = `${namespace}/${name}`
         if (!unresolved.has(key)) this.#missing.set(key, delivery)
       }
-  }
-
-  get unfinished(): number {
-    return this.#unfinished
-  }
-
-  get newest(): number {
-    return this.#newest
   }
 
   addObject(raw: RawObject): DeliveryOutline | undefined {
@@ -149,7 +133,10 @@ export class RecoveryFromObjects {
     const { ctx } = this.#engine
     const giveUp = AbortSignal.any([ctx.giveUp, signal])
     const object = await retryUntilDurable({ ...ctx, giveUp }, 'reading a delivery', () =>
-      findOrUnread(ctx, delivery),
+      ctx.objects.find(delivery).catch((error: unknown) => {
+        if (error instanceof UnreadableError) return error
+        throw error
+      }),
     )
     if (delivery.left) return
     if (!object) return ctx.engine.drop(delivery)
@@ -188,11 +175,12 @@ export class RecoveryFromObjects {
     const key = `${metadata.namespace}/${metadata.name}`
     const unresolved = this.#unresolved.get(key) ?? this.#openEntry(found)
     const isEnded = isFinal(status?.state)
-    if (!isEnded) this.#unfinished += 1
+    if (!isEnded) this.unfinished += 1
     // An object that states a segment newer than itself was made before the store was set back.
     const isPossible = found.version < Number(metadata.resourceVersion)
-    if (!isEnded && isPossible) this.#newest = Math.max(this.#newest, found.version)
-    if (!isEnded && attemptsIn(unresolved) > (status?.attemptCount ?? 0)) return
+    if (!isEnded && isPossible) this.newest = Math.max(this.newest, found.version)
+    const attempts = unresolved?.open.records.filter(({ kind }) => kind !== 'reopened').length ?? 0
+    if (!isEnded && attempts > (status?.attemptCount ?? 0)) return
     if (unresolved) this.#close(key, unresolved)
     const known = unresolved?.open.delivery ?? this.#known(found) ?? missing
     const pending = known?.left ? undefined : known
@@ -272,20 +260,4 @@ export class RecoveryFromObjects {
     this.#engine.add(found)
     objectBacked.addFound(found)
   }
-}
-
-async function findOrUnread(
-  ctx: EngineContext,
-  delivery: Delivery,
-): Promise<WebhookDelivery | UnreadableError | undefined> {
-  try {
-    return await ctx.objects.find(delivery)
-  } catch (error) {
-    if (error instanceof UnreadableError) return error
-    throw error
-  }
-}
-
-function attemptsIn(unresolved: UnresolvedEntry | undefined): number {
-  return unresolved?.open.records.filter(({ kind }) => kind !== 'reopened').length ?? 0
 }

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { API_VERSION, type ObjectMeta } from '../../apis/meta.ts'
+import { API_VERSION } from '../../apis/meta.ts'
 import {
   type WebhookEndpoint,
   webhookEndpoint,
@@ -18,11 +18,6 @@ import { decideState, type StateDecision } from './plan.ts'
  * endpoint, and the directory knows its writes at once.
  */
 
-/** What a Kubernetes Event about an endpoint refers to. */
-export function endpointReference(metadata: ObjectMeta) {
-  return { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, metadata }
-}
-
 export function recordEndpointEvent(
   recorder: EventRecorder,
   { metadata }: WebhookEndpoint,
@@ -30,7 +25,10 @@ export function recordEndpointEvent(
   reason: string,
   message: string,
 ): void {
-  recorder.record(endpointReference(metadata), { type, reason, message })
+  recorder.record(
+    { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, metadata },
+    { type, reason, message },
+  )
 }
 
 export type EndpointIdentity = { namespace: string; name: string; uid: string }

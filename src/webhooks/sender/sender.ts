@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici'
-import type { Clock } from '../../lib/time.ts'
 import { memoize } from '../../lib/memoize.ts'
+import type { Clock } from '../../lib/time.ts'
 import { createResolver, type NameServer } from '../../net/dial.ts'
 import {
   type ConnectTarget,
