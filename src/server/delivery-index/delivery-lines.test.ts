@@ -192,7 +192,7 @@ describe('the lines of the log', () => {
         for (const what of all) run.happen(what)
         run.watches.tellAll()
         const { index } = run.watches
-        for (const key of run.world.objects.keys()) index.objectGone(key)
+        for (const key of run.world.objects.keys()) index.objectGone(index.lineOfObject(key))
         for (const name of run.world.segments.keys()) index.segmentGone(name)
         expect([
           index.size,

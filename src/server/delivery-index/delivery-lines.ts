@@ -17,71 +17,10 @@ import { type DeliveryState, deliveryListItem, webhookDeliveryKind } from '../..
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { isFinal, MAX_ATTEMPTS } from '../../webhooks/delivery/status.ts'
 import type { Appended, LogSegment } from '../../webhooks/log/store.ts'
-import { isBelowFloor } from './endpoint-logs.ts'
 import { type LineStatus, type LogEnd, NONE, type PackedId, packedName } from './line-table.ts'
-import { type IndexedSegment, Lines, UNKNOWN } from './lines.ts'
+import { type IndexedSegment, isBelowFloor, Lines, UNKNOWN } from './lines.ts'
 
 type Entry = { index: number; event: SegmentEvent; endpoint: DeliveryTarget }
-
-/** Idempotent. */
-function addSegment(lines: Lines, { name, version, deliveries }: LogSegment): void {
-  const count = (deliveries.at(-1)?.index ?? -1) + 1
-  const segment = lines.segments.findOrAdd(name, version, count)
-  if (segment.complete) return
-  for (const entry of deliveries) addEntry(lines, segment, entry)
-  segment.complete = true
-}
-
-/** Adds what this process appended, before or after the watch reports it. */
-function addAppended(
-  lines: Lines,
-  { segment: name, version, firstDelivery }: Appended,
-  events: readonly AcceptedEvent[],
-): void {
-  const count = events.reduce((sum, { targets }) => sum + targets.length, firstDelivery)
-  if (count === firstDelivery || lines.segments.find(name)?.complete) return
-  const segment = lines.segments.findOrAdd(name, version, count)
-  let index = firstDelivery
-  for (const { event, targets } of events) {
-    for (const endpoint of targets) {
-      addEntry(lines, segment, { index, event, endpoint })
-      index += 1
-    }
-  }
-}
-
-/** Lines that have an object stay. */
-function dropSegment(lines: Lines, name: string): void {
-  const segment = lines.segments.find(name)
-  if (!segment) return
-  for (const line of segment.lines) {
-    if (line === NONE || line === UNKNOWN) continue
-    if (lines.table.hasObject(line)) lines.forgetLog(line)
-    else lines.remove(line)
-  }
-  lines.segments.remove(segment)
-}
-
-function addEntry(lines: Lines, segment: IndexedSegment, { index, event, endpoint }: Entry): void {
-  if (segment.lines[index] !== UNKNOWN) return
-  segment.lines[index] = NONE
-  const id = packedName(event.id)
-  if (!id) return
-  const log = lines.logs.findOrAdd(event.namespace, endpoint.uid)
-  const held = log.lines.find(id)
-  const line = held === NONE ? lines.add(log, id, event) : held
-  if (line !== NONE && isFirstOffset(lines, line, segment, index)) lines.setOffset(line, segment, index)
-}
-
-/** If a delivery is in the log several times, only the first one is delivered. */
-function isFirstOffset(lines: Lines, line: number, segment: IndexedSegment, index: number): boolean {
-  const other = lines.segments.at(lines.table.segment(line))
-  if (!other) return true
-  const otherIndex = lines.table.indexInSegment(line)
-  if (other.version < segment.version || (other === segment && otherIndex < index)) return false
-  other.lines[otherIndex] = NONE
-  return true
-}
 
 export type ObjectDelivery = LineStatus & {
   namespace: string
@@ -97,48 +36,6 @@ const STATE_OF_END: Record<Exclude<LogEnd, 'none'>, DeliveryState> = {
   exhausted: 'exhausted',
 }
 
-function addObject(lines: Lines, delivery: ObjectDelivery, version: number): number {
-  const { table, logs } = lines
-  const log = logs.findOrAdd(delivery.namespace, delivery.endpointUid)
-  let line = log.lines.find(delivery.id)
-  if (line === NONE) {
-    if (isFinal(delivery.state) && isBelowFloor(log, delivery.id)) {
-      logs.dropIfEmpty(log)
-      return NONE
-    }
-    line = lines.add(log, delivery.id, delivery)
-    if (line === NONE) return NONE
-  }
-  table.setObject(line, version, isFinal(delivery.state))
-  // A new object gets its status only with a second write.
-  const isBehind = !isFinal(delivery.state) && table.logAttempts(line) > delivery.attempts
-  if (!isBehind) lines.setStatus(line, delivery)
-  return line
-}
-
-/** Removes the line unless it still lives in the log: it ended there, or was not moved to an object. */
-function dropObject(lines: Lines, line: number): void {
-  const { table } = lines
-  if (!table.hasObject(line)) return
-  const end = table.logEnd(line)
-  if (table.segment(line) === NONE || (end === 'none' && table.isMoved(line))) {
-    lines.remove(line)
-    return
-  }
-  table.setObject(line, 0, false)
-  const attempts = table.logAttempts(line)
-  if (end === 'none')
-    lines.setStatus(line, { state: attempts > 0 ? 'retrying' : 'pending', attempts, at: Number.NaN })
-  else lines.setStatus(line, { state: STATE_OF_END[end], attempts, at: table.status(line).at })
-}
-
-/** The line of an object, or NONE. @param key `<namespace>/<26 characters of the id>-<tag>` */
-export function lineOfObject(lines: Lines, key: string): number {
-  const slash = key.indexOf('/')
-  const id = packedName(key.slice(slash + 1, -9))
-  return (id && lines.logs.ofObject(key)?.lines.find(id)) ?? NONE
-}
-
 /** The records of an OutcomeSegment. `writtenAt` in milliseconds since 1970. */
 export type OutcomeBatch = {
   name: string
@@ -152,36 +49,76 @@ type AttemptRecord = Extract<OutcomeRecord, { kind: 'sent' | 'failed' }>
 /** Records that may wait for their segments: enough for minutes without that watch at full load. */
 const MAX_HELD = 200_000
 
-/** Applies outcome records to lines. They may come in any order, each once, and wait until their segments were seen. */
-class OutcomeApplier {
-  readonly #lines: Lines
+export class DeliveryLines {
+  readonly lines: Lines
   readonly #onLost: () => void
+  /** Every segment up to this version was added. */
   #seen = 0
+  /** Outcomes that wait for their segments. */
   #held: { newest: number; outcomes: OutcomeBatch }[] = []
   #heldRecords = 0
   /** Lines that the log moved to an object that was not seen yet, with the version of the record that says so. */
   readonly #awaited = new Map<number, number>()
 
-  /** @param onLost too many records are waiting: everything must be read again */
-  constructor(lines: Lines, onLost: () => void) {
-    this.#lines = lines
+  /**
+   * @param capacity maximum of lines; beyond it the oldest ended ones are evicted
+   * @param onLost too many records wait for their segments: everything must be read again
+   */
+  constructor(capacity: number, onLost: () => void) {
+    this.lines = new Lines(capacity, (line) => this.#awaited.delete(line))
     this.#onLost = onLost
   }
 
+  get size(): number {
+    return this.lines.table.size
+  }
+
+  /** Records that wait for their segments. */
   get held(): number {
     return this.#heldRecords
   }
 
-  /** Each OutcomeSegment once. */
-  add(outcomes: OutcomeBatch): void {
-    const newest = newestPosition(outcomes)
-    if (newest <= this.#seen) {
-      this.#apply(outcomes)
-      return
+  /** Adds what this process appended, before or after the watch reports it. */
+  appended({ segment: name, version, firstDelivery }: Appended, events: readonly AcceptedEvent[]): void {
+    const { segments } = this.lines
+    const count = events.reduce((sum, { targets }) => sum + targets.length, firstDelivery)
+    if (count === firstDelivery || segments.find(name)?.complete) return
+    const segment = segments.findOrAdd(name, version, count)
+    let index = firstDelivery
+    for (const { event, targets } of events) {
+      for (const endpoint of targets) {
+        this.#addEntry(segment, { index, event, endpoint })
+        index += 1
+      }
     }
-    this.#heldRecords += outcomes.records.length
-    if (this.#heldRecords > MAX_HELD) this.#onLost()
-    else this.#held.push({ newest, outcomes })
+  }
+
+  /** Idempotent. */
+  segment({ name, version, deliveries }: LogSegment): void {
+    const count = (deliveries.at(-1)?.index ?? -1) + 1
+    const segment = this.lines.segments.findOrAdd(name, version, count)
+    if (segment.complete) return
+    for (const entry of deliveries) this.#addEntry(segment, entry)
+    segment.complete = true
+  }
+
+  /** Undefined unless the whole segment was added. */
+  segmentVersion(name: string): number | undefined {
+    const segment = this.lines.segments.find(name)
+    return segment?.complete ? segment.version : undefined
+  }
+
+  /** Lines that have an object stay. */
+  segmentGone(name: string): void {
+    const { lines } = this
+    const segment = lines.segments.find(name)
+    if (!segment) return
+    for (const line of segment.lines) {
+      if (line === NONE || line === UNKNOWN) continue
+      if (lines.table.hasObject(line)) lines.forgetLog(line)
+      else lines.remove(line)
+    }
+    lines.segments.remove(segment)
   }
 
   /** To be called when all segments up to this version were added. Applies in steps the records that waited for that. */
@@ -199,56 +136,132 @@ class OutcomeApplier {
     }
   }
 
+  /** Each OutcomeSegment once, in any order. Records wait until their segments were seen. */
+  outcomes(outcomes: OutcomeBatch): void {
+    const newest = newestPosition(outcomes)
+    if (newest <= this.#seen) {
+      this.#apply(outcomes)
+      return
+    }
+    this.#heldRecords += outcomes.records.length
+    if (this.#heldRecords > MAX_HELD) this.#onLost()
+    else this.#held.push({ newest, outcomes })
+  }
+
+  /** @returns its line, or NONE */
+  object(delivery: ObjectDelivery, version: number): number {
+    const { lines } = this
+    const { table, logs } = lines
+    const log = logs.findOrAdd(delivery.namespace, delivery.endpointUid)
+    let line = log.lines.find(delivery.id)
+    if (line === NONE) {
+      if (isFinal(delivery.state) && isBelowFloor(log, delivery.id)) {
+        logs.dropIfEmpty(log)
+        return NONE
+      }
+      line = lines.add(log, delivery.id, delivery)
+      if (line === NONE) return NONE
+    }
+    table.setObject(line, version, isFinal(delivery.state))
+    // A new object gets its status only with a second write.
+    const isBehind = !isFinal(delivery.state) && table.logAttempts(line) > delivery.attempts
+    if (!isBehind) lines.setStatus(line, delivery)
+    this.#awaited.delete(line)
+    return line
+  }
+
+  /** The line of an object, or NONE. @param key `<namespace>/<26 characters of the id>-<tag>` */
+  lineOfObject(key: string): number {
+    const slash = key.indexOf('/')
+    const id = packedName(key.slice(slash + 1, -9))
+    return (id && this.lines.logs.ofObject(key)?.lines.find(id)) ?? NONE
+  }
+
+  /** Removes the line unless it still lives in the log: it ended there, or was not moved to an object. */
+  objectGone(line: number): void {
+    const { lines } = this
+    const { table } = lines
+    if (line === NONE || !table.hasObject(line)) return
+    const end = table.logEnd(line)
+    if (table.segment(line) === NONE || (end === 'none' && table.isMoved(line))) {
+      lines.remove(line)
+      return
+    }
+    table.setObject(line, 0, false)
+    const attempts = table.logAttempts(line)
+    if (end === 'none')
+      lines.setStatus(line, { state: attempts > 0 ? 'retrying' : 'pending', attempts, at: Number.NaN })
+    else lines.setStatus(line, { state: STATE_OF_END[end], attempts, at: table.status(line).at })
+  }
+
   /** To be called when all objects up to this version were added. An object that was awaited by then is gone again. */
   objectsSeenUpTo(version: number): void {
     for (const [line, movedAt] of this.#awaited) {
       if (movedAt > version) return
       this.#awaited.delete(line)
-      this.#lines.remove(line)
+      this.lines.remove(line)
     }
   }
 
-  forget(line: number): void {
-    this.#awaited.delete(line)
+  #addEntry(segment: IndexedSegment, { index, event, endpoint }: Entry): void {
+    if (segment.lines[index] !== UNKNOWN) return
+    segment.lines[index] = NONE
+    const id = packedName(event.id)
+    if (!id) return
+    const log = this.lines.logs.findOrAdd(event.namespace, endpoint.uid)
+    const held = log.lines.find(id)
+    const line = held === NONE ? this.lines.add(log, id, event) : held
+    if (line !== NONE && this.#isFirstOffset(line, segment, index)) this.lines.setOffset(line, segment, index)
+  }
+
+  /** If a delivery is in the log several times, only the first one is delivered. */
+  #isFirstOffset(line: number, segment: IndexedSegment, index: number): boolean {
+    const { segments, table } = this.lines
+    const other = segments.at(table.segment(line))
+    if (!other) return true
+    const otherIndex = table.indexInSegment(line)
+    if (other.version < segment.version || (other === segment && otherIndex < index)) return false
+    other.lines[otherIndex] = NONE
+    return true
   }
 
   #apply({ name, version, writtenAt, records }: OutcomeBatch): void {
-    const number = this.#lines.outcomes.add(name)
-    this.#lines.outcomes.hold(number)
+    const number = this.lines.outcomes.add(name)
+    this.lines.outcomes.hold(number)
     for (const record of records) {
-      const line = this.#lines.segments.lineAt(record.position)
+      const line = this.lines.segments.lineAt(record.position)
       if (line === NONE) continue
       if (record.kind === 'moved') this.#applyMove(line, version)
       else if (record.kind === 'canceled') this.#applyCancel(line, record.reason === 'Duplicate', writtenAt)
       else if (record.kind === 'sent' || record.kind === 'failed') this.#applyAttempt(line, record, number)
     }
-    this.#lines.outcomes.release(number)
+    this.lines.outcomes.release(number)
   }
 
   #applyMove(line: number, version: number): void {
-    const { table } = this.#lines
+    const { table } = this.lines
     table.setMoved(line, true)
     if (!table.hasObject(line) && table.logEnd(line) === 'none') this.#awaited.set(line, version)
   }
 
   #applyCancel(line: number, isDuplicate: boolean, writtenAt: number): void {
-    const { table } = this.#lines
+    const { table } = this.lines
     const hasObject = table.hasObject(line)
     if (isDuplicate) {
       // The first event with the idempotency key is the delivery; this entry is unknown to clients.
-      if (hasObject) this.#lines.forgetLog(line)
-      else this.#lines.remove(line)
+      if (hasObject) this.lines.forgetLog(line)
+      else this.lines.remove(line)
       return
     }
     const attempts = table.logAttempts(line)
     this.#awaited.delete(line)
     table.setLogOutcome(line, 'canceled', attempts)
-    if (!hasObject) this.#lines.setStatus(line, { state: 'canceled', attempts, at: writtenAt })
+    if (!hasObject) this.lines.setStatus(line, { state: 'canceled', attempts, at: writtenAt })
   }
 
   #applyAttempt(line: number, record: AttemptRecord, outcomes: number): void {
-    const { table } = this.#lines
-    this.#lines.addOutcomes(line, outcomes)
+    const { table } = this.lines
+    this.lines.addOutcomes(line, outcomes)
     const attempts = Math.min(MAX_ATTEMPTS, table.logAttempts(line) + 1)
     const end = endOf(record)
     const known = end === 'none' ? table.logEnd(line) : end
@@ -260,11 +273,11 @@ class OutcomeApplier {
     if (known === 'none') {
       const next = record.kind === 'failed' ? record.nextAttemptAt : Number.NaN
       const at = Number.isNaN(before.at) || next > before.at ? next : before.at
-      this.#lines.setStatus(line, { state: 'retrying', attempts, at })
+      this.lines.setStatus(line, { state: 'retrying', attempts, at })
     } else {
       const { at: startedAt, latencyMs } = record.attempt
       const at = end === 'none' ? before.at : Date.parse(startedAt) + latencyMs
-      this.#lines.setStatus(line, { state: STATE_OF_END[known], attempts, at })
+      this.lines.setStatus(line, { state: STATE_OF_END[known], attempts, at })
     }
   }
 }
@@ -312,73 +325,5 @@ export function readOutcomeBatch(raw: RawObject): OutcomeBatch {
     version: Number(metadata.resourceVersion),
     writtenAt: spec.writtenAt,
     records: decodeOutcomeRecords(spec),
-  }
-}
-
-export class DeliveryLines {
-  readonly lines: Lines
-  readonly #outcomes: OutcomeApplier
-
-  /**
-   * @param capacity maximum of lines; beyond it the oldest ended ones are evicted
-   * @param onLost too many records wait for their segments: everything must be read again
-   */
-  constructor(capacity: number, onLost: () => void) {
-    this.lines = new Lines(capacity, (line) => this.#outcomes.forget(line))
-    this.#outcomes = new OutcomeApplier(this.lines, onLost)
-  }
-
-  get size(): number {
-    return this.lines.table.size
-  }
-
-  get held(): number {
-    return this.#outcomes.held
-  }
-
-  appended(appended: Appended, events: readonly AcceptedEvent[]): void {
-    addAppended(this.lines, appended, events)
-  }
-
-  segment(segment: LogSegment): void {
-    addSegment(this.lines, segment)
-  }
-
-  /** Undefined unless the whole segment was added. */
-  segmentVersion(name: string): number | undefined {
-    const segment = this.lines.segments.find(name)
-    return segment?.complete ? segment.version : undefined
-  }
-
-  segmentGone(name: string): void {
-    dropSegment(this.lines, name)
-  }
-
-  segmentsSeenUpTo(version: number): IterableIterator<void> {
-    return this.#outcomes.segmentsSeenUpTo(version)
-  }
-
-  /** Each OutcomeSegment once. */
-  outcomes(outcomes: OutcomeBatch): void {
-    this.#outcomes.add(outcomes)
-  }
-
-  object(delivery: ObjectDelivery, version: number): void {
-    const line = addObject(this.lines, delivery, version)
-    if (line !== NONE) this.#outcomes.forget(line)
-  }
-
-  /** @param key `<namespace>/<name of the object>` */
-  objectGone(key: string): void {
-    const line = lineOfObject(this.lines, key)
-    if (line !== NONE) this.objectOfLineGone(line)
-  }
-
-  objectOfLineGone(line: number): void {
-    dropObject(this.lines, line)
-  }
-
-  objectsSeenUpTo(version: number): void {
-    this.#outcomes.objectsSeenUpTo(version)
   }
 }

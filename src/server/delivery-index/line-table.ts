@@ -20,31 +20,26 @@ const DIGITS = new Int8Array(128).fill(-1)
 for (let digit = 0; digit < BASE32_ALPHABET.length; digit += 1)
   DIGITS[BASE32_ALPHABET.charCodeAt(digit)] = digit
 
-/** @returns false if `name` is no id of Davit; `into` is then partly written */
-function packName(name: string, into: PackedId): boolean {
-  if (name.length !== CHARACTERS) return false
+/** Undefined if `name` is no id of Davit. */
+export function packedName(name: string): PackedId | undefined {
+  if (name.length !== CHARACTERS) return undefined
+  const id = new Uint32Array(PACKED_WORDS)
   let held = 0
   let bits = -UNUSED_BITS
   let word = 0
   for (let index = 0; index < CHARACTERS; index += 1) {
     const digit = DIGITS[name.charCodeAt(index)] ?? -1
-    if (digit < 0 || (index === 0 && digit > 7)) return false
+    if (digit < 0 || (index === 0 && digit > 7)) return undefined
     held = held * 32 + digit
     bits += 5
     if (bits < 32) continue
     bits -= 32
     const rest = 2 ** bits
-    into[word] = Math.floor(held / rest)
+    id[word] = Math.floor(held / rest)
     held %= rest
     word += 1
   }
-  return true
-}
-
-/** Undefined if `name` is no id of Davit. */
-export function packedName(name: string): PackedId | undefined {
-  const id = new Uint32Array(PACKED_WORDS)
-  return packName(name, id) ? id : undefined
+  return id
 }
 
 /** @param from index of the first of the four words */

@@ -182,7 +182,7 @@ describe('a line', () => {
     const line = index.lines.logs
       .find('org', 'uid-a')
       ?.lines.find(packedName(nameAt(1)) ?? new Uint32Array(4))
-    index.objectOfLineGone(line ?? NONE)
+    index.objectGone(line ?? NONE)
     expect(held(index)).toEqual([])
   })
 })

@@ -12,9 +12,8 @@ import { findObject, type RawObject, type ResourceReader } from '../../kube/clie
 import { type Clock, sleep, yieldToEventLoop } from '../../lib/time.ts'
 import { isFinal } from '../../webhooks/delivery/status.ts'
 import { readObjectDelivery } from './delivery-lines.ts'
-import type { EndpointLog } from './endpoint-logs.ts'
 import { type LineStatus, NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
-import type { Lines } from './lines.ts'
+import type { EndpointLog, Lines } from './lines.ts'
 
 /** An endpoint that is recreated under the same name has another UID and its own log. */
 export type LoggedEndpoint = { namespace: string; name: string; uid: string }

@@ -13,7 +13,6 @@ import { LARGEST_LOG_PAGE, LOG_PAGE, readLiveSegment } from '../../webhooks/log/
 import type { LogSegment } from '../../webhooks/log/store.ts'
 import {
   DeliveryLines,
-  lineOfObject,
   type ObjectDelivery,
   type OutcomeBatch,
   readObjectDelivery,
@@ -136,22 +135,20 @@ export class ObjectDeliveryStore extends LinesStore implements Store<ObjectDeliv
 
   isNews({ key, version }: ObjectIdentity, source: Source): boolean {
     const { table } = this.lines.lines
-    const line = lineOfObject(this.lines.lines, key)
+    const line = this.lines.lineOfObject(key)
     if (line !== NONE && source === 'list') table.markListed(line)
     const stale = source === 'event' ? this.#floor : (this.#deletedMeanwhile.get(key) ?? 0)
     return version > stale && version > (line === NONE ? 0 : table.objectVersion(line))
   }
 
-  apply({ key, version }: ObjectIdentity, delivery: ObjectDelivery): void {
-    this.lines.object(delivery, version)
-    if (!this.#listing) return
-    const line = lineOfObject(this.lines.lines, key)
-    if (line !== NONE) this.lines.lines.table.markListed(line)
+  apply({ version }: ObjectIdentity, delivery: ObjectDelivery): void {
+    const line = this.lines.object(delivery, version)
+    if (this.#listing && line !== NONE) this.lines.lines.table.markListed(line)
   }
 
   delete({ key, version }: ObjectIdentity): void {
     if (this.#listing) this.#deletedMeanwhile.set(key, version)
-    this.lines.objectGone(key)
+    this.lines.objectGone(this.lines.lineOfObject(key))
   }
 
   beginList(): void {
@@ -165,7 +162,7 @@ export class ObjectDeliveryStore extends LinesStore implements Store<ObjectDeliv
     for (let line = 0; complete && line < table.end; line += 1) {
       const isMissing =
         table.hasObject(line) && table.objectVersion(line) <= listVersion && !table.isListed(line)
-      if (isMissing) this.lines.objectOfLineGone(line)
+      if (isMissing) this.lines.objectGone(line)
       if (line % LINES_PER_STEP === 0) yield
     }
     this.abandonList()
