@@ -5,7 +5,6 @@ import type { AccessReviewer, TokenReviewer } from '../../kube/reviews.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Clock, Random } from '../../lib/time.ts'
 import { type Authorizer, createAuthenticator, createAuthorizer } from './auth.ts'
-import { type JsonText, readBody, readJson, validateBody, validateQuery } from './body.ts'
 import {
   attachContext,
   contextOf,
@@ -15,12 +14,22 @@ import {
   type RequestMetrics,
   refuseGone,
   reply,
-  requestEnd,
 } from './context.ts'
 import { InFlightLimiter, KeyedRateLimiter, REQUEST_LIMITS, type RequestLimits } from './limits.ts'
 import { openPages } from './openapi.ts'
 import { Problem, type ProblemCode, problemOf } from './problems.ts'
-import { createRequestIds, readIdempotencyKey, readIfMatch, readQuery, readRawUrl } from './request.ts'
+import {
+  createRequestIds,
+  type JsonText,
+  readBody,
+  readIdempotencyKey,
+  readIfMatch,
+  readJson,
+  readQuery,
+  readRawUrl,
+  validateBody,
+  validateQuery,
+} from './request.ts'
 import type { Route, RouteRequest } from './route.ts'
 
 /** The REST server as an Express app: what every request passes, in order, and the one error handler. */
@@ -192,11 +201,7 @@ export function createApp(options: AppOptions): Express {
 function beginning(parts: Parts): RequestHandler {
   const nextId = createRequestIds(parts.random)
   return (request, response, next) => {
-    const context = new RequestContext({
-      requestId: nextId(),
-      startedAt: parts.clock.monotonic(),
-      ...requestEnd(parts, request, response),
-    })
+    const context = new RequestContext(nextId(), request, response, parts)
     attachContext(response, context)
     response.once('close', () => context.closed())
     context.onRelease(parts.load.enter())

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { MAX_JSON_DEPTH, readJson } from './body.ts'
 import { Problem } from './problems.ts'
+import { MAX_JSON_DEPTH, readJson } from './request.ts'
 
 function detailOf(text: string): string {
   try {

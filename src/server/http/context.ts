@@ -61,20 +61,21 @@ function drain(request: IncomingMessage): void {
   request.resume()
 }
 
+/** Counts requests. Label values are from small closed sets. */
+export interface RequestMetrics {
+  /** @param route id of the operation, `none` if no route matches @param seconds until the response was complete */
+  answered(route: string, status: number, seconds: number): void
+}
+
 type RequestContextOptions = {
-  requestId: string
-  /** Monotonic, in milliseconds. */
-  startedAt: number
-  /** Called once, when the response was sent or the client left, and the handler has returned. */
-  onAnswered(): void
-  /** Called once after that, when the work of a late handler has ended as well. */
-  onOver(): void
+  clock: Pick<Clock, 'monotonic'>
+  log: Logger
+  metrics?: RequestMetrics
 }
 
 /** One request. It outlives its client: resources are released, and its end is reported, when nothing runs for it any more. */
 export class RequestContext {
   readonly requestId: string
-  readonly startedAt: number
   /** Id of the operation, once known. */
   route = 'none'
   /** Once the client is authorized. */
@@ -85,17 +86,23 @@ export class RequestContext {
   readonly limits: Record<string, { taken: RateLimitResult; perSecond: number }> = {}
   /** The handler, which continues after the time limit. */
   work: Promise<unknown> | undefined
+  readonly #method: string
+  readonly #response: Response
   readonly #options: RequestContextOptions
+  /** Monotonic, in milliseconds. */
+  readonly #startedAt: number
   readonly #releases: (() => void)[] = []
   #isClosed = false
   #isReplied = false
   #isAnswered = false
   #isOver = false
 
-  constructor(options: RequestContextOptions) {
-    this.requestId = options.requestId
-    this.startedAt = options.startedAt
+  constructor(requestId: string, { method }: Request, response: Response, options: RequestContextOptions) {
+    this.requestId = requestId
+    this.#method = method
+    this.#response = response
     this.#options = options
+    this.#startedAt = options.clock.monotonic()
   }
 
   /** Calls `release` at the end of the request. */
@@ -116,19 +123,34 @@ export class RequestContext {
     this.#settle()
   }
 
+  /** The response was sent or the client left, and the handler has returned. */
   #settle(): void {
     if (!this.#isClosed || !this.#isReplied || this.#isAnswered) return
     this.#isAnswered = true
-    this.#options.onAnswered()
+    this.#options.metrics?.answered(this.route, statusOf(this.#response), this.#seconds())
     const end = () => this.#end()
     if (this.work) this.work.then(end, end)
     else end()
   }
 
+  /** The work of a late handler has ended as well. */
   #end(): void {
     this.#isOver = true
     for (const release of this.#releases.splice(0)) release()
-    this.#options.onOver()
+    this.#logChange()
+  }
+
+  /** Logs who asked for which change. Published events are too many for that, and in the delivery log anyway. */
+  #logChange(): void {
+    const { requestId, route, organization, client } = this
+    if (!isChange(this.#method, route) || organization === undefined) return
+    const { name: caller, keyId } = client?.caller ?? {}
+    const fields = { requestId, route, organization, caller, keyId, status: statusOf(this.#response) }
+    this.#options.log.info('a change was asked for', { ...fields, ms: Math.round(this.#seconds() * 1000) })
+  }
+
+  #seconds(): number {
+    return (this.#options.clock.monotonic() - this.#startedAt) / 1000
   }
 }
 
@@ -166,43 +188,8 @@ export function reply(
   context.replied()
 }
 
-/** Counts requests. Label values are from small closed sets. */
-export interface RequestMetrics {
-  /** @param route id of the operation, `none` if no route matches @param seconds until the response was complete */
-  answered(route: string, status: number, seconds: number): void
-}
-
-export type RequestEndOptions = {
-  clock: Pick<Clock, 'monotonic'>
-  log: Logger
-  metrics?: RequestMetrics
-}
-
 /** As nginx reports a client that left before the response. */
 const CLIENT_GONE = 499
-
-/** Counts requests, and logs who asked for which change. Published events are too many for that, and in the delivery log anyway. */
-export function requestEnd(
-  { clock, log, metrics }: RequestEndOptions,
-  { method }: Request,
-  response: Response,
-): Pick<RequestContextOptions, 'onAnswered' | 'onOver'> {
-  const seconds = ({ startedAt }: RequestContext) => (clock.monotonic() - startedAt) / 1000
-  return {
-    onAnswered: () => {
-      const context = contextOf(response)
-      metrics?.answered(context.route, statusOf(response), seconds(context))
-    },
-    onOver: () => {
-      const context = contextOf(response)
-      const { route, requestId, organization, client } = context
-      if (!isChange(method, route) || organization === undefined) return
-      const { name: caller, keyId } = client?.caller ?? {}
-      const fields = { requestId, route, organization, caller, keyId, status: statusOf(response) }
-      log.info('a change was asked for', { ...fields, ms: Math.round(seconds(context) * 1000) })
-    },
-  }
-}
 
 function isChange(method: string, route: string): boolean {
   return method !== 'GET' && method !== 'HEAD' && route !== 'none' && route !== 'publishEvent'

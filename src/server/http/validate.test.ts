@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { endpointChange, endpointDraft } from '../endpoint-resource.ts'
-import { validateBody, validateQuery } from './body.ts'
 import type { Problem } from './problems.ts'
+import { validateBody, validateQuery } from './request.ts'
 
 function errorsOf(run: () => unknown) {
   try {
