@@ -1,5 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../apis/ids.ts'
+import type { Clock, Random } from '../lib/clock.ts'
+import { KeyedSums } from '../lib/keyed-sums.ts'
 import type { Logger } from '../lib/log.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
 import { copyString, keyedHash } from '../lib/text.ts'
@@ -56,7 +58,7 @@ export class IdempotencyCache {
   readonly #limits: Pending
   /** By key, which is a hash over the organization as well; nearly in the order of their times. */
   readonly #held = new Map<string, HeldKey>()
-  readonly #organizations = new Map<string, number>()
+  readonly #organizations = new KeyedSums()
   readonly #waiters: Waiters<HeldKey>
 
   /** @param limits number of keys that may be held */
@@ -78,7 +80,7 @@ export class IdempotencyCache {
   /** @returns how many more keys the organization may use */
   remainingKeys(namespace: string): number {
     this.#expire()
-    const organization = this.#organizations.get(namespace) ?? 0
+    const organization = this.#organizations.of(namespace)
     return remainingQuota({ organization, all: this.#held.size }, this.#limits)
   }
 
@@ -93,7 +95,7 @@ export class IdempotencyCache {
     const held = known ? merged(known, record) : heldOf(record)
     if (held === known) return
     this.#held.set(known ? key : copyString(key), held)
-    if (!known) this.#count(held.namespace, 1)
+    if (!known) this.#organizations.add(held.namespace, 1)
     this.#expire()
     this.#waiters.notify(key, held)
   }
@@ -118,13 +120,7 @@ export class IdempotencyCache {
 
   #drop(key: string, held: HeldKey): void {
     this.#held.delete(key)
-    this.#count(held.namespace, -1)
-  }
-
-  #count(namespace: string, by: number): void {
-    const count = (this.#organizations.get(namespace) ?? 0) + by
-    if (count === 0) this.#organizations.delete(namespace)
-    else this.#organizations.set(namespace, count)
+    this.#organizations.add(held.namespace, -1)
   }
 }
 

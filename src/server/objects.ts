@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import { type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
 import { isApiError, type RawObject, type ResourceReader, UnreadableError } from '../kube/client.ts'
+import { KeyedSums } from '../lib/keyed-sums.ts'
 import { etagOf, ifMatchHolds } from '../lib/text.ts'
 import { Problem, rejectedByCluster } from './http/problems.ts'
 
@@ -129,7 +130,7 @@ export class ObjectQuota {
   readonly #max: number
   readonly #count: (organization: string) => number
   /** Objects being created, by organization. */
-  readonly #pending = new Map<string, number>()
+  readonly #pending = new KeyedSums()
 
   /** @param noun singular @param count objects that an organization has */
   constructor(
@@ -148,13 +149,13 @@ export class ObjectQuota {
   async during<T>(organization: string, work: (ticket: QuotaTicket) => Promise<T>): Promise<T> {
     let isTaken = false
     const giveBack = () => {
-      if (isTaken) this.#add(organization, -1)
+      if (isTaken) this.#pending.add(organization, -1)
       isTaken = false
     }
     const take = () => {
       if (isTaken) return
       this.#check(organization)
-      this.#add(organization, 1)
+      this.#pending.add(organization, 1)
       isTaken = true
     }
     try {
@@ -172,15 +173,9 @@ export class ObjectQuota {
   }
 
   #check(organization: string): void {
-    const held = this.#count(organization) + (this.#pending.get(organization) ?? 0)
+    const held = this.#count(organization) + this.#pending.of(organization)
     if (held < this.#max) return
     const detail = `The organization has ${held} ${this.#noun}s, and may have ${this.#max}.`
     throw new Problem(this.#code, { detail })
-  }
-
-  #add(organization: string, by: number): void {
-    const count = (this.#pending.get(organization) ?? 0) + by
-    if (count === 0) this.#pending.delete(organization)
-    else this.#pending.set(organization, count)
   }
 }

@@ -1,4 +1,5 @@
-import type { Clock } from '../../lib/time.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { KeyedSums } from '../../lib/keyed-sums.ts'
 
 /**
  * Whether an organization's events may be accepted now. Pending deliveries and written bytes are limited, since they are in the store of
@@ -13,8 +14,7 @@ export class ByteWindow {
   readonly #minutes: number
   /** By minute of the monotonic clock, oldest first. */
   readonly #buckets = new Map<number, Map<string, number>>()
-  readonly #sums = new Map<string, number>()
-  #total = 0
+  readonly #sums = new KeyedSums()
 
   constructor(clock: Clock, minutes: number) {
     this.#clock = clock
@@ -26,18 +26,17 @@ export class ByteWindow {
     const bucket = this.#buckets.get(minute) ?? new Map<string, number>()
     this.#buckets.set(minute, bucket)
     bucket.set(key, (bucket.get(key) ?? 0) + bytes)
-    this.#sums.set(key, (this.#sums.get(key) ?? 0) + bytes)
-    this.#total += bytes
+    this.#sums.add(key, bytes)
   }
 
   bytesOf(key: string): number {
     this.#forget()
-    return this.#sums.get(key) ?? 0
+    return this.#sums.of(key)
   }
 
   get total(): number {
     this.#forget()
-    return this.#total
+    return this.#sums.total
   }
 
   #forget(): number {
@@ -45,12 +44,7 @@ export class ByteWindow {
     for (const [old, bucket] of this.#buckets) {
       if (old > minute - this.#minutes) break
       this.#buckets.delete(old)
-      for (const [key, bytes] of bucket) {
-        this.#total -= bytes
-        const left = (this.#sums.get(key) ?? 0) - bytes
-        if (left > 0) this.#sums.set(key, left)
-        else this.#sums.delete(key)
-      }
+      for (const [key, bytes] of bucket) this.#sums.add(key, -bytes)
     }
     return minute
   }

@@ -1,5 +1,7 @@
 import { derivedName, messageId, nameOfMessage } from '../../apis/ids.ts'
 import type { EventOutline } from '../../apis/webhook-event.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { KeyedSums } from '../../lib/keyed-sums.ts'
 import { copyString } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
 
@@ -208,8 +210,7 @@ export class UnconfirmedAppends {
   readonly #events = new Map<string, Appended>()
   /** Those that count against the quota, in the order of the appends. */
   readonly #unconfirmed = new Map<string, Appended>()
-  readonly #ofOrganization = new Map<string, number>()
-  #total = 0
+  readonly #ofOrganization = new KeyedSums()
 
   /** @param readUpTo the version up to which every segment was read */
   constructor(clock: Clock, readUpTo: () => number) {
@@ -222,11 +223,11 @@ export class UnconfirmedAppends {
   }
 
   get total(): number {
-    return this.#total
+    return this.#ofOrganization.total
   }
 
   ofOrganization(namespace: string): number {
-    return this.#ofOrganization.get(namespace) ?? 0
+    return this.#ofOrganization.of(namespace)
   }
 
   /** Call it before the append: the watch may be faster than the answer. */
@@ -235,7 +236,7 @@ export class UnconfirmedAppends {
     const appended = { at: this.#clock.monotonic(), namespace, unconfirmed: deliveries }
     this.#events.set(name, appended)
     if (deliveries > 0) this.#unconfirmed.set(name, appended)
-    this.#count(namespace, deliveries)
+    this.#ofOrganization.add(namespace, deliveries)
   }
 
   /** The append was answered. @param version of the segment */
@@ -263,7 +264,7 @@ export class UnconfirmedAppends {
     const appended = this.#unconfirmed.get(name)
     if (!appended) return
     this.#unconfirmed.delete(name)
-    this.#count(appended.namespace, -appended.unconfirmed)
+    this.#ofOrganization.add(appended.namespace, -appended.unconfirmed)
     appended.unconfirmed = 0
   }
 
@@ -309,12 +310,5 @@ export class UnconfirmedAppends {
       if (now - at < UNANSWERED_MS) return
       if (version <= read) this.confirm(name)
     }
-  }
-
-  #count(namespace: string, by: number): void {
-    this.#total += by
-    const count = this.ofOrganization(namespace) + by
-    if (count === 0) this.#ofOrganization.delete(namespace)
-    else this.#ofOrganization.set(namespace, count)
   }
 }

@@ -1,0 +1,12 @@
+import { expect, test } from 'vitest'
+import { KeyedSums } from './keyed-sums.ts'
+
+test('sums are kept by key and in total, and one that is back at zero counts as none', () => {
+  const sums = new KeyedSums()
+  sums.add('a', 3)
+  sums.add('b', 2)
+  sums.add('a', 1)
+  expect([sums.of('a'), sums.of('b'), sums.of('c'), sums.total]).toEqual([4, 2, 0, 6])
+  sums.add('a', -4)
+  expect([sums.of('a'), sums.total]).toEqual([0, 2])
+})
