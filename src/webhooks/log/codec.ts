@@ -128,10 +128,11 @@ const OWN_SEGMENT_EVENTS = 16
 /** JSON around the values of an event, of a delivery, and of the segment. */
 const EVENT_OVERHEAD_BYTES = 100
 const DELIVERY_OVERHEAD_BYTES = 10
-const SEGMENT_OVERHEAD_BYTES = 1024
 
 type Append = { events: readonly AcceptedEvent[] }
 type Size = { bytes: number; deliveries: number }
+
+const EMPTY_SEGMENT: Size = { bytes: 1024, deliveries: 0 }
 
 /** The group of all organizations that are not busy; no organization has this name. */
 const SHARED = ''
@@ -154,14 +155,14 @@ export function planSegments<A extends Append>(waiting: readonly A[]): A[][] {
     const group = (counts.get(name) ?? 0) < OWN_SEGMENT_EVENTS ? SHARED : name
     const size = sizeOf(append.events)
     const batch = open.get(group)
-    const sum = add(batch?.size ?? { bytes: SEGMENT_OVERHEAD_BYTES, deliveries: 0 }, size)
+    const sum = add(batch?.size ?? EMPTY_SEGMENT, size)
     if (batch && sum.bytes <= MAX_SEGMENT_BYTES && sum.deliveries <= MAX_SEGMENT_DELIVERIES) {
       batch.appends.push(append)
       batch.size = sum
     } else {
       const appends = [append]
       batches.push(appends)
-      open.set(group, { appends, size: add({ bytes: SEGMENT_OVERHEAD_BYTES, deliveries: 0 }, size) })
+      open.set(group, { appends, size: add(EMPTY_SEGMENT, size) })
     }
   }
   return batches

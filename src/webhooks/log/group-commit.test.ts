@@ -101,7 +101,7 @@ describe('a group commit', () => {
         return batch.map((item) => item.toUpperCase())
       },
     })
-    const results = await commit.addAll([...'abcxefg'])
+    const results = await Promise.allSettled([...'abcxefg'].map((item) => commit.add(item)))
     expect(results.map((result) => (result.status === 'fulfilled' ? result.value : '-')).join('')).toBe(
       'ABC-EFG',
     )
@@ -123,11 +123,9 @@ describe('a group commit', () => {
 
   it('refuses at once what would wait beyond the limit, and takes all of a call or none', async () => {
     const { commit } = startGroupCommit({ maxWaiting: 3 })
-    void commit.addAll(['a', 'b'])
-    await expect(commit.addAll(['c', 'd'])).rejects.toBeInstanceOf(OverloadedError)
-    expect(commit.waiting).toBe(2)
-    void commit.add('c')
+    for (const item of ['a', 'b', 'c']) void commit.add(item)
     await expect(commit.add('d')).rejects.toBeInstanceOf(OverloadedError)
+    expect(commit.waiting).toBe(3)
     await settle()
     // What is being written does not wait any more.
     expect(commit.waiting).toBe(0)
@@ -190,7 +188,7 @@ describe('a group commit', () => {
 
   it('rejects when a write gives another number of results than items', async () => {
     const { commit } = startGroupCommit({ write: async () => ['A'] })
-    const results = await commit.addAll(['a', 'b'])
+    const results = await Promise.allSettled([commit.add('a'), commit.add('b')])
     expect(results.map((result) => result.status)).toEqual(['rejected', 'rejected'])
   })
 
@@ -222,7 +220,8 @@ describe('a group commit', () => {
         let from = 0
         for (const each of rounds) {
           bound = each.bound
-          results.push(commit.addAll(items.slice(from, from + each.items.length)))
+          const added = items.slice(from, from + each.items.length).map((item) => commit.add(item))
+          results.push(Promise.allSettled(added))
           from += each.items.length
           await settle(each.turns)
         }

@@ -58,7 +58,7 @@ export class WriteRateLimiter {
   }
 }
 
-/** The queue is full; none of the call's items was added. */
+/** The queue is full; the item was not added. */
 export class OverloadedError extends Error {
   override readonly name = 'OverloadedError'
 }
@@ -139,14 +139,18 @@ export class GroupCommit<I, R> {
    * @throws OverloadedError, or the error of the batch
    */
   add(item: I, { isUrgent = false }: { isUrgent?: boolean } = {}): Promise<R> {
-    if (this.#isFull(1)) return Promise.reject(this.#overloaded())
-    return this.#enter(item, isUrgent)
-  }
-
-  /** Adds all items or none, in this order; the plan may split them. @throws OverloadedError */
-  async addAll(items: readonly I[]): Promise<PromiseSettledResult<R>[]> {
-    if (this.#isFull(items.length)) throw this.#overloaded()
-    return Promise.allSettled(items.map((item) => this.#enter(item)))
+    const { clock, maxWaiting } = this.#options
+    if (this.waiting >= maxWaiting)
+      return Promise.reject(
+        new OverloadedError(`${this.waiting} items wait already, of at most ${maxWaiting}`),
+      )
+    const added = dualTimestamp(clock)
+    if (isUrgent) this.#urgent += 1
+    const result = new Promise<R>((resolve, reject) => {
+      this.#waiting.push({ item, isUrgent, added, resolve, reject })
+    })
+    this.#schedule()
+    return result
   }
 
   /** Resolves when nothing waits and nothing is being written; until then items do not wait for others. */
@@ -157,26 +161,6 @@ export class GroupCommit<I, R> {
       await new Promise<void>((resolve) => this.#idle.push(resolve))
     }
     this.#draining -= 1
-  }
-
-  #isFull(more: number): boolean {
-    return this.#waiting.length + more > this.#options.maxWaiting
-  }
-
-  #overloaded(): OverloadedError {
-    return new OverloadedError(
-      `${this.#waiting.length} items wait already, of at most ${this.#options.maxWaiting}`,
-    )
-  }
-
-  #enter(item: I, isUrgent = false): Promise<R> {
-    const added = dualTimestamp(this.#options.clock)
-    if (isUrgent) this.#urgent += 1
-    const result = new Promise<R>((resolve, reject) => {
-      this.#waiting.push({ item, isUrgent, added, resolve, reject })
-    })
-    this.#schedule()
-    return result
   }
 
   /** Schedules the next write: after this turn of the event loop, or when the waiting items have waited long enough. */

@@ -3,7 +3,7 @@ import type { ResourceType } from '../../apis/meta.ts'
 import { outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
 import { isApiError, type RawObject, type ResourceReader } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
-import { type Clock, sleep, yieldToEventLoop } from '../../lib/time.ts'
+import { exponentialMs, sleep, yieldToEventLoop } from '../../lib/sleep.ts'
 import { sizeOf } from './codec.ts'
 import { KEY_LIFE_MS } from './dedupe.ts'
 import type { FinishedDelivery, PayloadRefs } from './finished-deliveries.ts'
@@ -140,8 +140,7 @@ const PAGE_BYTES = 512 * 1024
 const FIRST_PAGE = 10
 const LARGEST_PAGE = 250
 const PAUSE_MS = 50
-const FIRST_RETRY_MS = 1000
-const LONGEST_RETRY_MS = 60_000
+const RETRY_WAITS = { firstMs: 1000, longestMs: 60_000 }
 
 /** Reads every segment, in any order, and retries until it has all. @returns undefined if `signal` aborted before */
 export async function scanLog(options: ScanOptions): Promise<ScannedLog | undefined> {
@@ -159,7 +158,7 @@ async function scan<T extends { bytes: number }>(
   const found: T[] = []
   let from: string | undefined
   let limit = FIRST_PAGE
-  let retryMs = FIRST_RETRY_MS
+  let failures = 0
   while (!signal.aborted) {
     try {
       const page = await resources.list(type, { namespace, limit }, from)
@@ -167,14 +166,14 @@ async function scan<T extends { bytes: number }>(
       if (page.continue === undefined) return found
       from = page.continue
       limit = pageLimit(bytes, page.items.length)
-      retryMs = FIRST_RETRY_MS
+      failures = 0
       await sleep(clock, PAUSE_MS, signal)
     } catch (error) {
       // The continue token has expired: start over.
       if (isApiError(error, 'Gone')) from = undefined
       log.warn('The log could not be read through for retention; trying again', { error, type: type.plural })
-      await sleep(clock, retryMs, signal)
-      retryMs = Math.min(LONGEST_RETRY_MS, retryMs * 2)
+      failures += 1
+      await sleep(clock, exponentialMs(failures, RETRY_WAITS), signal)
     }
   }
   return undefined
