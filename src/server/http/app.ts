@@ -3,7 +3,7 @@ import express from 'express'
 import { z } from 'zod'
 import type { AccessReviewer, TokenReviewer } from '../../kube/reviews.ts'
 import type { Logger } from '../../lib/log.ts'
-import type { Clock, Random } from '../../lib/time.ts'
+import { within } from '../../lib/sleep.ts'
 import { type Authorizer, createAuthenticator, createAuthorizer } from './auth.ts'
 import {
   attachContext,
@@ -64,7 +64,11 @@ function runRoute(route: Route, parts: RouteParts): RequestHandler {
     countAgainstLimit(context, 'organization', parts.perOrganization, organization)
     refuseGone(request)
     const read = await readRequest(route, request, context, parts)
-    const { body, headers } = await inTime(context, parts, () => route.handle(read))
+    // Late work continues in the background, since it may be half done.
+    const work = route.handle(read)
+    context.work = work
+    const late = () => new Problem('unavailable')
+    const { body, headers } = await within(parts.clock, parts.limits.answerMs, work, late)
     reply(request, response, {
       status: route.success.status,
       ...(body === undefined ? {} : { body: jsonLine(body) }),
@@ -121,25 +125,6 @@ async function bodyOf(
   if (text !== undefined) return readJson(text)
   if (route.bodyOptional) return NO_BODY
   throw new Problem('bad_json', { detail: 'There is no body.' })
-}
-
-/** Answers in time; late work continues in the background, since it may be half done. */
-async function inTime<T>(
-  context: RequestContext,
-  { clock, limits }: RouteParts,
-  run: () => Promise<T>,
-): Promise<T> {
-  let stopTimer = () => {}
-  const late = new Promise<never>((_resolve, reject) => {
-    stopTimer = clock.after(limits.answerMs, () => reject(new Problem('unavailable')))
-  })
-  try {
-    const work = run()
-    context.work = work
-    return await Promise.race([work, late])
-  } finally {
-    stopTimer()
-  }
 }
 
 export type AppOptions = {

@@ -174,27 +174,14 @@ type UnreportedFailures = { first: string; count: number; cause: unknown; since:
 
 /** Writes the status of WebhookEvents. A rejected status does not block others. */
 class EventStatusWriter {
+  /** After rejections. */
+  readonly backoff: WriteBackoff
   readonly #options: EventStatusOptions
-  readonly #backoff: WriteBackoff
   readonly #unreported = new Map<string, UnreportedFailures>()
 
   constructor(options: EventStatusOptions) {
     this.#options = options
-    this.#backoff = new WriteBackoff(options, STATUS_RETRY)
-  }
-
-  /** Milliseconds until it may be written after a rejection. */
-  waitOf(event: EventOutline): number {
-    return this.#backoff.waitOf(event)
-  }
-
-  /** Those that may be written now, rejected ones last. */
-  due(events: readonly EventOutline[]): EventOutline[] {
-    return this.#backoff.due(events)
-  }
-
-  forget(uid: string): void {
-    this.#backoff.forget(uid)
+    this.backoff = new WriteBackoff(options, STATUS_RETRY)
   }
 
   /** A rejection of this event is reported later (`throwIfRejected`). @throws ApiError the API server is unavailable or busy */
@@ -207,11 +194,11 @@ class EventStatusWriter {
         written ?? { ...event, status },
         written && Number(written.metadata.resourceVersion),
       )
-      this.forget(event.metadata.uid)
+      this.backoff.forget(event.metadata.uid)
     } catch (error) {
       store.failWrite(event)
       if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge', 'Forbidden', 'Conflict')) throw error
-      if (store.isOpen(event)) this.#backoff.add(event)
+      if (store.isOpen(event)) this.backoff.add(event)
       this.#note(event, error)
     }
   }
@@ -321,7 +308,7 @@ export class EventsReconciler implements Reconciler {
     this.#unconfirmed = options.unconfirmed
     options.store.onSettled = (uid) => {
       this.#decisions.delete(uid)
-      this.#status.forget(uid)
+      this.#status.backoff.forget(uid)
       this.#expiry.forget(uid)
     }
     options.store.onFinished = (name) => this.#unconfirmed.forget(name)
@@ -397,15 +384,15 @@ export class EventsReconciler implements Reconciler {
     const { store, clock } = this.#options
     const until = clock.monotonic() + PART_MS
     const unwritten = () => store.waitingIn(namespace).filter((event) => this.#decisionOf(event))
-    for (const event of this.#status.due(unwritten())) {
+    for (const event of this.#status.backoff.due(unwritten())) {
       if (clock.monotonic() > until) return 0
       const decision = this.#decisionOf(event)
-      if (!decision || this.#status.waitOf(event) > 0) continue
+      if (!decision || this.#status.backoff.waitOf(event) > 0) continue
       const name = eventName(event)
       const isOver = this.#unconfirmed.wasDelivered(name) && this.#options.counters.ofEvent(name) === 0
       await this.#status.write(event, eventStatus(event, decision, clock.now(), isOver))
     }
-    const waits = unwritten().map((event) => this.#status.waitOf(event))
+    const waits = unwritten().map((event) => this.#status.backoff.waitOf(event))
     return waits.length === 0 ? undefined : Math.max(REJECTED_RETRY_MS, Math.min(...waits))
   }
 
@@ -427,12 +414,12 @@ export class EventsReconciler implements Reconciler {
   async #finish(namespace: string): Promise<void> {
     const { store, counters, clock } = this.#options
     const until = clock.monotonic() + PART_MS
-    for (const event of this.#status.due(store.acceptedIn(namespace))) {
+    for (const event of this.#status.backoff.due(store.acceptedIn(namespace))) {
       if (clock.monotonic() > until) return
       const name = eventName(event)
       if (counters.ofEvent(name) > 0 || this.#unconfirmed.mayStillArrive(name, store.acceptedAt(name)))
         continue
-      if (this.#status.waitOf(event) > 0) continue
+      if (this.#status.backoff.waitOf(event) > 0) continue
       await this.#status.write(event, {
         state: 'dispatched',
         finishedAt: new Date(clock.now()).toISOString(),
