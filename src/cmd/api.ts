@@ -12,7 +12,7 @@
  * | idempotency keys (all writes)   | idempotency.ts                       | watch of the delivery log                  | delivery log     |
  *
  * A request passes http/app.ts (limits, token, rights, validation) and then the route that routes.ts lists. A write of an endpoint also
- * waits for the other replicas (peers.ts, replica-barrier.ts). `server/watches.ts` lists the watches; `server/services.ts` wires the services.
+ * waits for the other replicas (peers.ts). `server/watches.ts` lists the watches; `server/services.ts` wires the services.
  */
 import type { AddressInfo } from 'node:net'
 import { installationKey } from '../credentials/accounts/identity.ts'

@@ -7,9 +7,8 @@ import { webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import { ApiError, type ApiErrorKind, UnreadableError } from '../kube/client.ts'
 import { etagOf } from '../lib/text.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
-import { removeEndpoint } from './delete-endpoint.ts'
-import { EndpointAcknowledgements } from './endpoint-acknowledgements.ts'
 import { readEndpoint } from './endpoint-resource.ts'
+import { EndpointAcknowledgements, removeEndpoint } from './endpoint-writes.ts'
 import { retryOnConflict } from './objects.ts'
 
 const ID = { organization: 'acme', endpointId: 'whe_damaged' }

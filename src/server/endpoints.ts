@@ -23,16 +23,7 @@ import {
   type SigningKey,
   withoutUnseen,
 } from '../webhooks/sender/signature.ts'
-import { removeEndpoint } from './delete-endpoint.ts'
 import type { LoggedEndpoint } from './delivery-index/queries.ts'
-import {
-  acknowledged,
-  EndpointAcknowledgements,
-  type EndpointServiceOptions,
-  type EndpointsContext,
-  hasSecret,
-  UndisclosedSecrets,
-} from './endpoint-acknowledgements.ts'
 import {
   ENDPOINT,
   type EndpointChange,
@@ -45,6 +36,15 @@ import {
   type TaggedEndpoint,
   taggedOf,
 } from './endpoint-resource.ts'
+import {
+  acknowledged,
+  EndpointAcknowledgements,
+  type EndpointServiceOptions,
+  type EndpointsContext,
+  hasSecret,
+  removeEndpoint,
+  UndisclosedSecrets,
+} from './endpoint-writes.ts'
 import { Problem, refuseWhileStale, rejectedByCluster } from './http/problems.ts'
 import { type PageQuery, pageOf } from './lists.ts'
 import {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { leases, REPLICA_LABEL } from '../apis/core-kinds.ts'
-import { LiveControllers } from './delete-endpoint.ts'
+import { LiveControllers } from './endpoint-writes.ts'
 
 const NOW = Date.parse('2026-01-01T00:10:00Z')
 

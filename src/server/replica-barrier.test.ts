@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { ENABLE_ANNOTATION, type WebhookEndpoint, webhookEndpoint } from '../apis/webhook-endpoint.ts'
-import { EndpointProgress } from './replica-barrier.ts'
+import { EndpointProgress } from './peers.ts'
 
 type Fields = { generation?: number; annotations?: Record<string, string>; deletionTimestamp?: string }
 

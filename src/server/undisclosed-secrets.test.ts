@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { UndisclosedSecrets } from './endpoint-acknowledgements.ts'
+import { UndisclosedSecrets } from './endpoint-writes.ts'
 
 const done = async () => 'done'
 const fails = async () => {

@@ -11,7 +11,7 @@ import { segmentSpec } from '../webhooks/log/codec.ts'
 import { SegmentNamer } from '../webhooks/log/kubernetes-store.ts'
 import { CredentialDirectory } from './credential-resource.ts'
 import { IdempotencyCache } from './idempotency.ts'
-import { EndpointProgress } from './replica-barrier.ts'
+import { EndpointProgress } from './peers.ts'
 import { ServerWatches } from './watches.ts'
 
 const PLURALS = [

@@ -18,7 +18,7 @@ import type { SegmentNamer } from '../webhooks/log/kubernetes-store.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE } from '../webhooks/log/reader.ts'
 import type { CredentialDirectory } from './credential-resource.ts'
 import type { IdempotencyCache } from './idempotency.ts'
-import type { EndpointProgress } from './replica-barrier.ts'
+import type { EndpointProgress } from './peers.ts'
 
 /**
  * The watches of the REST server: organizations, event types, endpoints, registry credentials, and the delivery log for its
