@@ -28,10 +28,9 @@ async function bed() {
     catalogue: { get: (name) => ({ metadata: { name }, spec: {} }) as never },
     validator: { validate: () => [] },
     behind: () => state.behind,
-    appears: () => state.comes(),
-    segmentOf: () => undefined,
-    own: { appended: () => undefined },
-    quota: { of: () => 100, reserve: () => () => undefined },
+    index: { appears: () => state.comes(), segmentOf: () => undefined, appended: () => undefined },
+    quota: { remaining: () => 100 },
+    counts: { reserve: () => () => undefined },
     keys: { once: () => Promise.reject(new Error('no key')) },
     eventLog: {
       append: async () => {

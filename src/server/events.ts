@@ -6,7 +6,7 @@ import type { WebhookEndpoint } from '../apis/webhook-endpoint.ts'
 import { webhookEventSpec } from '../apis/webhook-event.ts'
 import { parseJson } from '../lib/json.ts'
 import type { SchemaProblem, SchemaValidator } from '../lib/json-schema.ts'
-import type { Clock, Random } from '../lib/time.ts'
+import { KeyedSums } from '../lib/keyed-sums.ts'
 import type { EndpointDirectory, EndpointView } from '../webhooks/endpoints/directory.ts'
 import { decideState } from '../webhooks/endpoints/plan.ts'
 import {
@@ -15,10 +15,9 @@ import {
   matchEndpoints,
   type NewEvent,
   refuseEvent,
-  subscriberOf,
 } from '../webhooks/events/plan.ts'
 import { findOriginal, type Original, type OriginalSources, PING_TYPE } from '../webhooks/events/publish.ts'
-import type { EndpointBacklog, QuotaExceeded } from '../webhooks/events/quota.ts'
+import type { EndpointBacklog, PublishQuota, QuotaExceeded } from '../webhooks/events/quota.ts'
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import { type EndpointId, type EndpointSources, readEndpoint } from './endpoint-resource.ts'
@@ -44,10 +43,11 @@ export class PublishCounts {
   readonly #index: Backlog
   readonly #directory: EndpointDirectory
   readonly #clock: Clock
-  /** Being appended. */
-  readonly #underWay = new Sums()
+  /** Being appended, by organization. */
+  readonly #underWay = new KeyedSums()
   #countedAt = Number.NEGATIVE_INFINITY
-  #counted = new Sums()
+  /** By organization. */
+  #counted = new KeyedSums()
   /** The endpoint of each organization with the most waiting deliveries. */
   #fullest = new Map<string, EndpointBacklog>()
 
@@ -97,7 +97,7 @@ export class PublishCounts {
     // The number is not known now; the old one plus our appends is better than none.
     if (this.#index.progress !== undefined) return
     this.#countedAt = now
-    this.#counted = new Sums()
+    this.#counted = new KeyedSums()
     this.#fullest = new Map()
     const known = new Map<string, EndpointView>()
     for (const view of this.#directory.all()) known.set(view.endpoint.metadata.uid, view)
@@ -111,27 +111,6 @@ export class PublishCounts {
       const { name } = view.endpoint.metadata
       this.#fullest.set(namespace, { endpoint: { namespace, name, uid }, size, bytes: 0, held: false })
     }
-  }
-}
-
-/** By organization, and in all. */
-class Sums {
-  readonly #sums = new Map<string, number>()
-  #total = 0
-
-  get total(): number {
-    return this.#total
-  }
-
-  of(namespace: string): number {
-    return this.#sums.get(namespace) ?? 0
-  }
-
-  add(namespace: string, count: number): void {
-    this.#total += count
-    const sum = this.of(namespace) + count
-    if (sum === 0) this.#sums.delete(namespace)
-    else this.#sums.set(namespace, sum)
   }
 }
 
@@ -206,30 +185,23 @@ export class Subscriptions {
     const types = this.#targets.get(namespace) ?? new Map<string, readonly DeliveryTarget[]>()
     const known = types.get(type)
     if (known) return known
-    const subscribers = this.#directory
-      .inNamespace(namespace)
-      .map(({ endpoint, enabled }) => subscriberOf(endpoint, enabled))
-    const targets = matchEndpoints(type, subscribers).map(({ name, uid }) => ({ name, uid }))
+    const endpoints = this.#directory.inNamespace(namespace)
+    const targets = matchEndpoints(type, endpoints)
     // An organization without endpoints costs nothing to look up.
-    if (subscribers.length > 0) this.#targets.set(namespace, types.set(type, targets))
+    if (endpoints.length > 0) this.#targets.set(namespace, types.set(type, targets))
     return targets
   }
 }
 
 export type PublishingServiceOptions = EndpointSources &
   PublicationRules &
-  OriginalSources &
-  Pick<OpenDeliveryIndex, 'appears'> & {
+  Omit<OriginalSources, 'segmentOf'> & {
     subscriptions: Subscriptions
     eventLog: EventLog
     /** Learns at once what was appended. */
-    own: Pick<OpenDeliveryIndex, 'appended'>
-    quota: {
-      /** How many more deliveries the organization may have, or why none. */
-      of(namespace: string): number | QuotaExceeded
-      /** Counts deliveries that are about to be appended. @returns the call to make at the end */
-      reserve(namespace: string, deliveries: number): (appended: boolean) => void
-    }
+    index: Pick<OpenDeliveryIndex, 'appears' | 'appended' | 'segmentOf'>
+    quota: Pick<PublishQuota, 'remaining'>
+    counts: Pick<PublishCounts, 'reserve'>
     keys: Pick<Idempotency, 'once'>
     /** Why the directory may be out of date, in words; undefined while it is not. */
     behind: () => string | undefined
@@ -293,9 +265,11 @@ export class PublishingService {
 
   async #original(endpoint: WebhookEndpoint, deliveryId: string): Promise<Original | undefined> {
     const { namespace = '', name, uid } = endpoint.metadata
-    const find = () => findOriginal(this.#options, endpoint, deliveryId)
+    const { index } = this.#options
+    const sources: OriginalSources = { ...this.#options, segmentOf: (of, id) => index.segmentOf(of, id) }
+    const find = () => findOriginal(sources, endpoint, deliveryId)
     const found = await find()
-    if (found || !(await this.#options.appears({ namespace, name, uid }, deliveryId))) return found
+    if (found || !(await index.appears({ namespace, name, uid }, deliveryId))) return found
     return await find()
   }
 
@@ -317,21 +291,21 @@ export class PublishingService {
       return entered.accepted.event.id
     })
     // A second record of the same key is never delivered, so the index does not learn it.
-    if (entered?.place && !replayed) this.#options.own.appended(entered.place, [entered.accepted])
+    if (entered?.place && !replayed) this.#options.index.appended(entered.place, [entered.accepted])
     const { id, deliveries, version, index } = first
     const position = deliveries > 0 ? { position: { version, index } } : {}
     return { eventId: messageId(id), deliveries, ...position, replayed }
   }
 
   async #append(accepted: AcceptedEvent, mark?: KeyMark): Promise<Entered> {
-    const { eventLog, own } = this.#options
+    const { eventLog, index } = this.#options
     const { event, targets } = accepted
     if (targets.length > 0) {
       const ended = this.#reserve(event.namespace, targets.length)
       try {
         const place = await eventLog.append([accepted])
         ended(true)
-        if (!mark) own.appended(place, [accepted])
+        if (!mark) index.appended(place, [accepted])
         return { accepted, place }
       } catch (error) {
         ended(false)
@@ -344,9 +318,9 @@ export class PublishingService {
   }
 
   #reserve(namespace: string, deliveries: number): (appended: boolean) => void {
-    const { quota } = this.#options
-    const left = quota.of(namespace)
-    if (typeof left === 'number') return quota.reserve(namespace, deliveries)
+    const { quota, counts } = this.#options
+    const left = quota.remaining(namespace)
+    if (typeof left === 'number') return counts.reserve(namespace, deliveries)
     throw new Problem('intake_full', { detail: explain(left), retryAfter: FULL_RETRY_SECONDS })
   }
 

@@ -20,7 +20,7 @@ import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import { LiveControllers } from './endpoint-writes.ts'
 import { EndpointService } from './endpoints.ts'
 import { PublishCounts, PublishingService, Subscriptions } from './events.ts'
-import { Problem, withLogProblems } from './http/problems.ts'
+import { withLogProblems } from './http/problems.ts'
 import { Idempotency, IdempotencyCache } from './idempotency.ts'
 import { apiLeases, EndpointProgress, PeerServers, ReplicaBarrier, ReplicaHeartbeat } from './peers.ts'
 import { SecretsSettingsService } from './secrets-settings.ts'
@@ -73,6 +73,7 @@ export function createServerServices(options: ServerServicesOptions) {
   const credentialDirectory = new CredentialDirectory()
   const cache = new IdempotencyCache(clock, limits.keys)
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
+  const counts = new PublishCounts(index, directory, clock)
   const names = new SegmentNamer({ ...options, first: firstNameReader(api, deliverySegments, namespace) })
   const log = createEventLog({
     ...options,
@@ -124,14 +125,15 @@ export function createServerServices(options: ServerServicesOptions) {
       ...shared,
       eventLog,
       subscriptions: new Subscriptions(directory),
-      segmentOf: (endpoint, deliveryId) => {
-        if (index.progress === undefined) return index.segmentOf(endpoint, deliveryId)
-        const detail = `The log of deliveries is not complete yet (${index.progress}).`
-        throw new Problem('overloaded', { detail, retryAfter: 2 })
-      },
-      appears: (endpoint, deliveryId) => index.appears(endpoint, deliveryId),
-      own: index,
-      quota: createQuota(options, directory, written),
+      index,
+      counts,
+      quota: new PublishQuota({
+        counters: counts,
+        unconfirmed: { total: 0, ofOrganization: () => 0 },
+        written,
+        queues: (organization) => counts.fullest(organization),
+        limits: limits.intake,
+      }),
     }),
     credentials: new CredentialService({
       ...shared,
@@ -199,24 +201,5 @@ function createReplicas(options: ServerServicesOptions, watches: ServerWatches) 
       stopping.abort()
       await Promise.all([heartbeat.leave(), collecting])
     },
-  }
-}
-
-function createQuota(
-  { index, clock, limits }: ServerServicesOptions,
-  directory: EndpointDirectory,
-  written: ByteWindow,
-) {
-  const counts = new PublishCounts(index, directory, clock)
-  const quota = new PublishQuota({
-    counters: counts,
-    unconfirmed: { total: 0, ofOrganization: () => 0 },
-    written,
-    queues: (namespace) => counts.fullest(namespace),
-    limits: limits.intake,
-  })
-  return {
-    of: (namespace: string) => quota.remaining(namespace),
-    reserve: (namespace: string, deliveries: number) => counts.reserve(namespace, deliveries),
   }
 }

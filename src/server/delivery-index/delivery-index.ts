@@ -123,11 +123,14 @@ export class OpenDeliveryIndex {
     this.#reading.lines.appended(appended, events)
   }
 
-  /** The name of the DeliverySegment with the event; undefined if that is gone or the delivery is unknown. */
+  /**
+   * The name of the DeliverySegment with the event; undefined if that is gone or the delivery is unknown.
+   * @throws Problem `overloaded` while the log is being read
+   */
   segmentOf(endpoint: LoggedEndpoint, deliveryId: string): string | undefined {
-    const { lines } = this.#reading.lines
+    const { segments, table } = this.#lines()
     const line = this.#find(endpoint, deliveryId)
-    return line === NONE ? undefined : lines.segments.at(lines.table.segment(line))?.name
+    return line === NONE ? undefined : segments.at(table.segment(line))?.name
   }
 
   #find({ namespace, uid }: LoggedEndpoint, deliveryId: string): number {

@@ -1,11 +1,31 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
-import { matchEndpoints, type Subscriber, subscriberOf } from './plan.ts'
+import { matchEndpoints, type Subscriber } from './plan.ts'
 
-function subscriber(name: string, over: Partial<Subscriber> = {}): Subscriber {
+type Given = { name: string; uid: string; eventTypes: readonly string[]; enabled: boolean; deleting: boolean }
+
+const endpoint: WebhookEndpoint = {
+  metadata: { name: 'billing', namespace: 'acme', uid: 'uid-1', resourceVersion: '7' },
+  spec: {
+    url: 'https://billing.example.com/hooks',
+    eventTypes: ['environment.started'],
+    ordered: false,
+    state: 'enabled',
+    concurrency: 8,
+    deliveryLog: 'Objects',
+  },
+}
+
+function subscriberOf({ name, uid, eventTypes, enabled, deleting }: Given): Subscriber {
+  const deletion = deleting ? { deletionTimestamp: '2026-01-31T12:00:00Z' } : {}
+  const metadata = { ...endpoint.metadata, name, uid, ...deletion }
+  return { endpoint: { metadata, spec: { ...endpoint.spec, eventTypes: [...eventTypes] } }, enabled }
+}
+
+function subscriber(name: string, over: Partial<Given> = {}): Subscriber {
   const defaults = { uid: `uid-${name}`, eventTypes: ['*'], enabled: true, deleting: false }
-  return { name, ...defaults, ...over }
+  return subscriberOf({ name, ...defaults, ...over })
 }
 
 test.each([
@@ -30,7 +50,7 @@ test.each([
   expect(matchEndpoints('environment.started', [subscriber('billing', given)])).toEqual([])
 })
 
-const endpoints: fc.Arbitrary<Subscriber[]> = fc.uniqueArray(
+const endpoints: fc.Arbitrary<Given[]> = fc.uniqueArray(
   fc.record({
     name: fc.stringMatching(/^[a-z0-9][a-z0-9-]{0,6}$/),
     uid: fc.uuid(),
@@ -47,40 +67,26 @@ const endpoints: fc.Arbitrary<Subscriber[]> = fc.uniqueArray(
 test('of any endpoints, exactly the enabled and subscribed ones get it, once each, in the order of their names', () => {
   fc.assert(
     fc.property(endpoints, fc.constantFrom('a.b', 'a.c', 'b', 'new'), (given, type) => {
-      const before = structuredClone(given)
+      const subscribers = given.map(subscriberOf)
+      const before = structuredClone(subscribers)
       const want = given
         .filter((e) => e.enabled && !e.deleting && e.eventTypes.some((t) => t === '*' || t === type))
         .map(({ name }) => name)
       want.sort()
-      expect(matchEndpoints(type, given.values()).map(({ name }) => name)).toEqual(want)
-      expect(given).toEqual(before)
+      expect(matchEndpoints(type, subscribers.values()).map(({ name }) => name)).toEqual(want)
+      expect(subscribers).toEqual(before)
     }),
   )
 })
 
-const endpoint: WebhookEndpoint = {
-  metadata: { name: 'billing', namespace: 'acme', uid: 'uid-1', resourceVersion: '7' },
-  spec: {
-    url: 'https://billing.example.com/hooks',
-    eventTypes: ['environment.started'],
-    ordered: false,
-    state: 'enabled',
-    concurrency: 8,
-    deliveryLog: 'Objects',
-  },
-}
-
 test('a subscriber is what matching needs of an endpoint', () => {
-  expect(subscriberOf(endpoint, true)).toEqual({
-    name: 'billing',
-    uid: 'uid-1',
-    eventTypes: ['environment.started'],
-    enabled: true,
-    deleting: false,
-  })
+  expect(matchEndpoints('environment.started', [{ endpoint, enabled: true }])).toEqual([
+    { name: 'billing', uid: 'uid-1' },
+  ])
 })
 
 test('an endpoint with a deletionTimestamp is being deleted', () => {
   const metadata = { ...endpoint.metadata, deletionTimestamp: '2026-01-31T12:00:00Z' }
-  expect(subscriberOf({ ...endpoint, metadata }, true).deleting).toBe(true)
+  const deleted = { endpoint: { ...endpoint, metadata }, enabled: true }
+  expect(matchEndpoints('environment.started', [deleted])).toEqual([])
 })

@@ -10,28 +10,19 @@ import { eventIdOf } from './store.ts'
  * the status of a WebhookEvent.
  */
 
-export type Subscriber = {
-  name: string
-  uid: string
-  eventTypes: readonly string[]
-  enabled: boolean
-  deleting: boolean
-}
+/** @property enabled according to `decideState` */
+export type Subscriber = { endpoint: Pick<WebhookEndpoint, 'metadata' | 'spec'>; enabled: boolean }
 
 /** Enabled endpoints of the organization that subscribe to `type` or to `*`, in the order of their names. */
 export function matchEndpoints(type: string, endpoints: Iterable<Subscriber>): DeliveryTarget[] {
   const matched: DeliveryTarget[] = []
-  for (const { name, uid, eventTypes, enabled, deleting } of endpoints) {
-    if (!enabled || deleting) continue
+  for (const { endpoint, enabled } of endpoints) {
+    const { name, uid, deletionTimestamp } = endpoint.metadata
+    const { eventTypes } = endpoint.spec
+    if (!enabled || deletionTimestamp !== undefined) continue
     if (eventTypes.includes('*') || eventTypes.includes(type)) matched.push({ name, uid })
   }
   return matched.sort((a, b) => (a.name < b.name ? -1 : 1))
-}
-
-/** @param enabled according to `decideState` */
-export function subscriberOf({ metadata, spec }: WebhookEndpoint, enabled: boolean): Subscriber {
-  const { name, uid, deletionTimestamp } = metadata
-  return { name, uid, eventTypes: spec.eventTypes, enabled, deleting: deletionTimestamp !== undefined }
 }
 
 type Keyed = {
@@ -48,32 +39,20 @@ type Keyed = {
 /** @property dataText valid JSON, sent byte for byte @property acceptedAt milliseconds since 1970 */
 export type NewEvent = Keyed & { dataText: string; acceptedAt: number }
 
-export function acceptEvent(event: NewEvent, targets: readonly DeliveryTarget[]): AcceptedEvent {
-  const payload = webhookPayload(event.type, event.acceptedAt, event.dataText)
-  return { event: { ...identityOf(event), payload, ...keyOf(event) }, targets }
+export function acceptEvent(
+  { name, dataText, acceptedAt, ...event }: NewEvent,
+  targets: readonly DeliveryTarget[],
+): AcceptedEvent {
+  const payload = webhookPayload(event.type, acceptedAt, dataText)
+  return { event: { id: name, ...event, payload }, targets }
 }
 
 /** The original's type and body bytes as a new delivery (interface §4.2 rule 2). */
 export function acceptRedelivery(
-  redelivery: Keyed & { payload: string; redeliveryOf: string },
+  { name, ...event }: Keyed & { payload: string; redeliveryOf: string },
   target: DeliveryTarget,
 ): AcceptedEvent {
-  const { payload, redeliveryOf } = redelivery
-  return {
-    event: { ...identityOf(redelivery), payload, redeliveryOf, ...keyOf(redelivery) },
-    targets: [target],
-  }
-}
-
-function identityOf({ name, namespace, type }: Keyed) {
-  return { id: name, namespace, type }
-}
-
-function keyOf({ key, fingerprint }: Keyed) {
-  return {
-    ...(key === undefined ? {} : { key }),
-    ...(fingerprint === undefined ? {} : { fingerprint }),
-  }
+  return { event: { id: name, ...event }, targets: [target] }
 }
 
 /** Whether it was created as a WebhookEvent, whose status says when all deliveries have ended: its key is its own id. */

@@ -37,7 +37,6 @@ import {
   type Refusal,
   refuseEvent,
   type Subscriber,
-  subscriberOf,
 } from './plan.ts'
 import { eventName, type UnconfirmedAppends } from './store.ts'
 
@@ -204,7 +203,7 @@ async function listSubscribers(resources: ResourceReader, namespace: string): Pr
   const subscribers: Subscriber[] = []
   for await (const raw of listObjects(resources, webhookEndpoints, { namespace })) {
     const { data } = webhookEndpoint.safeParse(raw)
-    if (data) subscribers.push(subscriberOf(data, decideState(data).state === 'enabled'))
+    if (data) subscribers.push({ endpoint: data, enabled: decideState(data).state === 'enabled' })
   }
   return subscribers
 }
@@ -377,7 +376,6 @@ export class Publisher {
     const others = this.#options.directory
       .inNamespace(namespace)
       .filter((view) => view.endpoint.metadata.uid !== uid)
-      .map((view) => subscriberOf(view.endpoint, view.enabled))
     const targets = matchEndpoints(DISABLED_TYPE, others)
     if (targets.length === 0) return 0
     const dataText = JSON.stringify(data)

@@ -9,12 +9,7 @@ import { webhookEndpoint, webhookEndpoints } from '../../../src/apis/webhook-end
 import { connectKubernetes, type KubernetesClient } from '../../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../../src/lib/time.ts'
 import { decideState } from '../../../src/webhooks/endpoints/plan.ts'
-import {
-  acceptEvent,
-  matchEndpoints,
-  type Subscriber,
-  subscriberOf,
-} from '../../../src/webhooks/events/plan.ts'
+import { acceptEvent, matchEndpoints, type Subscriber } from '../../../src/webhooks/events/plan.ts'
 import {
   createEventLog,
   firstNameReader,
@@ -42,7 +37,10 @@ async function list(namespaces: readonly string[]): Promise<number> {
   for (const namespace of namespaces) {
     const stored = api ? await listAll(api, webhookEndpoints, { namespace }) : []
     const endpoints = stored.map((raw) => webhookEndpoint.parse(raw))
-    const views = endpoints.map((one) => subscriberOf(one, decideState(one).state === 'enabled'))
+    const views = endpoints.map((endpoint) => ({
+      endpoint,
+      enabled: decideState(endpoint).state === 'enabled',
+    }))
     subscribers.set(namespace, views)
     found += views.length
   }
@@ -52,8 +50,7 @@ async function list(namespaces: readonly string[]): Promise<number> {
 const enter: Enter = async (route, dataText) => {
   const acceptedAt = clock.now()
   const name = sortableName(acceptedAt, random.bytes(NAME_ENTROPY_BYTES))
-  const matched = matchEndpoints(route.type, subscribers.get(route.namespace) ?? [])
-  const targets = matched.map(({ name, uid }) => ({ name, uid }))
+  const targets = matchEndpoints(route.type, subscribers.get(route.namespace) ?? [])
   await log?.append([acceptEvent({ name, ...route, dataText, acceptedAt }, targets)])
   return targets.length
 }
