@@ -7,6 +7,7 @@ import { webhookEventSpec } from '../apis/webhook-event.ts'
 import { parseJson } from '../lib/json.ts'
 import type { SchemaProblem, SchemaValidator } from '../lib/json-schema.ts'
 import { KeyedSums } from '../lib/keyed-sums.ts'
+import type { Clock, Random } from '../lib/time.ts'
 import type { EndpointDirectory, EndpointView } from '../webhooks/endpoints/directory.ts'
 import { decideState } from '../webhooks/endpoints/plan.ts'
 import {

@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache'
 import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../apis/ids.ts'
-import type { Clock, Random } from '../lib/clock.ts'
 import { KeyedSums } from '../lib/keyed-sums.ts'
 import type { Logger } from '../lib/log.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'

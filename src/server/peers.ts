@@ -19,7 +19,7 @@ import {
 import { isApiError, type RawObject } from '../kube/client.ts'
 import type { Watch } from '../kube/watch-health.ts'
 import type { Logger } from '../lib/log.ts'
-import { InterruptibleSleep, sleep } from '../lib/sleep.ts'
+import { type Clock, InterruptibleSleep, sleep } from '../lib/time.ts'
 import { Problem } from './http/problems.ts'
 import type { NamespacedRef } from './objects.ts'
 

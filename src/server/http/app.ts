@@ -3,7 +3,7 @@ import express from 'express'
 import { z } from 'zod'
 import type { AccessReviewer, TokenReviewer } from '../../kube/reviews.ts'
 import type { Logger } from '../../lib/log.ts'
-import { within } from '../../lib/sleep.ts'
+import { type Clock, type Random, within } from '../../lib/time.ts'
 import { type Authorizer, createAuthenticator, createAuthorizer } from './auth.ts'
 import {
   attachContext,

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import { createScanner, visit } from 'jsonc-parser'
 import type { z } from 'zod'
-import type { Clock, Random } from '../../lib/clock.ts'
 import { parseJson } from '../../lib/json.ts'
 import { encodeBase32 } from '../../lib/text.ts'
+import type { Clock, Random } from '../../lib/time.ts'
 import type { InFlightLimiter } from './limits.ts'
 import { Problem, type ProblemPlace } from './problems.ts'
 

@@ -1,5 +1,5 @@
-import type { Clock } from '../../lib/clock.ts'
 import { KeyedSums } from '../../lib/keyed-sums.ts'
+import type { Clock } from '../../lib/time.ts'
 
 /**
  * Whether an organization's events may be accepted now. Pending deliveries and written bytes are limited, since they are in the store of

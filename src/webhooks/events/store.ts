@@ -1,6 +1,5 @@
 import { derivedName, messageId, nameOfMessage } from '../../apis/ids.ts'
 import type { EventOutline } from '../../apis/webhook-event.ts'
-import type { Clock } from '../../lib/clock.ts'
 import { KeyedSums } from '../../lib/keyed-sums.ts'
 import { copyString } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
