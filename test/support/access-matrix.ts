@@ -1,6 +1,6 @@
 /**
- * Every route with every kind of key and every mix of one's own, another's and invented organization and ids, from the
- * list of routes itself: a new route is tried without being named.
+ * Every route with every kind of API token and every mix of own, other and invented organizations and ids. The cases come from
+ * the list of routes itself, so a new route is tested automatically.
  */
 
 import { z } from 'zod'
@@ -18,7 +18,7 @@ export const KEY_KINDS = [
 ] as const
 export type KeyKind = (typeof KEY_KINDS)[number]
 
-/** `own` is what the keys `owner`, `viewer` and `publisher` are of, `other` what `otherOwner` owns. */
+/** `own` belongs to the tokens `owner`, `viewer` and `publisher`, `other` to `otherOwner`. */
 export const WHOSE = ['own', 'other', 'invented'] as const
 export type Whose = (typeof WHOSE)[number]
 
@@ -42,7 +42,7 @@ export function casesOf(routes: readonly Route[]): Case[] {
   )
 }
 
-/** For the name of a test. */
+/** For the title of a test. */
 export function wordsOf({ route, key, organization, ids }: Case): string {
   const named = Object.entries({ orgId: organization, ...ids }).map(([name, whose]) => `${whose} ${name}`)
   return `${route.id} with key "${key}": ${named.join(', ')}`
@@ -58,7 +58,7 @@ function mixesOf(names: readonly string[]): Record<string, Whose>[] {
   return WHOSE.flatMap((whose) => mixesOf(rest).map((mix) => ({ [name]: whose, ...mix })))
 }
 
-/** What the permission of a route means for a kind of key at home (settled: "Who may do what"). */
+/** Whether a kind of token has the permission of a route in its own organization (settled: "Who may do what"). */
 function mayAtHome(key: KeyKind, { verb, resource }: Permission): boolean {
   if (key === 'owner' || key === 'otherOwner') return true
   return key === 'publisher' && verb === 'create' && resource === 'webhookevents'
@@ -72,7 +72,7 @@ export function wanted({ route, key, organization, ids }: Case): Want {
   return Object.values(ids).every((whose) => whose === home) ? 'success' : 404
 }
 
-/** What stands for a word of a case. */
+/** The real names behind the words of a case. */
 export type Names = Record<Whose, { organization: string; ids: Readonly<Record<string, string>> }>
 
 export function pathOf({ route, organization, ids }: Case, names: Names): string {
@@ -85,7 +85,7 @@ export function pathOf({ route, organization, ids }: Case, names: Names): string
   return `/organizations/${names[organization].organization}${filled}`
 }
 
-/** A body that the route takes, of the examples in its schema; undefined where it takes none. */
+/** A body that the route accepts, from the examples in its schema; undefined if it takes none. */
 export function bodyOf({ body }: Route): Record<string, unknown> | undefined {
   if (!body) return undefined
   const { properties = {} } = z.toJSONSchema(body, { io: 'input', unrepresentable: 'any' })
@@ -96,7 +96,7 @@ export function bodyOf({ body }: Route): Record<string, unknown> | undefined {
   )
 }
 
-/** The body of a problem but for what names the request. */
+/** The body of a problem without the fields that identify the request. */
 export function anonymous(json: Record<string, unknown>): Record<string, unknown> {
   return { ...json, requestId: undefined }
 }

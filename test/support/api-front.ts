@@ -1,12 +1,12 @@
 /**
- * A front before a real API server, as a load balancer is one: it counts what comes, answers in the server's stead where a
- * test says so, and can hold back what watches say.
+ * A proxy before a real API server, like a load balancer: it counts requests, answers in the server's place if a test asks for
+ * it, and can hold back watch events.
  *
  *   const front = await startApiFront(inject('adminAccess'))
  *   const davit = await startDavit('busy', { cluster: { access: inject('adminAccess'), kubeconfigPath: front.kubeconfigPath } })
  *   front.answer(({ method, path }) => method === 'POST' && path.endsWith('/deliverysegments'), tooBusy(2))
  *
- * Whoever comes with a token is passed on as that; whoever comes with none is the administrator.
+ * A request with a token is passed on with it; a request without one gets the identity of the administrator.
  */
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -23,9 +23,9 @@ export type FrontRequest = {
   /** Without the query. */
   path: string
   isWatch: boolean
-  /** Milliseconds of `performance.now()`, when its headers were there. */
+  /** Arrival of its headers, in milliseconds of `performance.now()`. */
   at: number
-  /** As the client got it; absent while there is none. */
+  /** The status that the client received; absent before the answer. */
   status?: number
 }
 
@@ -36,9 +36,9 @@ type Act = () => Promise<void>
 type Rule = { matches: Matches; left: number } & ({ answer: FrontAnswer } | { before: Act } | { after: Act })
 
 export type HeldWatches = {
-  /** Lets all of it go. */
+  /** Lets all held events through. */
   release(): void
-  /** Lets what has waited longest go, and goes on holding the rest. */
+  /** Lets the oldest held event through, and keeps holding the rest. */
   step(): void
 }
 
@@ -62,7 +62,7 @@ export async function startApiFront(access: AdminAccess) {
         await after?.()
         seen.status = answer.statusCode ?? 0
         response.writeHead(seen.status, answer.headers)
-        // The headers of a watch come before anything has happened.
+        // The headers of a watch are sent before anything has happened.
         response.flushHeaders()
         answer.on('error', () => response.destroy())
         if (seen.isWatch)
@@ -110,13 +110,13 @@ export async function startApiFront(access: AdminAccess) {
     return path
   }
   return {
-    /** All of them, in the order in which they came. */
+    /** All requests, in the order of their arrival. */
     requests: requests as readonly FrontRequest[],
-    /** Of the administrator. */
+    /** The kubeconfig of the administrator. */
     kubeconfigPath: await writeKubeconfig('admin'),
-    /** Of whoever has the token. @returns its path */
+    /** Writes a kubeconfig for the holder of a token. @returns its path */
     kubeconfigFor: (token: string) => writeKubeconfig(`token-${requests.length}`, token),
-    /** The next `times` requests that match are answered so. @returns the call that ends it */
+    /** Answers the next `times` matching requests. @returns a function that ends the rule */
     answer(matches: Matches, answer: FrontAnswer, times = 1): () => void {
       const rule = { matches, answer, left: times }
       rules.push(rule)
@@ -124,15 +124,15 @@ export async function startApiFront(access: AdminAccess) {
         rule.left = 0
       }
     },
-    /** The next request that matches is passed on when `act` is done. */
+    /** Passes on the next matching request after `act` is done. */
     before(matches: Matches, act: Act): void {
       rules.push({ matches, before: act, left: 1 })
     },
-    /** The next request that matches is answered when `act`, which begins with the answer, is done. */
+    /** Answers the next matching request after `act`, which gets the answer first, is done. */
     after(matches: Matches, act: Act): void {
       rules.push({ matches, after: act, left: 1 })
     },
-    /** What the watches that match would say waits from here on, in its order. */
+    /** Holds back the events of matching watches from now on, in order. */
     holdWatches(matches: Matches): HeldWatches {
       const holding = { matches, turn: Promise.withResolvers<void>() }
       held = holding
@@ -147,7 +147,7 @@ export async function startApiFront(access: AdminAccess) {
       }
       return { release, step: goOn }
     },
-    /** Breaks the watches that are open and match. */
+    /** Breaks the open watches that match. */
     cutWatches(matches: Matches): void {
       for (const [response, seen] of watches) if (matches(seen)) response.destroy()
     },
@@ -161,7 +161,7 @@ export async function startApiFront(access: AdminAccess) {
   }
 }
 
-/** What an API server says that has too much to do. */
+/** The answer of an overloaded API server. */
 export function tooBusy(retryAfterSeconds: number): FrontAnswer {
   const status = { kind: 'Status', apiVersion: 'v1', status: 'Failure', reason: 'TooManyRequests', code: 429 }
   return {
@@ -171,7 +171,7 @@ export function tooBusy(retryAfterSeconds: number): FrontAnswer {
   }
 }
 
-/** Each piece waits for what `waitFor` gives when it comes. */
+/** Delays each chunk until the promise of `waitFor` resolves. */
 function gate(waitFor: () => Promise<void> | undefined): Transform {
   return new Transform({
     transform(chunk, _encoding, done) {

@@ -1,4 +1,4 @@
-/** API keys on a real API server: ServiceAccounts, the roles that ship, and tokens of both. */
+/** API tokens on a real API server: ServiceAccounts, the shipped roles, and tokens for both. */
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { inject } from 'vitest'
@@ -9,16 +9,16 @@ const ROLES = new URL('../../config/rbac/', import.meta.url)
 
 export type RoleName = 'davit-owner' | 'davit-viewer' | 'davit-publisher'
 
-/** The roles that organizations give away; the same for every test that applies them. */
+/** The roles that organizations grant; the same for every test that applies them. */
 export async function applyRoles(): Promise<void> {
   for (const role of ['davit-owner', 'davit-viewer', 'davit-publisher']) {
-    // By the server: several files may be making them at the same moment.
+    // Server-side apply, because several files may create them at the same time.
     const file = await readFile(new URL(`${role}.yaml`, ROLES), 'utf8')
     await kubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], file)
   }
 }
 
-/** Makes what the facade runs as, in a namespace of the test's own. @returns the name of its ServiceAccount */
+/** Creates the identity of the REST server in the test's own namespace. @returns the name of its ServiceAccount */
 export async function applyServerRole(namespace: string): Promise<string> {
   const text = await readFile(new URL('davit-api.yaml', ROLES), 'utf8')
   const name = `davit-api-${namespace}`
@@ -29,7 +29,7 @@ export async function applyServerRole(namespace: string): Promise<string> {
   return name
 }
 
-/** Writes a kubeconfig for whoever has the token, which is one for the API server. */
+/** Writes a kubeconfig for the holder of a token for the API server. */
 export async function writeKubeconfig(path: string, token: string): Promise<void> {
   const { server, caPem } = inject('adminAccess')
   const authority = Buffer.from(caPem).toString('base64')
@@ -44,7 +44,7 @@ export async function writeKubeconfig(path: string, token: string): Promise<void
   await writeFile(path, JSON.stringify(config), { mode: 0o600 })
 }
 
-/** A ServiceAccount in `namespace`, with a role there. */
+/** Creates a ServiceAccount in `namespace` with a role there. */
 export async function makeAccount(namespace: string, name: string, role?: RoleName): Promise<void> {
   await post(`/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name } })
   if (role === undefined) return
@@ -56,13 +56,13 @@ export async function makeAccount(namespace: string, name: string, role?: RoleNa
 }
 
 export type TokenOptions = {
-  /** Absent: `davit`; none: the API server's own. */
+  /** Absent: `davit`; empty: the API server's own. */
   audiences?: string[]
-  /** A Secret of the namespace; when it is deleted the token ends. */
+  /** A Secret of the namespace; the token ends when it is deleted. */
   boundTo?: { name: string; uid: string }
 }
 
-/** As `kubectl create token` makes it. */
+/** Creates a token like `kubectl create token`. */
 export async function makeToken(
   namespace: string,
   name: string,

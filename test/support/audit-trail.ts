@@ -1,18 +1,18 @@
-/** The audit log of an API server, as far as it tells who did what, and whether he might. */
+/** Reads from the audit log of an API server who did what, and which right allowed it. */
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 
-/** What RBAC judges: `group` and `namespace` are empty where there are none. */
+/** The attributes that RBAC evaluates: `group` and `namespace` may be empty. */
 export type Deed = { verb: string; group: string; resource: string; subresource: string; namespace: string }
 
 export type AuditEntry = Deed & {
   user: string
   name: string
-  /** HTTP status; a watch that still runs has 200. */
+  /** HTTP status; 200 for a watch that still runs. */
   code: number
-  /** The role that allowed it, in the API server's words; empty where nothing did. */
+  /** The role that allowed it, in the API server's wording; empty if none did. */
   allowedBy: string
-  /** What a SubjectAccessReview asked for, and of whom. */
+  /** The subject of a SubjectAccessReview. */
   question?: Deed & { user: string }
 }
 
@@ -32,7 +32,7 @@ const event = z.object({
     .nullish(),
 })
 
-/** @param path of a log of level Request, or of more */
+/** @param path of a log of level Request or higher */
 export async function readAuditTrail(path: string): Promise<AuditEntry[]> {
   const lines = (await readFile(path, 'utf8')).split('\n').filter((line) => line !== '')
   return lines.map(readAuditLine)

@@ -1,4 +1,4 @@
-/** The commands of docs/backup.md, as somebody pastes them. */
+/** Runs the commands of docs/backup.md like a user who pastes them. */
 
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
@@ -19,12 +19,12 @@ export class BackupPage {
     this.#folder = folder
   }
 
-  /** @param folder where files of the backup are */
+  /** @param folder of the files of the backup */
   static async read(folder: string): Promise<BackupPage> {
     return new BackupPage(await readFile(PAGE, 'utf8'), folder)
   }
 
-  /** Runs the block whose first line begins so. */
+  /** Runs the block that starts with this line. */
   async pasteBlock(controlPlane: ControlPlane, first: string): Promise<void> {
     await this.paste(controlPlane, this.#block(first))
   }

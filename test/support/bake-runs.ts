@@ -1,4 +1,4 @@
-/** Jobs and pods of a bake as Kubernetes shows them, for tests of what is read from them. */
+/** Jobs and pods of a bake in the form of Kubernetes, for tests of the code that reads them. */
 import {
   type BakeJob,
   type BakePod,
@@ -13,7 +13,7 @@ export const CREATED = Date.UTC(2026, 0, 31, 12)
 const AT = new Date(CREATED).toISOString()
 export const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`
 
-/** So long a Job may be active. */
+/** Time limit of an active Job. */
 export const ACTIVE_MS = 3_600_000
 
 export function jobOf(conditions: readonly object[], { spec = {}, status = {} }: GivenJob = {}): BakeJob {
@@ -88,9 +88,9 @@ export const FAILURE = {
   },
 } as const
 
-/** What Kubernetes shows of a bake of the services `api` and `db`. @param after milliseconds since its Job was made */
+/** The state of a bake of the services `api` and `db` in Kubernetes. @param after milliseconds since its Job was created */
 export type GivenRun = {
-  /** When the bake was begun, by our own clock, milliseconds after the Job was made. */
+  /** Start of the bake by Davit's clock, in milliseconds after the creation of the Job. */
   begun?: number
   conditions?: object[]
   job?: GivenJob

@@ -1,6 +1,6 @@
 /**
- * A template, its Jobs and what they depend on, as far as the plan for its bake sees them. It takes the steps of the plan, notes what
- * must never happen, and can be stopped between any two steps.
+ * A template, its Jobs and their dependencies, as the bake plan sees them. It executes the steps of the plan, records violations,
+ * and can be stopped between any two steps.
  */
 
 import { readRequest } from '../../src/apis/annotations.ts'
@@ -35,7 +35,7 @@ const PASSING: readonly string[] = [
   'rate_limited',
 ]
 
-/** What a bake was begun for. */
+/** The inputs of a bake. */
 type Basis = { generation: number; request: string | undefined; credentials: number }
 
 const MOST_STEPS = 12
@@ -50,9 +50,9 @@ export class BakeWorld {
   jobs: JobFacts[] = []
   leavingPods: string[] = []
   readonly steps: string[] = []
-  /** What must never happen, and did. */
+  /** Violations of the rules. */
   readonly wrongs: string[] = []
-  /** Jobs that were made, by name, with what they were made for. */
+  /** Created Jobs and their inputs, by name. */
   readonly made = new Map<string, Basis>()
   #begun = 0
 
@@ -69,7 +69,7 @@ export class BakeWorld {
     }
   }
 
-  /** One pass, to its last step, or to its `stopAfter`th. */
+  /** Runs one pass, up to its last step or to its `stopAfter`th. */
   run(stopAfter = Number.POSITIVE_INFINITY): BakeAction {
     for (let count = 1; ; count += 1) {
       const step = planBake(this.facts())
@@ -88,7 +88,7 @@ export class BakeWorld {
     return this.jobs.find(({ name }) => name === this.bake?.job)
   }
 
-  /** Kubernetes gets on with the Job of this bake. */
+  /** Advances the Job of this bake in Kubernetes. */
   progress(progress: BakeProgress): void {
     this.jobs = this.jobs.map((job) => (job === this.job && isAlive(job) ? { ...job, progress } : job))
   }
@@ -97,12 +97,12 @@ export class BakeWorld {
     this.progress({ state: 'ended', outcome })
   }
 
-  /** A Job that this bake has not made. */
+  /** Adds a Job that this bake has not created. */
   addJob(job: Partial<JobFacts> & { name: string }): void {
     this.jobs = [...this.jobs, { isOwn: false, isLeaving: false, progress: { state: 'running' }, ...job }]
   }
 
-  /** Until there is nothing to do, with every bake coming to this end. */
+  /** Runs until there is nothing to do; every bake ends with this outcome. */
   settle(outcome: BakeOutcome): void {
     this.leavingPods = []
     for (let rounds = 0; rounds < 30; rounds += 1) {
@@ -154,7 +154,7 @@ export class BakeWorld {
     if (attempts > 3) this.wrongs.push(`attempt ${attempts}`)
   }
 
-  /** The rule of the issue in its own words, beside that of the plan. */
+  /** States the rule independently of the plan. */
   #mayStart(): boolean {
     const { bake } = this
     if (!bake || bake.generation !== this.generation) return true

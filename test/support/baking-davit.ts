@@ -1,4 +1,7 @@
-/** A controller beside a double of AWS, with what boxes of an organization need: credentials, the role of the box, a claim. */
+/**
+ * A controller with an AWS emulator and everything that the boxes of an organization need: credentials, the role of the box, a
+ * claim.
+ */
 
 import type { BoxTemplate } from '../../src/apis/box-template.ts'
 import { namespaces } from '../../src/apis/core-kinds.ts'
@@ -10,7 +13,7 @@ import { isReady, SecretsBed } from './secrets-bed.ts'
 export const ECR = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
 const ROLE = 'arn:aws:iam::123456789012:role/box'
 
-/** Services of a template, and the role that one with a credential needs. */
+/** Services of a template, and the role of the one with a credential. */
 export const DB = { name: 'db', kind: 'catalog', image: 'postgres:17' }
 export const API = {
   name: 'api',
@@ -22,7 +25,7 @@ export const ROLE_OF_BOX = { instanceRole: { serviceAccountName: 'box' } }
 
 export type BakingDavit = { secrets: SecretsBed; bed: JobStandIn }
 
-/** The credentials `rc_ecr` and, with a secret that is stored, `rc_ghcr` are ready. */
+/** Starts with `rc_ecr` and, with a stored secret, `rc_ghcr` ready. */
 export async function startBakingDavit(topic: string, options: DavitOptions = {}): Promise<BakingDavit> {
   const env = { ...BAKE_ENV, ...options.env }
   const secrets = await SecretsBed.start(topic, { neighbour: true, ...options, env })
@@ -39,7 +42,7 @@ export async function startBakingDavit(topic: string, options: DavitOptions = {}
   return { secrets, bed }
 }
 
-/** The API server takes only pods that fit the `restricted` standard there, whoever makes them. */
+/** Makes the API server enforce the `restricted` pod security standard in the namespace. */
 async function restrict(api: KubernetesClient, name: string): Promise<void> {
   const labels = {
     'pod-security.kubernetes.io/enforce': 'restricted',
@@ -53,12 +56,12 @@ export function state(wanted: string) {
   return (template: BoxTemplate) => template.status?.bake?.state === wanted
 }
 
-/** Whether it failed with this code. */
+/** Whether the bake failed with this code. */
 export function code(wanted: string) {
   return (template: BoxTemplate) => template.status?.bake?.failure?.code === wanted
 }
 
-/** `True Baked` and the like, by type. */
+/** Status and reason by type, such as `True Baked`. */
 export function conditionsOf({ status }: BoxTemplate): Record<string, string> {
   return Object.fromEntries(
     status?.conditions?.map(({ type, status: is, reason }) => [type, `${is} ${reason}`]) ?? [],

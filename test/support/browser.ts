@@ -1,16 +1,16 @@
-/** A real Chromium without a window, and everything that would be wrong about a page that it shows. */
+/** A real headless Chromium that records everything wrong with a page. */
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { CHROMIUM, findProgram } from '../../tools/find-program.mjs'
 
 export type WatchedPage = {
   page: Page
-  /** URL of every request that was made or tried. */
+  /** URLs of all requests, including failed ones. */
   requests: string[]
-  /** What the console called an error, exceptions, and what the page's policy kept from happening. */
+  /** Console errors, exceptions, and violations of the page's content policy. */
   complaints: string[]
 }
 
-/** @throws Error where there is no such browser */
+/** @throws Error if there is no such browser */
 export async function startBrowser(): Promise<Browser> {
   const executablePath = findProgram(CHROMIUM)
   if (executablePath === undefined) {
@@ -20,14 +20,14 @@ export async function startBrowser(): Promise<Browser> {
   }
   return chromium.launch({
     executablePath,
-    // What the browser itself would like to ask somebody has no address to go to.
+    // Background requests of the browser itself resolve to no address.
     args: ['--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
   })
 }
 
 const ACTION_LIMIT_MS = 60_000
 
-/** A page with a profile of its own. */
+/** Opens a page with a separate profile. */
 export async function openPage(browser: Browser): Promise<WatchedPage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 1024 } })
   const requests: string[] = []

@@ -1,4 +1,4 @@
-/** Chance that can be repeated: numbers from 0 to 1. */
+/** Seeded random numbers from 0 to 1. */
 export function chanceOf(seed: number): () => number {
   let state = seed
   return () => {

@@ -1,6 +1,6 @@
 import { problemOf } from '../../src/server/http/problems.ts'
 
-/** The code of the problem that the request is answered with; `answered` without one. */
+/** The code of the problem with which a request is answered; `answered` without one. */
 export async function codeOf(answer: Promise<unknown>): Promise<string> {
   return await answer.then(
     () => 'answered',

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** The commit of the tree, in short, with a plus where files differ from it; `unknown` outside of a repository. */
+/** The short commit of the tree, with a plus if files differ from it; `unknown` outside of a repository. */
 export function commitOfTree(): string {
   try {
     const git = (...args: string[]) =>

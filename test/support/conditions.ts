@@ -6,7 +6,7 @@ export function conditionOf(object: WithConditions, type: string): Condition | u
   return object.status?.conditions?.find((condition) => condition.type === type)
 }
 
-/** Whether the condition `type` has this status and, where one is given, this reason. */
+/** Whether the condition `type` has this status and, if given, this reason. */
 export function hasCondition(
   object: WithConditions,
   type: string,

@@ -1,4 +1,4 @@
-/** What the tries of an account have found, for tests of what follows from that. */
+/** The results of checks of an account, for tests of the conditions that follow from them. */
 import {
   assessConnection,
   type ConnectionView,
@@ -21,7 +21,7 @@ export const DENIED = { remedy: 'permissions', code: 'AccessDenied', message: 'n
 export const BUSY = { remedy: 'retry', code: 'ThrottlingException', message: 'slow down' } as const
 export const SPEC = { remedy: 'spec', code: 'RegionDisabledException', message: 'not activated' } as const
 
-/** All is well, but for the change. */
+/** A healthy view, except for the change. */
 export function view(change: Partial<ConnectionView> = {}): ConnectionView {
   return {
     roleArn: ROLE,

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 
 const CALL_LIMIT_MS = 60_000
 
-/** kubectl said no; the message is its stderr. */
+/** kubectl failed; the message is its stderr. */
 export class KubectlFailed extends Error {
   override readonly name = 'KubectlFailed'
   readonly exitCode: number | null
@@ -26,7 +26,7 @@ export async function runKubectl(program: string, args: readonly string[], stdin
     signal: AbortSignal.timeout(CALL_LIMIT_MS),
     stdio: ['pipe', 'pipe', 'pipe'],
   })
-  // It may refuse its arguments and end before it has read.
+  // It may reject its arguments and exit before it has read.
   child.stdin.on('error', () => {})
   child.stdin.end(stdin)
   const [stdout, stderr, [code]] = await Promise.all([

@@ -1,6 +1,5 @@
-// A process that owns a control plane, for tests of what becomes of it when the owner ends in unusual ways.
-// Prints `{"pids":...,"workDir":...}`; on SIGINT it asks the API server something, prints `{"answered":<status>}`
-// and stops.
+// A process that owns a control plane, for tests of unusual ends of the owner. Prints `{"pids":...,"workDir":...}`; on SIGINT it
+// sends a request to the API server, prints `{"answered":<status>}` and stops.
 
 import { dirname } from 'node:path'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
@@ -14,5 +13,5 @@ process.on('SIGINT', async () => {
   await controlPlane.stop()
   process.exit()
 })
-// The pipe to its helper keeps it alive.
+// The pipe to the helper keeps it alive.
 console.log(JSON.stringify({ pids: controlPlane.pids, workDir: dirname(controlPlane.kubeconfigPath) }))

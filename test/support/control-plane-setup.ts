@@ -9,14 +9,14 @@ const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 
 let controlPlane: ControlPlane | undefined
 
-/** Runs once before all files of the project `cluster`: see control-plane.ts beside it for what they get. */
+/** Runs once before all files of the project `cluster`; control-plane.ts documents what they get. */
 export async function setup(project: TestProject): Promise<void> {
   try {
-    // `npm run test:rights` looks at what Davit did in a run.
+    // `npm run test:rights` examines the audit log of a run.
     const { DAVIT_AUDIT_FOLDER: folder } = process.env
     controlPlane = await startControlPlane(folder ? { audit: { logPath: join(folder, 'shared.log') } } : {})
   } catch (error) {
-    // Its message says what to do; where it was thrown tells nobody anything.
+    // Its message says what to do; the stack does not help.
     if (error instanceof ControlPlaneUnavailable) error.stack = error.message
     throw error
   }

@@ -1,15 +1,15 @@
 /**
- * The control plane of the project `cluster` (vitest.config.ts): one real API server with etcd for the whole run,
- * with Davit's CRDs. Tests run beside each other on it, so each file makes its own namespace:
+ * The control plane of the project `cluster` (vitest.config.ts): one real API server with etcd for the whole run, with Davit's
+ * CRDs. Tests share it, so each file creates its own namespace:
  *
  *   const organization = await testNamespace('endpoint-disable')
  *   await kubectl(['apply', '-n', organization, '-f', '-'], yaml)
  *   const cluster = await connectKubernetes({ kubeconfigPath: inject('kubeconfig'), clock, random })
  *
- * `inject` of vitest gives what is declared below. Nothing is garbage-collected and no namespace ends, since no
- * controller-manager runs: leave namespaces behind, the whole control plane goes at the end. Who stops the API
- * server, compacts etcd under others' watches, or changes what all share starts one of their own with
- * `startControlPlane` of playground/control-plane/control-plane.ts (three to four seconds, and `installCrds` two more).
+ * vitest's `inject` provides the values that are declared below. Nothing is garbage-collected and no namespace ends, since no
+ * controller-manager runs: leave namespaces behind, the whole control plane is removed at the end. To stop the API server, to
+ * compact etcd under the watches of others, or to change shared objects, start a separate one with `startControlPlane` of
+ * playground/control-plane/control-plane.ts (three to four seconds, and `installCrds` two more).
  */
 
 import { randomBytes } from 'node:crypto'
@@ -23,7 +23,7 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** Path of an administrator's kubeconfig. */
     kubeconfig: string
-    /** The same in PEM, for calls without a client library. */
+    /** The same access in PEM, for calls without a client library. */
     adminAccess: AdminAccess
     /** Client address of etcd. */
     etcdUrl: string
@@ -36,14 +36,14 @@ export type NamespaceOptions = {
   /** Absent: it is an organization. */
   organization?: boolean
   annotations?: Record<string, string>
-  /** On another control plane than that of the run. */
+  /** Access to another control plane than that of the run. */
   access?: AdminAccess
 }
 
 /**
- * A new namespace that no other test has, an organization unless said otherwise.
+ * Creates a unique namespace, by default an organization.
  *
- * @param topic what the test is about; a DNS label of at most 40 characters, for people who debug
+ * @param topic subject of the test; a DNS label of at most 40 characters, for debugging
  * @returns its name
  */
 export async function testNamespace(topic: string, options: NamespaceOptions = {}): Promise<string> {
@@ -59,15 +59,15 @@ export async function testNamespace(topic: string, options: NamespaceOptions = {
 }
 
 /**
- * kubectl as an administrator of the test's control plane.
+ * Runs kubectl as an administrator of the test's control plane.
  *
  * @param stdin for `-f -`
- * @returns what it printed
- * @throws KubectlFailed with exit code and stderr, which has the API server's words
+ * @returns its output
+ * @throws KubectlFailed with exit code and stderr, which contains the API server's message
  */
 export function kubectl(args: readonly string[], stdin = ''): Promise<string> {
   const kubeconfig = inject('kubeconfig')
-  // Answers of discovery are kept by address, and another run's server may have had this one.
+  // The discovery cache is keyed by address, which an earlier run's server may have used.
   const cache = join(dirname(kubeconfig), 'kubectl-cache')
   return runKubectl(inject('kubectl'), ['--kubeconfig', kubeconfig, '--cache-dir', cache, ...args], stdin)
 }

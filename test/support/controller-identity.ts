@@ -1,7 +1,7 @@
 /**
- * The controller of a test with the rights that ship, and no other: a ServiceAccount of the test's own operator namespace, with the
- * roles of config/rbac, and the right to Secrets in the organizations of the test. An administrator's rights would hide what is
- * missing there.
+ * Gives the controller of a test exactly the shipped rights: a ServiceAccount in the test's own operator namespace, with the
+ * roles of config/rbac, and the right to Secrets in the organizations of the test. An administrator's rights would hide missing
+ * ones.
  */
 
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -22,10 +22,10 @@ const RBAC = '/apis/rbac.authorization.k8s.io/v1'
 
 export type IdentityOptions = {
   access: AdminAccess
-  /** The operator's. */
+  /** The operator's namespace. */
   namespace: string
   organizations: readonly string[]
-  /** An administrator's: where the API server is for this test, which may have something in front of it. */
+  /** An administrator's kubeconfig: its API server address may be that of a proxy. */
   kubeconfigPath: string
 }
 
@@ -37,7 +37,7 @@ type Manifest = {
   subjects?: { namespace: string }[]
 }
 
-/** @returns what a controller of `namespace` has; its `close` leaves nothing behind on this machine */
+/** @returns the client of a controller in `namespace`; its `close` leaves nothing behind on this machine */
 export async function connectAsController(options: IdentityOptions): Promise<KubernetesClient> {
   const { access, namespace, organizations } = options
   for (const manifest of await manifests(namespace)) await make(access, pathOf(manifest), manifest)
@@ -55,7 +55,7 @@ export async function connectAsController(options: IdentityOptions): Promise<Kub
   return { ...api, close }
 }
 
-/** The way to the API server is the other's, who is asked for stays. */
+/** Takes the address of the API server from the other kubeconfig, and keeps the identity. */
 async function reachAs(path: string, other: string): Promise<void> {
   const [config, given] = await Promise.all(
     [path, other].map(async (file) => parse(await readFile(file, 'utf8')) as Kubeconfig),
@@ -65,7 +65,7 @@ async function reachAs(path: string, other: string): Promise<void> {
   await writeFile(path, JSON.stringify({ ...config, clusters }))
 }
 
-/** As they ship; what is bound for the cluster gets a name of the test's own. */
+/** The shipped manifests; cluster-wide bindings get names that are unique to the test. */
 async function manifests(namespace: string): Promise<Manifest[]> {
   const texts = await Promise.all(FILES.map((file) => readFile(new URL(`${file}.yaml`, CONFIG), 'utf8')))
   return texts
@@ -96,13 +96,13 @@ async function bindSecrets(access: AdminAccess, namespace: string, organization:
   })
 }
 
-/** Other files may have made it already. */
+/** Ignores an object that another file has already created. */
 async function make(access: AdminAccess, path: string, body: object): Promise<void> {
   const { status, body: answer } = await requestApi(access, { method: 'POST', path, body })
   if (status !== 201 && status !== 409) throw new Error(`${path}: ${JSON.stringify(answer)}`)
 }
 
-/** The API server learns of roles by watches of its own. */
+/** The API server learns of roles through its own watches. */
 async function untilInForce({ access, namespace, organizations }: IdentityOptions): Promise<void> {
   const user = `system:serviceaccount:${namespace}:${ACCOUNT}`
   const questions = [

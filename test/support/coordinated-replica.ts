@@ -11,7 +11,7 @@ export type CoordinatedReplicaOptions = {
   session: string
   lowWater: number
   waitScale: number
-  /** It has given a shard up though something of it was under way, since that took too long. */
+  /** Called if a shard was given up although work was in progress, because that took too long. */
   givenUpAnyway: (replica: CoordinatedReplica) => void
 }
 
@@ -20,24 +20,24 @@ const TIMES = deriveShardTimes(LEASE_MS, DRAIN_TIMEOUT_MS)
 
 const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
-/** One of several processes of the delivery engine on one store, with the keeper of shards and the Lease that it runs with. */
+/** One of several processes of the delivery engine on one store, with its shard coordinator and its Lease. */
 export class CoordinatedReplica {
   readonly name: string
   readonly process: ReplicaProcess
   readonly #keeper: ShardCoordinator
   readonly #gone = new AbortController()
   readonly #givenUpAnyway: (replica: CoordinatedReplica) => void
-  /** It was told to end. */
+  /** Whether it was asked to end. */
   isLeaving = false
-  /** It was killed, and another process begins at once what it had under way. */
+  /** Whether it was killed, and another process immediately restarts its work. */
   isReplaced = false
-  /** Resolves when it has handed everything over, when another one has its name, or when it was killed. */
+  /** Resolves when it has handed over everything, when another replica has its name, or when it was killed. */
   readonly left: Promise<void>
 
   constructor(world: ReplicaWorld, { name, givenUpAnyway, ...options }: CoordinatedReplicaOptions) {
     this.name = name
     this.#givenUpAnyway = givenUpAnyway
-    // While it reads what there is it has no shards.
+    // It owns no shards while it reads the existing objects.
     const kept = (): ShardCoordinator | undefined => this.#keeper
     this.process = new ReplicaProcess(world, {
       ...options,
@@ -71,12 +71,12 @@ export class CoordinatedReplica {
     this.left = this.#keeper.run(this.#gone.signal)
   }
 
-  /** Its lease is valid. */
+  /** Whether its lease is valid. */
   get mayAct(): boolean {
     return this.#keeper.mayAct
   }
 
-  /** It runs, its lease is valid, and it can tell so. */
+  /** Whether it runs with a lease that is valid and that it can check. */
   get isWell(): boolean {
     return this.process.runs && this.mayAct && !this.process.way.isCut
   }
@@ -90,7 +90,7 @@ export class CoordinatedReplica {
     this.#gone.abort()
   }
 
-  /** As a controller that is told to end: it begins nothing more, and hands over. */
+  /** Ends it like a controller: it starts no new work, and hands over. */
   leave(): void {
     this.isLeaving = true
     this.process.parts.engine.stop()

@@ -1,4 +1,4 @@
-/** Replicas on one store that share the shards among themselves, as in a cluster: a test only says what happens to them. */
+/** Replicas on one store that share the shards among themselves, as in a cluster: a test only decides what happens to them. */
 
 import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { sleep } from '../../src/lib/time.ts'
@@ -9,10 +9,10 @@ import { SYSTEM } from './engine-parts.ts'
 import { FakeClock } from './fake-clock.ts'
 import { SharedStore } from './shared-store.ts'
 
-/** Attempts are repeated after a hundredth of the documented wait: each replica renews its lease every two seconds. */
+/** Attempts are retried after a hundredth of the documented wait: each replica renews its lease every two seconds. */
 const WAIT_SCALE = 0.01
 const LOOK_MS = 250
-/** Of what one sends that has trouble. */
+/** Lost share of the calls of a replica in trouble. */
 const LOST = 0.2
 const MOST_START_MS = 3000
 
@@ -23,12 +23,12 @@ export class CoordinatedWorld {
   readonly replicas: CoordinatedReplica[] = []
   readonly waitScale = WAIT_SCALE
   readonly calmMs = 60_000
-  /** Shards that two drove at a time, in words. */
+  /** Describes shards that had two owners at a time. */
   readonly violations: string[] = []
-  /** Told of each new one. */
+  /** Called for each new replica. */
   readonly #onReplica: (replica: CoordinatedReplica) => void
   onGivenUpAnyway: (replica: CoordinatedReplica) => void = () => undefined
-  /** Told of one whose lease has ended while it runs. */
+  /** Called for a replica whose lease has ended while it runs. */
   onLapse: (replica: CoordinatedReplica) => void = () => undefined
 
   constructor(seed: number, onReplica: (replica: CoordinatedReplica) => void) {
@@ -45,7 +45,7 @@ export class CoordinatedWorld {
     return this.replicas.filter(({ process }) => !process.isDead)
   }
 
-  /** Whether everything is at rest, and each shard has one who drives it. */
+  /** Whether nothing is in progress, and each shard has an owner. */
   get isSettled(): boolean {
     const counts = Array.from({ length: SHARD_COUNT }, (_, shard) => this.ownersOf(shard).length)
     return this.living.every(({ isWell }) => isWell) && counts.every((count) => count === 1)
@@ -74,34 +74,34 @@ export class CoordinatedWorld {
     await this.#keepTwo()
   }
 
-  /** It is killed, and starts again under its name. */
+  /** Kills the replica and starts it again with its name. */
   restart(replica: CoordinatedReplica): void {
     replica.isReplaced = true
     replica.kill()
     this.clock.after(Math.floor(this.chance() * MOST_START_MS), () => void this.join(replica.name))
   }
 
-  /** It is told to end. */
+  /** Asks the replica to end. */
   async leave(replica: CoordinatedReplica): Promise<void> {
     replica.leave()
     void replica.left.then(() => replica.kill())
     await this.#keepTwo()
   }
 
-  /** Nothing of it runs for so long. */
+  /** Suspends the replica for this time. */
   stop({ process }: CoordinatedReplica, ms: number): void {
     process.stop()
     this.clock.after(ms, () => void process.resume())
   }
 
-  /** It runs on, and nothing goes through for so long. */
+  /** Cuts the replica off for this time; it keeps running. */
   cut({ process }: CoordinatedReplica, ms: number): void {
     if (process.way.isCut) return
     process.cutOff()
     this.clock.after(ms, () => void process.reconnect())
   }
 
-  /** Some of what it sends, or of the answers, gets lost for so long. */
+  /** Loses some of its calls or their answers for this time. */
   lose({ process: { way } }: CoordinatedReplica, ms: number): void {
     if (way.lost > 0) return
     way.lost = LOST

@@ -1,6 +1,6 @@
 /**
- * A credential, its hand-over Secret and the cloud accounts that it may be in, as far as the plan for it sees them. It takes
- * the steps of the plan, notes what happened, and can be stopped between the cloud and the status.
+ * A credential, its input Secret and its possible cloud accounts, as the credential plan sees them. It executes the steps of the
+ * plan, records the effects, and can be stopped between the cloud and the status.
  */
 
 import type { StoredParameter } from '../../src/apis/registry-credential.ts'
@@ -22,7 +22,7 @@ import {
 export type Entry = { owner: 'ours' | 'not-ours'; value: string; version: number }
 export type SecretObject = { uid: string; resourceVersion: string; value: string; retained: boolean }
 
-/** What a call to the cloud answers; undefined: it does what it is asked. */
+/** The answer of a call to the cloud; undefined: success. */
 export type Answer = CloudFailure | undefined
 
 export const A = '111111111111'
@@ -43,7 +43,7 @@ export function storedAt(account: string, version = 1): StoredParameter {
   return { name: '/davit/acme/rc_ghcr', region: 'eu-west-1', account, roleArn: ROLE, version }
 }
 
-/** The account stands for its usual region. */
+/** The account name stands for its default region. */
 function keyOf({ account, region }: { account: string; region: string }): string {
   return region === 'eu-west-1' ? account : `${account}/${region}`
 }
@@ -67,14 +67,14 @@ export class CredentialWorld {
   readonly cloud = new Map<string, Entry>()
   readonly orphans = new Set<string>()
   readonly steps: string[] = []
-  /** What must never happen, and did. */
+  /** Violations of the rules. */
   readonly wrongs: string[] = []
   #pass: ReconcileFacts = NO_RECONCILE_FACTS
 
   /**
-   * One pass, to its last step.
+   * Runs one pass, up to its last step.
    * @param answers of the calls to the cloud, in turn; then they succeed
-   * @param stopAfter so many steps, with the last one's status not written
+   * @param stopAfter number of steps; the status of the last one is not written
    */
   run(answers: readonly Answer[] = [], stopAfter = Number.POSITIVE_INFINITY): CredentialAction {
     this.#pass = NO_RECONCILE_FACTS
@@ -117,7 +117,7 @@ export class CredentialWorld {
     }
   }
 
-  /** Parameters of this organization that nobody knows of. */
+  /** Parameters of this organization that no credential refers to. */
   strays(): string[] {
     const known = new Set([...this.orphans, ...(this.stored ? [keyOf(this.stored)] : [])])
     return [...this.cloud].flatMap(([key, { owner }]) => (owner === 'ours' && !known.has(key) ? [key] : []))
@@ -132,7 +132,7 @@ export class CredentialWorld {
     return { state: 'usable', uid, resourceVersion, retained, mark: markAt(resourceVersion), isSameValue }
   }
 
-  /** The rules that hold for every step, whatever was answered. */
+  /** Checks the rules that hold for every step, whatever the answers. */
   #check(step: CredentialAction): void {
     const { owner, removed, failedDeletionRecorded } = this.#pass
     const wrong = (what: string) => this.wrongs.push(`${step.step}: ${what}`)
@@ -156,7 +156,7 @@ export class CredentialWorld {
     if (inputSecret.resourceVersion !== this.secret?.resourceVersion) wrong('it is another version')
   }
 
-  /** Somebody else changed the parameter, which nobody can see yet. */
+  /** Whether the parameter was changed from outside, which is not visible yet. */
   #meddled = false
   meddle(account: string, entry: Entry | undefined): void {
     this.#meddled = true
@@ -260,12 +260,12 @@ export class CredentialWorld {
   }
 }
 
-/** Its name and its finalizer are there, and nothing else is. */
+/** A world in which only the name and the finalizer exist. */
 export function world(change: Partial<CredentialWorld> = {}): CredentialWorld {
   return Object.assign(new CredentialWorld(), { hasFinalizer: true }, change)
 }
 
-/** A credential whose secret is stored, and whose Secret is gone. */
+/** A credential with a stored secret and a deleted input Secret. */
 export function storedWorld(change: Partial<CredentialWorld> = {}): CredentialWorld {
   const one = world({
     stored: storedAt(A),

@@ -1,4 +1,4 @@
-/** The facade's registry credentials on a store and accounts in memory, with time that goes on while an answer is waited for. */
+/** The registry credentials of the REST server on a store and accounts in memory; time advances while an answer is awaited. */
 
 import {
   type RegistryCredential,
@@ -25,7 +25,7 @@ export const ACME = 'acme'
 export const ROLE = 'arn:aws:iam::222222222222:role/davit'
 export const PLACE = '222222222222/eu-west-1'
 const KEY = new Uint8Array(32).fill(7)
-/** More than what a repeat waits for a first request that may be dead. */
+/** Longer than a retry waits for a first request that may be dead. */
 const TURN_MS = 100
 const MOST_TURNS = 600
 
@@ -54,11 +54,11 @@ export class CredentialsBed {
   readonly #log = new SharedLog()
   readonly #replicas: Replica[] = []
   readonly #maxCredentials: number
-  /** What a patch by a facade is answered with instead, which then does nothing. */
+  /** Decides the error of a patch by the REST server, which then has no effect. */
   refusePatch: (patch: object, how?: PatchOptions) => ApiError | undefined = () => undefined
-  /** After each patch by a facade. */
+  /** Called after each patch by the REST server. */
   onPatch: () => void = () => undefined
-  /** Why the watch may not have shown everything. */
+  /** The reason why the watch may be incomplete. */
   behind: string | undefined
 
   constructor(maxCredentials = 500) {
@@ -67,7 +67,7 @@ export class CredentialsBed {
     this.log = { info: note, warn: note, error: note }
   }
 
-  /** A process of the facade. @param steps what it asks of the world goes through them */
+  /** A process of the REST server. @param steps through which its calls go */
   server(steps = new Steps()): CredentialService {
     const replica = new Replica(
       this.#log,
@@ -116,7 +116,7 @@ export class CredentialsBed {
     })
   }
 
-  /** What it gives or throws, while time goes on and the log is shown. `died` when its process ends before. */
+  /** Returns or throws the result, while time advances and the log is delivered. `died` if its process ends first. */
   async answer<T>(answer: Promise<T>, steps?: Steps): Promise<T> {
     let isOver = false
     const end = () => {
@@ -133,12 +133,12 @@ export class CredentialsBed {
     return steps ? ((await Promise.race([answer, steps.died])) as T) : await answer
   }
 
-  /** The watches of the log show what is there. */
+  /** Delivers the log to its watches. */
   show(): void {
     for (const replica of this.#replicas) replica.show()
   }
 
-  /** As the controller has them when an account is connected; made anew or changed. */
+  /** Creates or changes the settings of a connected account like the controller does. */
   async connect(spec: Record<string, unknown> = {}, status: Record<string, unknown> = {}): Promise<void> {
     const ref = { namespace: ACME, name: 'default' }
     const wanted = { provider: 'aws', region: 'eu-west-1', roleArn: ROLE, ...spec }
@@ -160,7 +160,7 @@ export class CredentialsBed {
     return this.store.all(registryCredentials).map((raw) => registryCredential.parse(raw))
   }
 
-  /** Whether the sweep would know it for ours. */
+  /** Whether the garbage sweep would recognize the parameter as its own. */
   isOurs({ tags }: HeldParameter): boolean {
     return isOwnedBy(tags, this.identity.ownerOf('uid-of-acme'))
   }

@@ -1,13 +1,13 @@
-/** The way to the API server, which a test can cut: calls fail, and watches hear nothing and do not know it. */
+/** A connection to the API server that a test can cut: calls fail, and watches hear nothing without noticing. */
 
 import { ApiError } from '../../src/kube/client.ts'
 import type { KubernetesClient } from '../../src/kube/resources.ts'
 
 export type CutApi = {
   api: KubernetesClient
-  /** From here on nothing goes through in either direction. */
+  /** Blocks both directions from now on. */
   cut(): void
-  /** Calls go through again; watches that were open are closed, as a dead connection is in the end. */
+  /** Lets calls through again; open watches are closed, as a dead connection eventually is. */
   restore(): void
 }
 

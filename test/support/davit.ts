@@ -1,10 +1,11 @@
 /**
- * Davit's controller in the test's process, with the rights that ship, on the real API server of the run, for one organization:
+ * Davit's controller in the test's process, with the shipped rights, on the real API server of the run, for one organization:
  *   const davit = await startDavit('endpoint-disable')
  *   await davit.endpoint('billing', { url: `${receiver.url}/billing` })
  *   await davit.publish('environment.started', { number: 1 })
  *   davit.clock.jump(30_000)
- * Waits, overlaps and retention go by `davit.clock`, which a test moves ahead; calls and attempts by real time. `davit.stop()` ends it.
+ * Waits, overlaps and retention use `davit.clock`, which a test moves ahead; calls and attempts use real time. `davit.stop()`
+ * ends it.
  */
 
 import { randomBytes } from 'node:crypto'
@@ -35,34 +36,34 @@ export type DavitOptions = {
   /** Settings, as DAVIT_ variables. */
   env?: Record<string, string>
   mailer?: Mailer
-  /** PEM of an authority that receivers' certificates come from. */
+  /** PEM of the authority of receivers' certificates. */
   ca?: string
   /** Replaces DNS. */
   nameServer?: NameServer
-  /** Owners' addresses of the organization. */
+  /** Addresses of the organization's owners. */
   ownerEmails?: string
   /** Another control plane than that of the run. */
   cluster?: Pick<ControlPlane, 'access' | 'kubeconfigPath'>
-  /** Events go to the API server as well, as they do outside of tests. */
+  /** Whether Events go to the API server as well, as they do in production. */
   recordEvents?: boolean
-  /** There is a second organization, `neighbour`. */
+  /** Whether there is a second organization, `neighbour`. */
   neighbour?: boolean
-  /** Puts something between the controller and the API server. */
+  /** Wraps the controller's API client. */
   wrapApi?: (api: KubernetesClient) => KubernetesClient
 }
 
 export class TestDavit {
   readonly organization: string
   readonly namespace: string
-  /** Sees everything. */
+  /** A client without restrictions. */
   readonly api: KubernetesClient
   readonly clock = new SkewedClock()
-  /** What `kubectl describe` would show. */
+  /** The Events that `kubectl describe` would show. */
   readonly events: SeenEvent[] = []
   readonly logLines: string[] = []
   readonly metrics = createMetrics({ version: '0.0.0-test' })
   declare controller: RunningController
-  /** Another organization that the same controller serves: for what is made, published and read there. */
+  /** Another organization of the same controller, to create, publish and read there. */
   neighbour: TestDavit | undefined
   readonly #options: DavitOptions
   #own: KubernetesClient | undefined
@@ -104,7 +105,7 @@ export class TestDavit {
     return davit
   }
 
-  /** Starts the controller (again); everything that it knows comes from the API server. */
+  /** Starts the controller (again); it gets all of its state from the API server. */
   async startController(): Promise<void> {
     this.controller = await this.joinAs('test')
     if (this.neighbour) this.neighbour.controller = this.controller
@@ -112,8 +113,8 @@ export class TestDavit {
   }
 
   /**
-   * Starts a controller of that name beside those that run. Whoever calls it stops it.
-   * @param wrapApi puts something between it and the API server; absent: as the test's options say
+   * Starts another controller with that name. The caller stops it.
+   * @param wrapApi wraps its API client; absent: as in the test's options
    */
   async joinAs(replica: string, wrapApi = this.#options.wrapApi): Promise<RunningController> {
     const scoped = scopedApi(this.#own ?? this.api, this.organizations())
@@ -134,7 +135,7 @@ export class TestDavit {
     await this.api.close()
   }
 
-  /** Makes an endpoint and waits until it is in force. @returns it and its signing secret */
+  /** Creates an endpoint and waits until it is active. @returns it and its signing secret */
   async endpoint(
     name: string,
     spec: Record<string, unknown>,
@@ -152,19 +153,19 @@ export class TestDavit {
     return { endpoint, secret: this.secrets(name)[0] ?? '' }
   }
 
-  /** Signing secrets in the order in which they sign, newest first. */
+  /** The signing secrets in the order in which they sign, newest first. */
   secrets(name: string): string[] {
     const view = this.controller.webhooks.directory.get(this.organization, name)
     return (view?.keys?.keys ?? []).map((key) => key.secret)
   }
 
-  /** Publishes as with kubectl and waits until it is accepted or refused. `data` as text goes through to the digit. */
+  /** Publishes as with kubectl and waits until the event is accepted or rejected. `data` as text is passed on verbatim. */
   async publish(type: string, data: unknown, spec: Record<string, unknown> = {}): Promise<WebhookEvent> {
     const name = await this.publishOnly(type, data, spec)
     return await this.eventWhen(name, ({ status }) => status?.state !== undefined)
   }
 
-  /** Publishes and does not wait. @returns the object's name */
+  /** Publishes without waiting. @returns the object's name */
   async publishOnly(type: string, data: unknown, spec: Record<string, unknown> = {}): Promise<string> {
     this.#names += 1
     const name = `event-${this.#names}-${randomBytes(3).toString('hex')}`
@@ -178,7 +179,7 @@ export class TestDavit {
     return name
   }
 
-  /** Sets annotations of an endpoint, as `kubectl annotate --overwrite` does; null takes one away. */
+  /** Sets annotations of an endpoint, as `kubectl annotate --overwrite` does; null removes one. */
   async annotate(name: string, annotations: Record<string, string | null>): Promise<void> {
     await this.api.patch(
       webhookEndpoints,
@@ -191,7 +192,7 @@ export class TestDavit {
     await this.api.patch(webhookEndpoints, { namespace: this.organization, name }, { spec })
   }
 
-  /** The time now, by the controller's clock, as a request by annotation names it. */
+  /** The current time of the controller's clock, in the format of annotation requests. */
   time(): string {
     return new Date(this.clock.now()).toISOString()
   }
@@ -213,7 +214,7 @@ export class TestDavit {
     return this.#when(webhookEvents, name, (raw) => webhookEvent.parse(raw), wanted)
   }
 
-  /** Resolves with the deliveries of an endpoint once they are as wanted. */
+  /** Resolves with the deliveries of an endpoint when they are as wanted. */
   async deliveriesWhen(
     endpoint: string,
     wanted: (deliveries: WebhookDelivery[]) => boolean,
@@ -231,7 +232,7 @@ export class TestDavit {
     )
   }
 
-  /** Resolves with what `kubectl describe` shows of an object once it has such an event. */
+  /** Resolves with the Event of an object when there is such an Event. */
   async eventSeen(about: string, reason: string): Promise<SeenEvent> {
     return await until(
       async () => this.events.find((event) => event.about === about && event.reason === reason),

@@ -1,4 +1,4 @@
-/** The facade's index of the log on an API in memory, with time that stands still. */
+/** The delivery index of the REST server on an API in memory, with time that stands still. */
 import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
 import { sortableName } from '../../src/apis/ids.ts'
 import { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery-index.ts'
@@ -12,7 +12,7 @@ export const ATTEMPT = { at: '2026-01-31T12:00:01.000Z', latencyMs: 12, code: 20
 export const FAILED = { at: '2026-01-31T12:00:01.000Z', latencyMs: 12, code: 503, error: 'HTTP 503' }
 export const ALL = { limit: 50 }
 
-/** The 26 characters of the id of what was accepted so many seconds after the start. */
+/** The 26 characters of an id that was accepted this many seconds after the start. */
 export function nameAt(number: number): string {
   return sortableName(START + number * 1000, new Uint8Array(10))
 }

@@ -1,6 +1,6 @@
 /**
- * The watches of a delivery world, as reflectors run them over the stores of the index: each tells its kind's events in
- * order, none knows of the others, and any may fall behind, repeat itself, or list anew.
+ * The watches of a delivery world, like informers run them over the stores of the index: each reports its kind's events in order,
+ * independently of the others, and any may lag, repeat events, or list again.
  */
 
 import type { ObjectIdentity, Source } from '../../src/kube/store.ts'
@@ -36,7 +36,7 @@ export class DeliveryWatches {
     this.#objects = new ObjectDeliveryStore(this.index, onSetBack)
   }
 
-  /** The next events of a watch. @param twice each of them a second time */
+  /** Delivers the next events of a watch. @param twice whether to repeat each of them */
   tell(kind: WatchedKind, count: number, twice: boolean): void {
     for (let left = count; left > 0; left -= 1) {
       const event = this.#next(kind)
@@ -47,7 +47,7 @@ export class DeliveryWatches {
     }
   }
 
-  /** Everything that was not told yet, and then that nothing more has happened. */
+  /** Delivers all remaining events, and then a bookmark. */
   tellAll(): void {
     for (const kind of KINDS) {
       this.tell(kind, Number.POSITIVE_INFINITY, false)
@@ -55,7 +55,7 @@ export class DeliveryWatches {
     }
   }
 
-  /** The watch's version was too old: a list of what is there now. @param broken a list breaks off before that */
+  /** The watch's version was too old: lists the current state. @param broken whether an earlier list breaks off */
   list(kind: WatchedKind, broken: boolean): void {
     const store = this.#storeOf(kind)
     if (broken) {
@@ -69,7 +69,7 @@ export class DeliveryWatches {
     this.#told[kind] = this.#world.version
   }
 
-  /** A list beside the watch, which is ahead of it when the list ends. */
+  /** Lists in parallel to the watch, which is ahead of the list when it ends. */
   compareObjects(between: () => void): void {
     const version = this.#world.version
     const listed = [...this.#world.objects.values()]

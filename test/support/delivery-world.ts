@@ -1,6 +1,6 @@
 /**
- * What the store of a cluster holds of deliveries, and how it comes about: each delivery goes the way of one of the
- * scripts, a write at a time, and each write is an event of the watch of its kind. For tests of what reads them.
+ * The deliveries in the store of a cluster, and how they change: each delivery follows one of the scripts, one write at a time,
+ * and each write is a watch event of its kind. For tests of their readers.
  */
 
 import { endpointTag, sortableName } from '../../src/apis/ids.ts'
@@ -40,7 +40,7 @@ const moved: Step = { record: 'moved' }
 const remove: Step = { remove: true }
 const made = object('pending', 0)
 
-/** The ways that a delivery goes. */
+/** The possible histories of a delivery. */
 export const SCRIPTS: readonly (readonly Step[])[] = [
   [{ record: 'sent', object: false }],
   [{ record: 'sent', object: true }, made, object('succeeded', 1), moved, remove],
@@ -70,7 +70,7 @@ type WorldDelivery = {
   segmentGone: boolean
 }
 
-/** What a line should say. `at` only where the delivery has ended. */
+/** The expected content of a line. `at` only if the delivery has ended. */
 export type WorldLine = { id: string; state: DeliveryState; attempts: number; endedAt: number | undefined }
 
 const START = Date.UTC(2026, 0, 31, 12)
@@ -94,7 +94,7 @@ export class DeliveryWorld {
     }))
   }
 
-  /** A segment with deliveries of new events. @param scripts which way each of them goes */
+  /** Appends a segment with deliveries of new events. @param scripts history of each of them */
   accept(deliveries: readonly { endpoint: number; script: number; older: number }[]): LogSegment {
     const segment = this.#newSegment()
     for (const { endpoint, script, older } of deliveries) {
@@ -108,7 +108,7 @@ export class DeliveryWorld {
     return segment
   }
 
-  /** The same delivery once more, behind its first place. */
+  /** Appends a duplicate of a delivery behind its first position. */
   acceptAgain(which: number): LogSegment | undefined {
     const first = this.#deliveries[which % Math.max(1, this.#deliveries.length)]
     if (!first || first.duplicate || first.segmentGone) return undefined
@@ -119,7 +119,7 @@ export class DeliveryWorld {
     return segment
   }
 
-  /** The next write of a delivery's way. */
+  /** Executes the next write of a delivery's history. */
   advance(which: number): void {
     const open = this.#deliveries.filter(({ left }) => left.length > 0)
     const delivery = open[which % Math.max(1, open.length)]
@@ -130,7 +130,7 @@ export class DeliveryWorld {
     else this.#removeObject(keyOf(delivery))
   }
 
-  /** The places that do not count are told of, which is soon: until then one may be taken for a delivery. */
+  /** Reports the duplicate positions, which happens soon: until then a duplicate may be taken for a delivery. */
   settleDuplicates(): void {
     for (const delivery of this.#deliveries) {
       const step = delivery.duplicate ? delivery.left.shift() : undefined
@@ -138,7 +138,7 @@ export class DeliveryWorld {
     }
   }
 
-  /** Deletes a segment in which everything has come to its end. */
+  /** Deletes a segment whose deliveries have all ended. */
   removeSegment(which: number): void {
     const closed = [...this.segments.values()].filter((segment) =>
       this.#deliveries.every((delivery) => delivery.segment !== segment || this.#isClosed(delivery)),
@@ -151,7 +151,7 @@ export class DeliveryWorld {
     this.#tellSegment(segment, true)
   }
 
-  /** What should be shown of an endpoint, newest first. */
+  /** The expected lines of an endpoint, newest first. */
   linesOf(endpoint: WorldEndpoint): WorldLine[] {
     const lines = new Map<string, WorldLine>()
     for (const delivery of this.#deliveries) {
@@ -166,7 +166,7 @@ export class DeliveryWorld {
     return [...lines.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
-  /** Its end is written, and so is that its other places in the log do not count. */
+  /** Whether its end and its duplicate positions are recorded. */
   #isClosed({ left, records, id }: WorldDelivery): boolean {
     const isWritten = left.every((step) => !('record' in step) && !('object' in step && step.attempts < 2))
     const others = this.#deliveries.filter((other) => other.id === id && other.duplicate)
@@ -221,11 +221,11 @@ export class DeliveryWorld {
 
   #show(delivery: WorldDelivery, state: DeliveryState, attempts: number): void {
     const key = keyOf(delivery)
-    // Somebody has deleted it.
+    // The object was deleted.
     if (state !== 'pending' && !this.objects.has(key)) return
     this.version += 1
     const sent = delivery.records.find(({ kind }) => kind === 'sent')
-    // What the log and the object say of one attempt is the same.
+    // The log and the object report the same time for an attempt.
     const at = sent ? endOf(sent) : START + this.version
     const { endpoint, id } = delivery
     const shown = { key, version: this.version, endpoint, id, state, attempts, at }
@@ -293,7 +293,7 @@ function toldLine(id: string, records: readonly OutcomeRecord[], tried: readonly
   const sent = records.find(({ kind }) => kind === 'sent')
   if (sent) return { id, state: 'succeeded', attempts, endedAt: endOf(sent) }
   const canceled = records.findIndex(({ kind }) => kind === 'canceled')
-  // Canceled when it was written: not known here.
+  // Canceled at a time that is unknown here.
   if (canceled !== -1) return { id, state: 'canceled', attempts, endedAt: undefined }
   const last = tried.find((record) => record.kind === 'failed' && record.nextAttemptAt === 0)
   if (last) return { id, state: 'exhausted', attempts, endedAt: endOf(last) }

@@ -1,13 +1,13 @@
-/** What this process tries to connect to, seen where Node hands it to the system. */
+/** Records the connections that this process tries to open, at the point where Node calls the system. */
 import { Socket, type TcpSocketConnectOpts } from 'node:net'
 
 export type Dialled = {
-  /** Addresses, in the order in which they were tried. */
+  /** Addresses, in the order of the attempts. */
   readonly addresses: readonly string[]
   stop(): void
 }
 
-/** Also names that would be looked up on the way are in it. */
+/** Includes names that would be resolved during the connection. */
 export function watchDialling(): Dialled {
   const addresses: string[] = []
   const { emit, connect } = Socket.prototype
@@ -17,7 +17,7 @@ export function watchDialling(): Dialled {
   } as typeof emit
   Socket.prototype.connect = function (this: Socket, ...args: unknown[]) {
     const [first] = args.flat() as [Partial<TcpSocketConnectOpts> | undefined]
-    // With a `lookup` of its own a name is judged there, and comes by as an attempt.
+    // With a custom `lookup`, the name is judged there, and its address appears as an attempt.
     if (first?.host !== undefined && first.lookup === undefined) addresses.push(first.host)
     return Reflect.apply(connect, this, args) as Socket
   } as typeof connect

@@ -1,4 +1,4 @@
-/** Moves time on, attempt by attempt, as fast as attempts and their outcomes come. */
+/** Advances time, attempt by attempt, as fast as attempts and outcomes occur. */
 
 import { parsePosition } from '../../src/apis/delivery-segment.ts'
 import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
@@ -6,9 +6,9 @@ import { isFinal } from '../../src/webhooks/delivery/status.ts'
 import type { TestDavit } from './davit.ts'
 
 /**
- * Jumps from attempt to attempt until all deliveries of an endpoint have come to their end.
+ * Jumps from attempt to attempt until all deliveries of an endpoint have ended.
  *
- * @param count deliveries of the endpoint, those that have ended included
+ * @param count deliveries of the endpoint, including ended ones
  * @returns them, newest first
  */
 export async function driveToEnd(davit: TestDavit, endpoint: string, count = 1): Promise<WebhookDelivery[]> {
@@ -19,7 +19,7 @@ export async function driveToEnd(davit: TestDavit, endpoint: string, count = 1):
   }
 }
 
-/** The same until each has at least so many attempts behind it, or its end. */
+/** Jumps until each delivery has this many attempts, or has ended. */
 export async function driveToAttempt(
   davit: TestDavit,
   endpoint: string,
@@ -34,7 +34,7 @@ export async function driveToAttempt(
   }
 }
 
-/** Moves time to when the first of these has its next attempt, or by `ms` less. */
+/** Moves time to the next attempt of the first of these, or by `ms` less. */
 export function jumpToNext(davit: TestDavit, deliveries: readonly WebhookDelivery[], lessMs = 0): void {
   const due = deliveries.flatMap(({ status }) =>
     status?.nextAttemptAt === undefined ? [] : [Date.parse(status.nextAttemptAt)],
@@ -42,7 +42,7 @@ export function jumpToNext(davit: TestDavit, deliveries: readonly WebhookDeliver
   davit.clock.jump(Math.max(0, Math.min(...due) - lessMs - davit.clock.now()))
 }
 
-/** In the order of the delivery log; names sort by whole seconds only. */
+/** In the order of the delivery log; names have a resolution of seconds. */
 export function inLogOrder(deliveries: readonly WebhookDelivery[]): WebhookDelivery[] {
   const placeOf = ({ spec }: WebhookDelivery) => parsePosition(spec.position) ?? { version: 0, index: 0 }
   return [...deliveries].sort((a, b) => {
@@ -51,7 +51,9 @@ export function inLogOrder(deliveries: readonly WebhookDelivery[]): WebhookDeliv
   })
 }
 
-/** Nothing is under way: each has ended, waits for its time, or waits behind the head of an ordered lane. */
+/**
+ * Waits until nothing is in progress: each delivery has ended, waits for its time, or waits behind the head of an ordered queue.
+ */
 export function settled(davit: TestDavit, endpoint: string, count: number): Promise<WebhookDelivery[]> {
   return davit.deliveriesWhen(endpoint, (deliveries) => {
     const open = deliveries.filter((delivery) => !isOver(delivery))

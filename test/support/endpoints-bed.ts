@@ -1,4 +1,4 @@
-/** The facade's endpoints on a store in memory, beside a stand-in for the controller, with time that tests step. */
+/** The endpoints of the REST server on a store in memory with a simulated controller, with time that tests step. */
 
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
@@ -37,13 +37,13 @@ export class EndpointsBed {
   readonly api = new FaultyApi(this.store)
   readonly directory = new EndpointDirectory()
   readonly endpoints: EndpointService
-  /** There are no others. */
+  /** There is only one replica. */
   readonly replicas = NO_REPLICAS
-  /** Why the watch of endpoints may not have shown everything. */
+  /** The reason why the watch of endpoints may be incomplete. */
   behind: string | undefined
-  /** Whether there is a controller that has to stop before an endpoint is deleted. */
+  /** Whether a controller has to stop before an endpoint is deleted. */
   driven = false
-  /** The controller looks at nothing. */
+  /** Whether the controller is inactive. */
   away = false
 
   constructor(maxEndpoints = 500) {
@@ -64,7 +64,7 @@ export class EndpointsBed {
     })
   }
 
-  /** Its answer, while the log is shown and the controller does its work, which may be none. Time stands still. */
+  /** Returns the answer, while the log is delivered and the controller does its work, which may be none. Time stands still. */
   async answer<T>(answer: Promise<T>): Promise<T> {
     const over = new AbortController()
     const end = () => over.abort()
@@ -73,7 +73,7 @@ export class EndpointsBed {
     return await answer
   }
 
-  /** The code that comes after so many milliseconds without an acknowledgement. */
+  /** The error code after this many milliseconds without an acknowledgement. */
   async late(answer: Promise<unknown>, ms = 5000): Promise<string> {
     const code = codeOf(answer)
     for (let turn = 0; turn < 20; turn += 1) await this.turn()

@@ -53,22 +53,22 @@ export class EngineBed {
   readonly engine: DeliveryEngine
   readonly follower: LogFollower
   readonly takeOver: ShardTakeover
-  /** What was logged as a warning or an error. */
+  /** Logged warnings and errors. */
   readonly complaints: string[] = []
-  /** Which shards it may work on, and takes over when it starts; all. */
+  /** The shards that it may work on, and takes over when it starts; all. */
   owns = (_shard: number): boolean => true
-  /** Told of those that another process has claimed. */
+  /** Called for shards that another process has claimed. */
   onClaimedElsewhere = (_shards: readonly number[]): void => undefined
-  /** What `kubectl describe` would show. */
+  /** The Events that `kubectl describe` would show. */
   readonly events: RecordedEvent[] = []
   readonly ended: { name: string; state: string }[] = []
-  /** Segment and index of entries that have their object by the word of another replica. */
+  /** Segment and index of entries that another replica has promoted. */
   readonly promotedElsewhere: [segment: string, index: number][] = []
   #events = 0
   readonly #lives: number
-  /** Segments of the log that the watch has shown. */
+  /** Version up to which the watch has delivered the log. */
   shownUpTo = Number.POSITIVE_INFINITY
-  /** The newest of the outcomes that the watch has shown. */
+  /** The newest outcome that the watch has delivered. */
   #shown = 0
 
   /** @param before the process whose store this one continues on */
@@ -110,7 +110,7 @@ export class EngineBed {
     })
   }
 
-  /** What is written of outcomes is shown by the watch at once. */
+  /** Delivers written outcomes to the watch immediately. */
   #watched(): ResourceReader & ResourceWriter {
     const { api } = this
     return {
@@ -122,14 +122,14 @@ export class EngineBed {
         try {
           return await api.create(type, object, how)
         } finally {
-          // Whatever its writer has heard of it.
+          // Even if the writer did not get the answer.
           this.showOutcomes()
         }
       },
     }
   }
 
-  /** What other processes have written since is shown as well. */
+  /** Delivers the outcomes that other processes have written. */
   showOutcomes(): void {
     for (const raw of this.store.all(outcomeSegments).sort(byVersion)) {
       const seen = readLoggedOutcomes(raw, { info: nothing, warn: nothing, error: nothing })
@@ -139,14 +139,14 @@ export class EngineBed {
     }
   }
 
-  /** Shards that it may work on. */
+  /** The shards that it may work on. */
   get #owned(): Set<number> {
     return new Set(
       Array.from({ length: SHARD_COUNT }, (_, shard) => shard).filter((shard) => this.owns(shard)),
     )
   }
 
-  /** Time stands still for the dead. */
+  /** Time stands still for a dead process. */
   #mortalClock(): Clock {
     const { clock, sender } = this
     return {
@@ -156,7 +156,7 @@ export class EngineBed {
     }
   }
 
-  /** An endpoint with its key, whose attempts go to `/<name>`. */
+  /** Creates an endpoint with its signing secret; attempts go to `/<name>`. */
   async endpoint(name: string, spec: Partial<WebhookEndpointSpec> = {}): Promise<WebhookEndpoint> {
     const created = await this.store.create(webhookEndpoints, {
       metadata: { namespace: ORGANIZATION, name },
@@ -167,14 +167,14 @@ export class EngineBed {
     return endpoint
   }
 
-  /** The endpoint's owner changes it, and the watch shows that. */
+  /** Changes an endpoint as its owner, and delivers the change to the watch. */
   async change(endpoint: WebhookEndpoint, spec: Partial<WebhookEndpointSpec>): Promise<void> {
     const { name } = endpoint.metadata
     const patched = await this.store.patch(webhookEndpoints, { namespace: ORGANIZATION, name }, { spec })
     this.directory.apply(webhookEndpoint.parse(patched))
   }
 
-  /** One event to these endpoints; with `key`, a repeat is harmless. */
+  /** An event to these endpoints; with `key`, it may be repeated. */
   event(endpoints: readonly WebhookEndpoint[], key?: string): AcceptedEvent {
     this.#events += 1
     const acceptedAt = this.clock.now()
@@ -192,13 +192,13 @@ export class EngineBed {
     )
   }
 
-  /** One that was made with kubectl. */
+  /** An event that was created with kubectl. */
   webhookEvent(endpoints: readonly WebhookEndpoint[]): AcceptedEvent {
     const { event, targets } = this.event(endpoints)
     return { event: { ...event, key: event.id }, targets }
   }
 
-  /** Writes a segment, which nobody takes in yet. */
+  /** Writes a segment without delivering it. */
   async append(...events: AcceptedEvent[]): Promise<LogSegment> {
     const { clock, store } = this
     const created = await store.create(deliverySegments, {
@@ -210,19 +210,19 @@ export class EngineBed {
     return segment
   }
 
-  /** Writes a segment and shows it, as the watch does. @returns the ids of its events */
+  /** Writes a segment and delivers it, as the watch does. @returns the ids of its events */
   async accept(...events: AcceptedEvent[]): Promise<string[]> {
     this.follower.addSegment(await this.append(...events))
     return events.map(({ event }) => `msg_${event.id}`)
   }
 
-  /** Of a process that has nothing to read back. */
+  /** Starts a process without a previous log. */
   start(): void {
     this.engine.queues.acquire(this.#owned)
     this.engine.start()
   }
 
-  /** This process is killed. @returns another one that reads back what it left, and has started if it lives */
+  /** Kills this process. @returns another one that has read the log back, and has started if it lives */
   async restarted(prepare: (next: EngineBed) => void = nothing): Promise<EngineBed> {
     this.sender.dead = true
     this.api.bury()
@@ -252,12 +252,12 @@ export class EngineBed {
     return this.clock.elapse(ms)
   }
 
-  /** Attempts that have begun and not ended. */
+  /** Attempts in progress. */
   get underWay(): Attempt[] {
     return this.sender.attempts.filter(({ ended }) => !ended)
   }
 
-  /** Ids in the order in which attempts began, at one endpoint. */
+  /** Ids of an endpoint in the order in which their attempts began. */
   begun(endpoint: string): string[] {
     return this.sender.attempts.filter(({ path }) => path === `/${endpoint}`).map(({ id }) => id)
   }

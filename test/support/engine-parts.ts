@@ -31,23 +31,23 @@ export type EnginePartsOptions = {
   events: EventRecorder
   session: string
   lowWater: number
-  /** Of the waits between attempts; absent: as documented. */
+  /** Scale of the waits between attempts; absent: as documented. */
   waitScale?: number
   giveUp: AbortSignal
   owns: (shard: number) => boolean
-  /** Its writes are not refused; absent: never. */
+  /** Whether its writes are accepted; absent: always. */
   mayWrite?: () => boolean
   epochs?: OwnershipEpochs
-  /** Told of what is logged as a warning or an error, and when the log was lost. */
+  /** Called for logged warnings and errors, and when the log was lost. */
   complain: (message: string) => void
   onEnded?: (name: string, state: string) => void
   onClaimedElsewhere?: (shards: readonly number[]) => void
   onPromotedElsewhere?: LogFollowerOptions['onPromotedElsewhere']
-  /** What the watch of segments has shown; absent: all there is. */
+  /** Version up to which the watch has delivered segments; absent: all. */
   shownUpTo?: () => number
 }
 
-/** The delivery engine of one process as the controller puts it together, without what watches for it. */
+/** The delivery engine of one process as the controller assembles it, without its watches. */
 export function engineParts(options: EnginePartsOptions) {
   const { clock, api, session, giveUp, complain, onEnded } = options
   const directory = new EndpointDirectory()
@@ -111,7 +111,7 @@ export function engineParts(options: EnginePartsOptions) {
   return { directory, keys, segments, engine, follower, takeOver }
 }
 
-/** Tells the directory of an endpoint, with a key of its own. */
+/** Adds an endpoint with its own signing secret to the directory. */
 export function knowEndpoint(directory: EndpointDirectory, raw: RawObject): void {
   const endpoint = webhookEndpoint.parse(raw)
   const { namespace = '', name, uid, creationTimestamp = '' } = endpoint.metadata
@@ -120,7 +120,7 @@ export function knowEndpoint(directory: EndpointDirectory, raw: RawObject): void
   directory.apply(endpoint)
 }
 
-/** Chance whose bytes never repeat, so that names do not. */
+/** Random bytes that never repeat, so that names do not. */
 function uniqueNames() {
   return { fraction: () => 0.5, bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) }
 }

@@ -24,23 +24,23 @@ export class EventsBed {
   readonly written = new ByteWindow(this.clock, 10)
   /** Events on objects: the object's name and the reason. */
   readonly recorded: [string, string][] = []
-  /** Ids. */
+  /** Ids of appended events. */
   readonly appended: string[] = []
-  /** What the log has shown: everything that was appended. */
+  /** The delivered part of the log: everything that was appended. */
   readonly keys = new DedupeIndex()
   readonly catalogue: EventTypeStore
-  /** Calls for a status, taken or refused. */
+  /** Status writes, accepted or rejected. */
   writes = 0
   failAppends = 0
   beforeAppend = async (): Promise<void> => undefined
-  /** Version up to which the watch has shown the log. */
+  /** Version up to which the watch has delivered the log. */
   readUpTo = 0
-  /** How long the API server takes to read one. */
+  /** Duration of a read by the API server. */
   slowMs = 0
-  /** Writes that are refused, by the name of the event. */
+  /** Writes to reject, by the name of the event. */
   readonly refusals = new Map<string, ApiErrorKind>()
   reconciler: EventsReconciler
-  /** What this process knows of events that the log may not have shown. */
+  /** Events of this process that the log may not have delivered yet. */
   unconfirmed!: UnconfirmedAppends
 
   constructor(catalogue: EventTypeStore) {
@@ -49,7 +49,7 @@ export class EventsBed {
     this.counters.onEventDone = (name, version) => void this.reconciler.delivered(name, version)
   }
 
-  /** Another process, which knows what the API server and the log say. */
+  /** Starts another process, which knows only the API server and the log. */
   restart(): void {
     this.reconciler = this.#reconciler()
   }
@@ -127,13 +127,13 @@ export class EventsBed {
     this.book.apply(eventOutline.parse(await this.store.create(webhookEvents, { metadata, spec })))
   }
 
-  /** The log shows the event's delivery. */
+  /** A delivery of the event that the log has delivered. */
   shown(name: string, bytes?: number): Delivery {
     this.readUpTo = Math.max(this.readUpTo, 7)
     return this.known(name, bytes)
   }
 
-  /** An object shows it, or the log. */
+  /** A delivery that is known from an object or from the log. */
   known(name: string, bytes = 0): Delivery {
     const home = { kind: 'object' } as const
     const facts = {
@@ -152,12 +152,12 @@ export class EventsBed {
     return delivery
   }
 
-  /** Another replica writes, or somebody by hand; the watch has not shown it. */
+  /** Simulates a write of another replica or of a user that the watch has not delivered. */
   async elsewhere(name: string, patch: object, subresource?: 'status'): Promise<void> {
     await this.store.patch(webhookEvents, { namespace: 'acme', name }, patch, subresource && { subresource })
   }
 
-  /** The only type is gone, and the watch says so. */
+  /** Deletes the only type, and delivers that to the watch. */
   async withdrawType(): Promise<void> {
     this.catalogue.remove(eventType.parse(await this.store.get(eventTypes, { name: TYPE })))
     await this.store.delete(eventTypes, { name: TYPE })
@@ -171,7 +171,7 @@ export class EventsBed {
   }
 }
 
-/** One organization with one endpoint for everything, and one type. */
+/** One organization with one endpoint for all events, and one type. */
 export async function startEventsBed(): Promise<EventsBed> {
   const catalogue = new EventTypeStore()
   const bed = new EventsBed(catalogue)

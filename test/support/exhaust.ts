@@ -1,6 +1,6 @@
 /**
- * Endpoints that fail, and deliveries that are exhausted within moments. The controller is to run with
- * `SHORT_WAITS`: streaks are of days, and the waits between attempts are not what these tests are about.
+ * Endpoints that fail, and deliveries that are exhausted within moments. The controller must run with `SHORT_WAITS`: streaks take
+ * days, and the waits between attempts are not the subject of these tests.
  */
 import type { WebhookEndpointStatus } from '../../src/apis/webhook-endpoint.ts'
 import { isFinal } from '../../src/webhooks/delivery/status.ts'
@@ -9,13 +9,13 @@ import { ownEventType } from './own-event-type.ts'
 import type { Receiver } from './receiver.ts'
 
 export const SHORT_WAITS = { DAVIT_WAIT_SCALE: '0.001' }
-/** Longer than any wait between attempts, by that scale. */
+/** Longer than any wait between attempts on that scale. */
 const ANY_WAIT_MS = 20_000
 const DAY_MS = 86_400_000
 
 export type FailingEndpoint = { name: string; path: string; type: string; secret: string }
 
-/** An endpoint with a type of event of its own, whose receiver answers 500 until told otherwise. */
+/** An endpoint with its own event type, whose receiver answers 500 until it is changed. */
 export async function failingEndpoint(
   davit: TestDavit,
   receiver: Receiver,
@@ -30,7 +30,7 @@ export async function failingEndpoint(
   return { name, path, type, secret }
 }
 
-/** Lets time pass until all deliveries of an endpoint have ended, and there are `count` of them. */
+/** Advances time until all deliveries of an endpoint have ended, and there are `count` of them. */
 export async function allEnded(davit: TestDavit, name: string, count: number): Promise<void> {
   await davit.deliveriesWhen(name, (all) => {
     if (all.length >= count && all.every(({ status }) => isFinal(status?.state))) return true
@@ -39,7 +39,7 @@ export async function allEnded(davit: TestDavit, name: string, count: number): P
   })
 }
 
-/** Exhausts so many deliveries more. @returns the status of the endpoint after them */
+/** Exhausts this many more deliveries. @returns the status of the endpoint after them */
 export async function exhaust(
   davit: TestDavit,
   { name, type }: FailingEndpoint,
@@ -51,7 +51,7 @@ export async function exhaust(
   return await statusOf(davit, name)
 }
 
-/** Four exhausted deliveries, and a day later the fifth. @returns the status once everything about it is done */
+/** Exhausts four deliveries, and a day later the fifth. @returns the final status */
 export async function disableByFailures(
   davit: TestDavit,
   endpoint: FailingEndpoint,
@@ -62,7 +62,7 @@ export async function disableByFailures(
   return await disabledByFailures(davit, endpoint.name)
 }
 
-/** The status of an endpoint once it is disabled automatically and the others were told. */
+/** The status of an endpoint after it is disabled automatically and the owners are notified. */
 export async function disabledByFailures(davit: TestDavit, name: string): Promise<WebhookEndpointStatus> {
   const { status } = await davit.endpointWhen(
     name,

@@ -1,4 +1,4 @@
-/** Loaded before a process (NODE_OPTIONS=--import): it ends as if it had crashed whenever it is about to send to EXIT_PATH. */
+/** Preloaded in a process (NODE_OPTIONS=--import): it exits like after a crash whenever it is about to send to EXIT_PATH. */
 import { subscribe } from 'node:diagnostics_channel'
 
 const path = process.env.EXIT_PATH

@@ -13,8 +13,8 @@ type Told = { version: number; events: WatchEvent[] }
 type Stream = { at: number; fault: Error | 'end' | undefined }
 
 /**
- * Lists and watches from a store in memory, in the order of versions, except where it is told to err. For what
- * is about the order of things; what is about bytes and sockets needs the scripted server.
+ * Lists and watches a store in memory, in the order of versions, with scripted faults. For tests of ordering; tests of bytes and
+ * sockets need the scripted server.
  */
 export class FakeApi implements ResourceReader, WatchSource {
   readonly objects = new Map<string, RawObject>()
@@ -22,11 +22,11 @@ export class FakeApi implements ResourceReader, WatchSource {
   pageSize = 3
   lists = 0
   watches = 0
-  /** Thrown by the next lists, one each; undefined lets one pass. */
+  /** Thrown by the next lists, one each; undefined lets one succeed. */
   readonly listFaults: (Error | undefined)[] = []
-  /** Holds back the next pages until it resolves. */
+  /** Delays the next pages until it resolves. */
   gate: Promise<void> | undefined
-  /** Called in turn after each page was read and before its reader has it. */
+  /** Called in turn after a page was read and before its reader gets it. */
   readonly meanwhile: (() => void)[] = []
   readonly #told: Told[] = []
   readonly #streams = new Set<Stream>()
@@ -70,13 +70,13 @@ export class FakeApi implements ResourceReader, WatchSource {
     this.tell({ type: 'BOOKMARK', resourceVersion: String(this.version) })
   }
 
-  /** Something that a server should not say, now. */
+  /** Sends invalid events immediately. */
   tell(...events: WatchEvent[]): void {
     this.#told.push({ version: this.version, events })
     this.#changes.notify()
   }
 
-  /** The store is set back to an older version, empty, and knows nothing of what came after. */
+  /** Restores the store to an older version, empty and without the later history. */
   restore(version: number): void {
     this.objects.clear()
     this.version = version
@@ -94,7 +94,7 @@ export class FakeApi implements ResourceReader, WatchSource {
   }
 
   async list(_type: unknown, query: ListQuery, from?: string): Promise<Page> {
-    // Somebody only wants to know the version.
+    // The caller only needs the version.
     if (query.limit === 1) return { ...this.#page(this.#snapshot()), items: [] }
     this.lists += 1
     const fault = this.listFaults.shift()
@@ -104,7 +104,7 @@ export class FakeApi implements ResourceReader, WatchSource {
     this.meanwhile.shift()?.()
     const page = this.#page(rest)
     await this.gate
-    // The watch may be quicker than the list.
+    // The watch may be faster than the list.
     for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve))
     return page
   }

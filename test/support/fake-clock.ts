@@ -31,19 +31,19 @@ export class FakeClock implements Clock {
     return () => this.#timers.delete(timer)
   }
 
-  /** Timers that wait. */
+  /** Number of pending timers. */
   get pending(): number {
     return this.#timers.size
   }
 
-  /** Moves both times, and calls what becomes due on the way, in order, each at its own time. */
+  /** Advances both times, and calls due timers in order, each at its own time. */
   advance(ms: number): void {
     const end = this.#monotonic + ms
     for (let timer = this.#next(end); timer; timer = this.#next(end)) this.#fire(timer)
     this.#moveTo(end)
   }
 
-  /** The same, with turns of the event loop before each timer and at the end, so that promises get on. */
+  /** Like `advance`, with turns of the event loop before each timer and at the end, so that promises can proceed. */
   async elapse(ms: number): Promise<void> {
     const end = this.#monotonic + ms
     await settle()
@@ -55,12 +55,12 @@ export class FakeClock implements Clock {
     await settle()
   }
 
-  /** The process stands still: what becomes due meanwhile is called when time is moved the next time, by 0 at least. */
+  /** Suspends the process: timers that become due are called when time is advanced again, by 0 at least. */
   standStill(ms: number): void {
     this.#moveTo(this.#monotonic + ms)
   }
 
-  /** Somebody sets the wall clock; nothing becomes due by that alone. @param ms may be negative */
+  /** Sets the wall clock; no timer becomes due by that alone. @param ms may be negative */
   setWallBy(ms: number): void {
     this.#wall += ms
   }
@@ -83,14 +83,14 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Lets promises and immediates that are ready get on. */
+/** Lets ready promises and immediates proceed. */
 export async function settle(turns = SETTLE_TURNS): Promise<void> {
   for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve))
 }
 
 type RealTimer = { due: number; run: () => void; handle: NodeJS.Timeout | undefined }
 
-/** Real time that a test can move ahead: for hours of waiting beside a real API server. */
+/** Real time that a test can move ahead: for hours of waiting with a real API server. */
 export class SkewedClock implements Clock {
   readonly #timers = new Set<RealTimer>()
   #ahead = 0
@@ -110,7 +110,7 @@ export class SkewedClock implements Clock {
     return () => this.#drop(timer)
   }
 
-  /** Moves both times ahead and calls at once, in order, what has become due, also what that sets anew. */
+  /** Advances both times and immediately calls due timers in order, including the ones that these set. */
   jump(ms: number): void {
     this.#ahead += ms
     const due = () => [...this.#timers].filter((timer) => timer.due <= this.monotonic())
@@ -137,7 +137,7 @@ export class SkewedClock implements Clock {
   }
 }
 
-/** Chance without surprise: always the same fraction. */
+/** Deterministic randomness: always the same fraction. */
 export function fixedRandom(fraction = 0.5): Random {
   return { fraction: () => fraction, bytes: (count) => new Uint8Array(count).fill(fraction * 255) }
 }

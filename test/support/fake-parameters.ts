@@ -1,4 +1,4 @@
-/** Accounts of organizations in memory: parameters with their versions and tags, and calls that fail where a test says so. */
+/** Accounts of organizations in memory: parameters with their versions and tags, and scripted failures. */
 
 import { sessionArn } from '../../src/credentials/aws/policies.ts'
 import {
@@ -27,9 +27,9 @@ export type HeldParameter = {
 export class FakeParameters implements ParameterStore, ParameterListing {
   readonly #now: () => number
   readonly held: HeldParameter[] = []
-  /** Thrown by the next call of the method, which does nothing. */
+  /** Thrown by the next call of the method, which has no effect. */
   readonly failing = new Map<keyof ParameterStore | keyof ParameterListing, CloudError>()
-  /** After each new version. */
+  /** Called after each new version. */
   onWrite: () => Promise<void> = async () => undefined
   /** Awaited by every call. */
   hold: Promise<unknown> | undefined

@@ -1,7 +1,7 @@
 /**
- * fast-check whose arrays and texts grow as long as their `maxLength` says. By itself it ends them at about ten, whatever the limit:
- * histories of a hundred steps were never tried. `PROPERTIES=quick`: they stay that short, and the first counterexample is told as it
- * was found, for runs that ask only whether there is one, thousands of times. `PROPERTIES_SEED=N` repeats a run.
+ * fast-check with arrays and texts up to their `maxLength`. By default it stops at about ten, whatever the limit, so that
+ * histories of a hundred steps were never tried. `PROPERTIES=quick` keeps them short and reports the first counterexample without
+ * shrinking, for thousands of runs that only need to know whether there is one. `PROPERTIES_SEED=N` repeats a run.
  */
 import fc from 'fast-check'
 

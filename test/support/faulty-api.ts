@@ -25,9 +25,9 @@ export type ApiCall = {
 }
 
 /**
- * `before`: it fails and nothing was done. `after`: it was done, and the answer is lost ("ExecuteAndTimeout").
- * `hold`: it waits for the promise, and is done then. `dies before`, `dies after`: the process ends there, as far
- * as the API can tell: neither this call nor any later one is answered.
+ * `before`: it fails without effect. `after`: it has its effect, and the answer is lost ("ExecuteAndTimeout"). `hold`: it waits
+ * for the promise before it has its effect. `dies before`, `dies after`: the process ends there, as far as the API can tell:
+ * neither this call nor any later one is answered.
  */
 export type Fault =
   | { before: Error }
@@ -40,9 +40,9 @@ type Rule = { matches: (call: ApiCall) => boolean; fault: Fault; left: number }
 
 type Inner = ResourceReader & ResourceWriter & Partial<WatchSource>
 
-/** An API, real or in memory, that fails where it is told to. */
+/** An API, real or in memory, with scripted failures. */
 export class FaultyApi implements ResourceReader, ResourceWriter, WatchSource {
-  /** All calls that came, in order. */
+  /** All calls, in order. */
   readonly calls: ApiCall[] = []
   /** Resolves when a rule has ended the process. */
   readonly died: Promise<void>
@@ -63,7 +63,7 @@ export class FaultyApi implements ResourceReader, ResourceWriter, WatchSource {
     return this.#dead
   }
 
-  /** The next `times` calls that match have this fault. @returns the call that ends the rule */
+  /** Makes the next `times` matching calls fail this way. @returns a function that ends the rule */
   fail(matches: (call: ApiCall) => boolean, fault: Fault, times = 1): () => void {
     const rule = { matches, fault, left: times }
     this.#rules.push(rule)
@@ -72,13 +72,13 @@ export class FaultyApi implements ResourceReader, ResourceWriter, WatchSource {
     }
   }
 
-  /** No call is answered any more. */
+  /** Stops answering calls. */
   die(): void {
     this.#dead = true
     this.#die()
   }
 
-  /** What waits for an answer from the dead is told that none comes, so that it can be cleared away. */
+  /** Fails the calls that wait for a dead process, so that they can be cleaned up. */
   bury(): void {
     this.die()
     this.#buried.abort()
@@ -148,7 +148,7 @@ export class FaultyApi implements ResourceReader, ResourceWriter, WatchSource {
     throw fault.after
   }
 
-  /** The process may have died while the call was under way. */
+  /** The process may have died during the call. */
   async #answered<T>(run: () => Promise<T>): Promise<T> {
     const [result] = await Promise.allSettled([run()])
     if (this.#dead) return await this.#silence()
@@ -170,7 +170,7 @@ export class FaultyApi implements ResourceReader, ResourceWriter, WatchSource {
   }
 }
 
-/** Matches calls by verb, kind and, where given, a look at the body. */
+/** Matches calls by verb, kind and, if given, a check of the body. */
 export function calling(
   verb: ApiCall['verb'],
   type: ResourceType,

@@ -1,7 +1,7 @@
 /**
- * The facade as it is installed, with a front before its API server in which a test can put things: see api-front.ts.
+ * The REST server as installed, with a proxy before its API server for faults: see api-front.ts.
  *
- *   const bed = await startFrontedFacade()
+ *   const bed = await startFrontedServer()
  *   bed.front.answer(({ path }) => path.endsWith('/tokenreviews'), 'hang')
  *   expect((await bed.list()).status).toBe(503)
  */
@@ -40,13 +40,13 @@ export async function startFrontedServer(settings: Settings = {}) {
     davit,
     front,
     server,
-    /** Of the owner. */
+    /** The API token of the owner. */
     key,
-    /** One more facade, without a front, that lets the owner in. */
+    /** Starts another REST server without a proxy, and waits until it accepts the owner. */
     startAnother,
-    /** One more with a front of its own, which whoever asks for it stops. */
+    /** Starts another REST server with its own proxy; the caller stops it. */
     startBehindFront,
-    /** What the owner's list of endpoints is answered with. */
+    /** The answer to the owner's list of endpoints. */
     list: (of = key) => ask(server, HOOKS, { key: of }),
     post: (path: string, body: unknown, headers: Record<string, string> = {}) =>
       ask(server, path, { method: 'POST', key, headers, body: JSON.stringify(body) }),

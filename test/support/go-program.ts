@@ -1,4 +1,4 @@
-/** Programs that tests ask, built from the sources of others and kept in the cache. */
+/** External programs that tests call, built from their source and cached. */
 import { execFile } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { access, mkdir, readFile, rename } from 'node:fs/promises'
@@ -6,11 +6,11 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-/** The first time; what the control plane was built of is not built again. */
+/** For the first build; packages that the control plane shares are not built again. */
 export const BUILD_LIMIT_MS = 20 * 60_000
 
 const SOURCES = ['main.go', 'go.mod', 'go.sum']
-/** As for the control plane (playground/control-plane/install.ts), so that both share what Go has compiled. */
+/** As for the control plane (playground/control-plane/install.ts), so that both share Go's build cache. */
 const GO_ENV = { CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' }
 const FLAGS = ['-mod=readonly', '-buildvcs=false', '-trimpath']
 
@@ -35,7 +35,7 @@ export async function buildGoProgram(
   await mkdir(folder, { recursive: true })
   const making = `${program}.${randomBytes(4).toString('hex')}`
   const options = { cwd: home, env: { ...process.env, ...GO_ENV }, timeout: BUILD_LIMIT_MS }
-  // A test that cannot run fails, and says what it lacks.
+  // A test without its program fails, and reports the missing program.
   await promisify(execFile)('go', ['build', ...FLAGS, '-o', making, '.'], options).catch((error: Error) => {
     throw new Error(
       `${name} could not be built; it takes Go 1.26 or newer (https://go.dev/dl) and a Go module proxy: ${error.message}`,

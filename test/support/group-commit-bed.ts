@@ -1,12 +1,12 @@
 import { GroupCommit, type GroupCommitOptions } from '../../src/webhooks/log/group-commit.ts'
 import { FakeClock } from './fake-clock.ts'
 
-/** The batch holds a culprit. */
+/** Thrown for a batch with a bad item. */
 export class Refused extends Error {}
 
 type Write = { batch: readonly string[]; end(): void; fail(error: unknown): void }
 
-/** A group commit whose writes end when the test says so; results are the items in upper case. */
+/** A group commit whose writes end when the test decides; results are the items in upper case. */
 export function startGroupCommit(options: Partial<GroupCommitOptions<string, string>> = {}) {
   const clock = new FakeClock()
   const writes: Write[] = []

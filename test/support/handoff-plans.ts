@@ -1,4 +1,4 @@
-/** Histories of hand-overs to be played, at random. */
+/** Random histories of shard handoffs. */
 import { expect } from 'vitest'
 import { fc } from './fast-check.ts'
 import { ENDPOINTS, type Plan, type Step } from './handoff-story.ts'
@@ -6,7 +6,7 @@ import { ENDPOINTS, type Plan, type Step } from './handoff-story.ts'
 const REFUSALS = fc.constantFrom(0, 0, 0, 0, 1, 1, 2, 9)
 const MOST_STEPS = 25
 
-/** @param kinds how often each is taken, by its weight @param ms until the next step */
+/** @param kinds and their weights @param ms until the next step */
 export function plansOf(
   kinds: Partial<Record<Step['kind'], number>>,
   ms: fc.Arbitrary<number>,
@@ -27,7 +27,7 @@ export function plansOf(
   })
 }
 
-/** @param play what was wrong, in words */
+/** @param play returns the violations */
 export async function holdsInAll(
   plans: fc.Arbitrary<Plan>,
   play: (plan: Plan) => Promise<string[]>,

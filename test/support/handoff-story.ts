@@ -1,4 +1,4 @@
-/** One history of hand-overs: troubles, then a rest in which everything has to come to its end. */
+/** Plays one history of handoffs: troubles, then a rest in which everything must complete. */
 
 import { derivedName } from '../../src/apis/ids.ts'
 import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
@@ -10,14 +10,14 @@ import { acceptEvent } from '../../src/webhooks/events/plan.ts'
 import type { StoryReplica, StoryWorld } from './story-world.ts'
 import { type AcceptedDelivery, judge, type Reception, violations } from './verdict.ts'
 
-/** What happens to replicas; each world knows some of it. */
+/** Faults of replicas; each world supports some of them. */
 type Trouble = 'move' | 'kill' | 'restart' | 'leave' | 'stop' | 'cut' | 'lose'
 
 export type Step = {
   kind: 'accept' | 'disable' | 'enable' | 'delete' | 'join' | Trouble
-  /** Which endpoints, bit by bit. */
+  /** Bit set of endpoints. */
   endpoints: number
-  /** Which replica. */
+  /** Index of the replica. */
   who: number
   /** Until the next step. */
   ms: number
@@ -41,12 +41,12 @@ export const ENDPOINTS = [
 
 const ORGANIZATION = 'acme'
 const HOUR = 3_600_000
-/** More than an attempt takes here, and until its outcome is stored. */
+/** Longer than an attempt takes here, including the storage of its outcome. */
 const SETTLED_MS = 25_000
 const LONGEST_ATTEMPT_MS = 15_000
-/** How much later an outcome is stored where calls are lost: each is given up after ten seconds. */
+/** Additional delay of the storage of an outcome when calls are lost: each is given up after ten seconds. */
 const LOSSY_MS = 60_000
-/** More than lies between two looks at all objects. */
+/** Longer than the interval between two scans of all objects. */
 const SWEEP_MS = 11 * 60_000
 
 type Seen<R> = Reception & { replica: R; at: number }
@@ -58,13 +58,13 @@ export class HandoffStory<R extends StoryReplica> {
   readonly #deleted = new Set<string>()
   readonly #accepted: AcceptedDelivery[] = []
   readonly #receptions: Seen<R>[] = []
-  /** Those of which the outcome may not be known. */
+  /** Receptions whose outcome may be unknown. */
   readonly #broken = new Set<Reception>()
-  /** Of replicas whose calls are lost, until when one that was lost may be waited for. */
+  /** Until when a replica with lost calls may still wait for one of them. */
   readonly #lossyUntil = new Map<R, number>()
-  /** The last trouble is over by then. */
+  /** End of the last trouble. */
   #troubledUntil = 0
-  /** By endpoint, when the last attempt is over, and whose it is. */
+  /** By endpoint, the end and the replica of its last attempt. */
   readonly #busy = new Map<string, { until: number; replica: R }>()
   readonly #overlaps: string[] = []
   #events = 0
@@ -73,11 +73,11 @@ export class HandoffStory<R extends StoryReplica> {
     this.#plan = plan
     this.#world = worldOf(plan.seed, (replica) => this.#listen(replica))
     this.#world.onLapse = (replica) => this.#breakOf(replica)
-    // As if it had ended: what it came to may not be stored when another one goes on.
+    // Treated like the end of the replica: another one may continue before the outcome is stored.
     this.#world.onGivenUpAnyway = (replica) => this.#breakOf(replica, 2 * SETTLED_MS)
   }
 
-  /** @returns what is wrong, in words */
+  /** @returns the violations */
   async play(): Promise<string[]> {
     const { shared, clock } = this.#world
     for (const { name, ...spec } of ENDPOINTS) {
@@ -103,7 +103,7 @@ export class HandoffStory<R extends StoryReplica> {
     return [...(isSettled ? [] : ['shards are still on their way']), ...this.#complaints()]
   }
 
-  /** What ended unsaid is found by looking at its object, now and then; here in the end alone, where something is pending. */
+  /** A scan of the objects finds unreported ends; here it runs only at the end, if something is pending. */
   async #sweep(): Promise<void> {
     const { clock, living } = this.#world
     if (living.every(({ process: { parts } }) => parts.engine.counters.total === 0)) return
@@ -157,7 +157,7 @@ export class HandoffStory<R extends StoryReplica> {
     if (to) this.#world.move?.([...new Set(uids.map(shardOf))], to)
   }
 
-  /** Those of the bits that are still there. */
+  /** The selected endpoints that still exist. */
   #chosen(endpoints: number): WebhookEndpoint[] {
     return this.#endpoints.filter(
       ({ metadata: { name } }, n) => endpoints & (1 << n) && !this.#deleted.has(name),
@@ -202,7 +202,7 @@ export class HandoffStory<R extends StoryReplica> {
     const at = clock.monotonic()
     const isOrdered = ENDPOINTS.some(({ name, ordered }) => name === endpoint && ordered)
     const busy = this.#busy.get(endpoint)
-    // The connections of one that was killed are closed, and who takes its name waits for nothing.
+    // The connections of a killed replica are closed, and the next one with its name waits for nothing.
     if (isOrdered && busy && busy.until > at && !busy.replica.isReplaced)
       this.#overlaps.push(`${sessionOf(replica)} sends ${id} to ${endpoint} beside another attempt`)
     this.#busy.set(endpoint, { until: at + ms, replica })
@@ -211,18 +211,18 @@ export class HandoffStory<R extends StoryReplica> {
     return ok ? 200 : 500
   }
 
-  /** Who drives the shard of this endpoint, other than whoever sends to it. */
+  /** Other owners of the shard of this endpoint than its sender. */
   #wrongOwners(name: string, replica: R): string[] {
     const endpoint = this.#endpoints.find(({ metadata }) => metadata.name === name)
     const owners = endpoint && this.#world.ownersOf?.(shardOf(endpoint.metadata.uid))
-    // What a process sent that was stopped since may come when it drives nothing.
+    // A request of a replica that was stopped since may arrive when it owns nothing.
     const isDriven = owners?.[0] === replica || !replica.process.runs
     if (!owners || (isDriven && owners.every((owner) => owner === replica))) return []
     const words = owners.map(sessionOf).join(' and ') || 'nobody'
     return [`${sessionOf(replica)} sends to ${name}, which ${words} drives`]
   }
 
-  /** What it had under way may be repeated. */
+  /** Marks its attempts in progress as repeatable. */
   #breakOf(replica: R, withinMs = SETTLED_MS): void {
     const now = this.#world.clock.monotonic()
     const since = now - withinMs - (now < (this.#lossyUntil.get(replica) ?? 0) ? LOSSY_MS : 0)
@@ -246,7 +246,7 @@ export class HandoffStory<R extends StoryReplica> {
       },
     })
     const found = violations({ ...verdict, lost: verdict.lost.filter(remains) })
-    // Kubernetes collects what belongs to an endpoint that is no more, however late it was made.
+    // Kubernetes collects the dependents of a deleted endpoint, however late they were created.
     const unfinished = shared.store
       .all(webhookDeliveries)
       .filter(({ status }) => !isFinal((status as { state?: 'pending' })?.state))

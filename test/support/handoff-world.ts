@@ -1,6 +1,6 @@
 /**
- * Replicas on one store, and shards that move between them as the keeper of shards lets them: whoever had one has released
- * it, or was not heard of for as long as its lease and its attempts last.
+ * Replicas on one store, and shards that move between them under the rules of the coordinator: the previous owner has released a
+ * shard, or was silent for the duration of its lease and its attempts.
  */
 
 import { sleep } from '../../src/lib/time.ts'
@@ -12,10 +12,10 @@ import { ReplicaBed } from './replica-bed.ts'
 import type { ReplicaWorld } from './replica-process.ts'
 import { SharedStore } from './shared-store.ts'
 
-/** Lease and drain time: so long the others wait for one that they do not hear of. */
+/** Lease and drain time: how long the others wait for a silent replica. */
 export const GONE_MS = 30_000
 const LOOK_MS = 100
-/** A lease is renewed so often, and holds so long. */
+/** Renewal interval of a lease. */
 const RENEWED_MS = 2000
 const HOLDS_MS = 6000
 
@@ -26,11 +26,11 @@ export class HandoffWorld implements ReplicaWorld {
   readonly replicas: ReplicaBed[] = []
   readonly waitScale = 1
   readonly calmMs = 2 * 60_000
-  /** Told of each new one. */
+  /** Called for each new replica. */
   readonly #onReplica: (replica: ReplicaBed) => void
-  /** Told of one that has given up shards with something under way. */
+  /** Called for a replica that has given up shards with work in progress. */
   onGivenUpAnyway: (replica: ReplicaBed) => void = () => undefined
-  /** Told of one whose lease has ended while it was cut off. */
+  /** Called for a replica whose lease has ended while it was cut off. */
   onLapse: (replica: ReplicaBed) => void = () => undefined
   readonly #owners = new Map<number, ReplicaBed>()
   readonly #moving = new Set<number>()
@@ -61,7 +61,7 @@ export class HandoffWorld implements ReplicaWorld {
     return replica
   }
 
-  /** These shards are to be this replica's, as far as none is on its way already. */
+  /** Moves these shards to a replica, except those that are already moving. */
   move(shards: readonly number[], to: ReplicaBed): void {
     const free = shards.filter((shard) => !this.#moving.has(shard))
     if (free.length === 0) return
@@ -78,14 +78,14 @@ export class HandoffWorld implements ReplicaWorld {
     this.move(this.#shardsOf(replica), first ?? (await this.join()))
   }
 
-  /** Nothing of it runs for so long. */
+  /** Suspends the replica for this time. */
   stop(replica: ReplicaBed, ms: number): void {
     if (!replica.process.runs || !replica.mayAct) return
     replica.stop(this.clock.now())
     this.clock.after(ms, () => void this.#resume(replica))
   }
 
-  /** It runs on, and nothing goes through for so long. */
+  /** Cuts the replica off for this time; it keeps running. */
   cut(replica: ReplicaBed, ms: number): void {
     if (!replica.isWell) return
     const renewedAt = this.clock.now() - Math.floor(this.chance() * RENEWED_MS)
@@ -98,7 +98,7 @@ export class HandoffWorld implements ReplicaWorld {
     this.clock.after(ms, () => void this.#reconnect(replica))
   }
 
-  /** Some of what it sends, or of the answers, gets lost for so long. */
+  /** Loses some of its calls or their answers for this time. */
   lose(replica: ReplicaBed, ms: number): void {
     replica.process.way.lost = 0.2
     this.clock.after(ms, () => {
@@ -106,10 +106,10 @@ export class HandoffWorld implements ReplicaWorld {
     })
   }
 
-  /** As the keeper of shards: what is its own all the same is given up and claimed anew. */
+  /** Like the coordinator: shards that it still owns are given up and claimed again. */
   async #claimAnew(shards: readonly number[], replica: ReplicaBed): Promise<void> {
     const own = shards.filter((shard) => this.#owners.get(shard) === replica)
-    // A hand-over that is under way may be of another replica's, and brings a claim of its own.
+    // A handoff in progress may be another replica's, and makes its own claim.
     while (own.some((shard) => this.#moving.has(shard))) await sleep(this.clock, LOOK_MS)
     this.move(
       own.filter((shard) => this.#owners.get(shard) === replica && !replica.process.isDead),
@@ -117,12 +117,12 @@ export class HandoffWorld implements ReplicaWorld {
     )
   }
 
-  /** Whether everything is at rest. */
+  /** Whether nothing is in progress. */
   get isSettled(): boolean {
     return this.#moving.size === 0 && this.living.every(({ isWell }) => isWell)
   }
 
-  /** It goes on, finds that its lease is over, and renews that after a moment. */
+  /** Resumes the replica, which finds its lease expired, and renews it after a moment. */
   async #resume(replica: ReplicaBed): Promise<void> {
     await replica.process.resume()
     await this.#renew(replica)
@@ -163,7 +163,7 @@ export class HandoffWorld implements ReplicaWorld {
     }
   }
 
-  /** Now and then it is given up on the way. */
+  /** Occasionally aborts on the way. */
   async #tryTake(to: ReplicaBed, shards: readonly number[]): Promise<'taken' | 'failed' | 'gone'> {
     const abort = new AbortController()
     if (this.chance() < 0.1) this.clock.after(Math.floor(this.chance() * 60), () => abort.abort())
@@ -175,11 +175,11 @@ export class HandoffWorld implements ReplicaWorld {
     const how = await Promise.race([taken, gone])
     if (how === 'gone') abort.abort()
     if (how !== 'failed') return how
-    // The keeper ends what has failed, or was given up, before it begins it again.
+    // The coordinator ends a failed or aborted start before it begins again.
     return (await Promise.race([to.release(shards).then(() => 'failed' as const), gone])) ?? 'gone'
   }
 
-  /** Resolves when it has released them, or was not heard of for long enough. */
+  /** Resolves when the owner has released the shards, or was silent for long enough. */
   async #givenUp(owner: ReplicaBed, shards: readonly number[]): Promise<void> {
     for (;;) {
       if (owner.isWell) {
@@ -191,7 +191,7 @@ export class HandoffWorld implements ReplicaWorld {
     }
   }
 
-  /** Who is back from a stop says what it has under way, and the others wait for that. */
+  /** A resumed replica reports its work in progress, and the others wait for that. */
   async #drained(shards: readonly number[]): Promise<void> {
     const isDraining = () => this.running.some(({ draining }) => shards.some((shard) => draining.has(shard)))
     while (isDraining()) await sleep(this.clock, LOOK_MS)

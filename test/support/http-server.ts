@@ -1,6 +1,6 @@
 /**
- * The facade over HTTP as it runs in a cluster, beside a controller of test/support/davit.ts: real services, keys
- * that the API server judges, and the rights of its own ServiceAccount. `stop` it before `davit.stop()`.
+ * The REST server over HTTP as in a cluster, with a controller of test/support/davit.ts: real services, tokens that the API
+ * server reviews, and the rights of its own ServiceAccount. `stop` it before `davit.stop()`.
  */
 
 import { once } from 'node:events'

@@ -1,14 +1,14 @@
 /**
- * Davit as it is installed, on a control plane of its own: CRDs, policies and roles as they ship, each role of `davit`
- * as a process, as the ServiceAccount that it has in a cluster:
+ * Davit as installed, on a separate control plane: the shipped CRDs, policies and roles, and each role of `davit` as a process
+ * with its ServiceAccount:
  *
  *   const davit = await startInstallation()
  *   await davit.makeOrganization('acme')
  *   const controller = await davit.startController()
- *   const facade = await davit.startFacade()
+ *   const server = await davit.startServer()
  *   const key = await davit.makeKey(await davit.makeAccount('acme', 'owner', 'davit-owner'))
  *
- * Needs nothing of vitest, so that scripts can use it too. `stop` ends all of it.
+ * It does not depend on vitest, so that scripts can use it too. `stop` ends everything.
  */
 
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -40,22 +40,22 @@ export type RoleName = 'davit-owner' | 'davit-viewer' | 'davit-publisher'
 
 export type Installation = {
   controlPlane: ControlPlane
-  /** May do everything. */
+  /** A client without restrictions. */
   api: KubernetesClient
-  /** For files and, where no other folder is given for them, logs; goes at the end. */
+  /** For files and, unless they have another folder, logs; removed at the end. */
   folder: string
   makeOrganization(name: string): Promise<void>
-  /** A ServiceAccount, with a role where one is given. */
+  /** A ServiceAccount, with a role if one is given. */
   makeAccount(namespace: string, name: string, role?: RoleName): Promise<Account>
-  /** Gives an account of whatever namespace a role in this one. */
+  /** Grants an account of any namespace a role in this one. */
   bindRole(namespace: string, account: Account, role: RoleName): Promise<void>
-  /** A key for the REST API. */
+  /** A token for the REST API. */
   makeKey(account: Account): Promise<string>
   /** A token for the API server. */
   makeToken(account: Account): Promise<string>
-  /** @returns the path of a kubeconfig with which one is this account */
+  /** @returns the path of a kubeconfig for this account */
   makeKubeconfig(account: Account): Promise<string>
-  /** Not ready yet. */
+  /** Does not wait until it is ready. */
   startController(settings?: Settings): Promise<RoleProcess>
   startServer(options?: ServerProcessOptions): Promise<ServerProcess>
   stop(): Promise<void>
@@ -64,7 +64,7 @@ export type Installation = {
 export type ServerProcess = { process: RoleProcess; baseUrl: string; port: number; logPath: string }
 
 export type ServerProcessOptions = {
-  /** Where it listens; absent: somewhere new. */
+  /** Port to listen on; absent: a new one. */
   port?: number
   replica?: string
   settings?: Settings
@@ -76,7 +76,7 @@ const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 const CONFIG = fileURLToPath(new URL('../../config/', import.meta.url))
 
 export type InstallationOptions = Pick<ControlPlaneOptions, 'audit' | 'dataDir' | 'logPath' | 'etcdFlags'> & {
-  /** Where logs of the roles stay. */
+  /** Folder for logs of the roles that are kept. */
   logFolder?: string
 }
 

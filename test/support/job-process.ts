@@ -1,4 +1,4 @@
-/** A node for tests: the pod of a Job runs as a process, and its end comes into the statuses of pod and Job. */
+/** A node for tests: the pod of a Job runs as a process, and its end is written to the statuses of pod and Job. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ export class TestNode {
     return join(this.folder, 'volumes', claim)
   }
 
-  /** The Job of a template that is not over, to its end. */
+  /** Runs the active Job of a template to its end. */
   async run(template: string): Promise<PodEnd> {
     const job = await this.#bed.job(template)
     const pod = await this.#bed.run(job)

@@ -1,6 +1,6 @@
 /**
- * Stands in for what a control plane without nodes lacks in a bake: the controller of Jobs, the kubelet and the garbage collector. A test
- * says what the pod of a Job comes to.
+ * Replaces what a control plane without nodes lacks for a bake: the Job controller, the kubelet and the garbage collector. A test
+ * decides the result of a Job's pod.
  */
 
 import { complete, failed, running, terminated } from '../../playground/bakes/run-statuses.ts'
@@ -24,7 +24,7 @@ export const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`
 export const BAKE_ENV = {
   DAVIT_BAKE_IMAGE: 'registry.example.com/davit:1',
   DAVIT_BAKE_REALMS: 'auth.example.com',
-  // Tests of one file leave bakes behind that never end.
+  // Some bakes of a test file never end.
   DAVIT_MAX_BAKES_PER_ORGANIZATION: '50',
 }
 
@@ -60,7 +60,7 @@ export class JobStandIn {
     await this.#api.patch(boxTemplates, { namespace: this.organization, name }, patch)
   }
 
-  /** It is looked at: of what nothing tells, a controller learns at its next look, which is a minute later. */
+  /** Triggers a reconciliation: a change without an event is noticed only at the controller's next resync, a minute later. */
   async wake(name: string): Promise<void> {
     this.#woken += 1
     await this.change(name, { metadata: { labels: { woken: String(this.#woken) } } })
@@ -109,7 +109,7 @@ export class JobStandIn {
     )
   }
 
-  /** Jobs of a template, over or not. */
+  /** Jobs of a template, active or not. */
   async jobs(template: string): Promise<JobObject[]> {
     const query = { namespace: this.organization, labelSelector: `${TEMPLATE_LABEL}=${template}` }
     return (await this.#api.list(jobs, query)).items as JobObject[]
@@ -128,7 +128,7 @@ export class JobStandIn {
     )
   }
 
-  /** The one that is not over, once there is one. */
+  /** The active Job; waits until there is one. */
   async job(template: string): Promise<JobObject> {
     return await until(
       async () => (await this.jobs(template)).find((job) => !isOver(job)),
@@ -136,7 +136,7 @@ export class JobStandIn {
     )
   }
 
-  /** As the controller of Jobs makes it, with this status. */
+  /** Creates the pod with this status, like the Job controller. */
   async pod(job: JobObject, status: object): Promise<string> {
     this.#pods += 1
     const { name, uid } = job.metadata
@@ -166,7 +166,7 @@ export class JobStandIn {
     await this.#api.patch(jobs, ref, { status }, { subresource: 'status' })
   }
 
-  /** Its pod runs and ends so. */
+  /** Runs the pod to this end. */
   async end(
     job: JobObject,
     how: { message?: string; exitCode?: number; reason?: string; pod?: string } = {},
@@ -177,7 +177,7 @@ export class JobStandIn {
     await this.jobStatus(job, exitCode === 0 ? complete() : failed())
   }
 
-  /** With a result that has a digest for every service of the template. */
+  /** Ends it with a result that has a digest for every service of the template. */
   async succeed(template: string, pod?: string): Promise<void> {
     const job = await this.job(template)
     const services = orderOf(job).services.map(({ name, credential }) => ({
@@ -201,12 +201,14 @@ export class JobStandIn {
     await this.end(await this.job(template), { message, exitCode: 1 })
   }
 
-  /** As the controller of Jobs says why it could not make a pod. */
+  /** Records the Job controller's Event for a pod that it could not create. */
   async refusePod({ metadata: { name, uid } }: JobObject, message: string): Promise<void> {
     await this.#complain({ apiVersion: 'batch/v1', kind: 'Job', name, uid }, 'FailedCreate', { message })
   }
 
-  /** As a kubelet says why it cannot start a pod. @param until when it said so last; milliseconds since 1970 */
+  /**
+   * Records the kubelet's Event for a pod that cannot start. @param until time of its last occurrence; milliseconds since 1970
+   */
   async failMount(name: string, message: string, until: number): Promise<void> {
     const { metadata } = await this.#api.get(pods, { namespace: this.organization, name })
     await this.#complain({ apiVersion: 'v1', kind: 'Pod', name, uid: metadata.uid }, 'FailedMount', {
@@ -226,7 +228,7 @@ export class JobStandIn {
     await this.#api.create(events, { apiVersion: 'v1', kind: 'Event', metadata, ...event })
   }
 
-  /** Pods whose Job is gone go as well. */
+  /** Deletes pods whose Job is gone. */
   async collect(): Promise<void> {
     const query = { namespace: this.organization }
     const held = new Set((await this.#api.list(jobs, query)).items.map(({ metadata }) => metadata.uid))

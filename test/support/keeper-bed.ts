@@ -1,4 +1,7 @@
-/** Keepers of shards on records in memory, with one clock that a test moves; calls are answered at once, or as it says. */
+/**
+ * Shard coordinators on records in memory, with a shared clock that a test moves; calls are answered immediately unless the test
+ * delays them.
+ */
 
 import { ShardCoordinator, type ShardWork } from '../../src/ha/coordinator.ts'
 import { OwnershipEpochs } from '../../src/ha/ownership.ts'
@@ -16,7 +19,7 @@ export const BED_SHARDS = 8
 
 export class MemoryRecords implements ReplicaRecords {
   readonly byName = new Map<string, StoredRecord>()
-  /** Names of calls that throw, with what. */
+  /** Errors that calls throw, by the name of the call. */
   readonly failing = new Map<'list' | 'write' | 'remove', ApiError>()
   readonly calls: string[] = []
   #version = 0
@@ -38,7 +41,7 @@ export class MemoryRecords implements ReplicaRecords {
     this.byName.delete(name)
   }
 
-  /** As another replica writes it. */
+  /** Writes a record like another replica does. */
   put(record: ReplicaRecord): string {
     this.#version += 1
     const version = String(this.#version)
@@ -67,12 +70,12 @@ export class KeeperBed {
   readonly #aborts: AbortController[] = []
   #sessions = 0
 
-  /** Of all of them. */
+  /** Ends all coordinators. */
   end(): void {
     for (const abort of this.#aborts) abort.abort()
   }
 
-  /** Runs until `end`, which is as if it were killed. */
+  /** Starts a replica that runs until `end`, which works like a kill. */
   join(
     name: string,
     options: { isNameOwn?: boolean; maxMembers?: number; work?: Partial<ShardWork> } = {},

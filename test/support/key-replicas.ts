@@ -1,4 +1,4 @@
-/** Replicas of the facade that share a log in memory, which each sees as far as it was shown. */
+/** Replicas of the REST server with a shared log in memory, of which each sees the delivered part. */
 
 import { createHash } from 'node:crypto'
 import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
@@ -12,14 +12,14 @@ import type { FakeClock } from './fake-clock.ts'
 
 const nothing = () => undefined
 
-/** The log as all of them share it. */
+/** The log that all replicas share. */
 export class SharedLog {
-  /** What is there. */
+  /** The current entries. */
   readonly #places = new Map<number, AcceptedEvent>()
-  /** What was there at a time: a watch tells of each place, also of one that is gone by then. */
+  /** Every entry that ever existed: a watch reports deleted ones as well. */
   readonly #told = new Map<number, AcceptedEvent>()
   version = 100
-  /** Thrown by the next appends, before or after they are done. */
+  /** Thrown by the next appends, before or after their effect. */
   readonly faults: ('before' | 'after')[] = []
 
   async append(events: readonly AcceptedEvent[]): Promise<Appended> {
@@ -30,17 +30,17 @@ export class SharedLog {
     return { segment: `s${this.version}`, version: this.version, firstDelivery: 0 }
   }
 
-  /** What is there says of keys. */
+  /** Key records of the current entries. */
   stored(): KeyRecord[] {
     return recordsOf(this.#places)
   }
 
-  /** What a watch tells of keys between two versions, in the log's order. */
+  /** Key records that a watch delivers between two versions, in the log's order. */
   told(from: number, to: number): KeyRecord[] {
     return recordsOf([...this.#told].filter(([version]) => version > from && version <= to))
   }
 
-  /** What retention does: the place goes, and what it said of a key is said again behind. */
+  /** Simulates retention: deletes an entry and appends its key records again. */
   compact(nth: number): void {
     const version = [...this.#places.keys()][nth % Math.max(1, this.#places.size)]
     if (version === undefined) return
@@ -71,7 +71,7 @@ export class Replica {
   #seen = 0
   #made = 0
 
-  /** @param shuffled order in which what is there is read */
+  /** @param shuffled order in which the existing log is read */
   constructor(log: SharedLog, clock: FakeClock, limits = { organization: 1000, all: 1000 }, number = 1) {
     this.#log = log
     const random = {
@@ -96,7 +96,7 @@ export class Replica {
 
   newId: () => string
 
-  /** Reads the log as a list does, in the order of `by`. */
+  /** Reads the log like a list does, in the order of `by`. */
   read(by: (record: KeyRecord) => number = () => 0): this {
     const records = this.#log.stored().toSorted((a, b) => by(a) - by(b))
     for (const record of records) this.book.apply(record)
@@ -104,7 +104,7 @@ export class Replica {
     return this
   }
 
-  /** The watch shows the next `places`. */
+  /** Delivers the next `places` entries. */
   show(places = Number.POSITIVE_INFINITY): void {
     const to = Math.min(this.#log.version, this.#seen + places)
     for (const record of this.#log.told(this.#seen, to)) this.book.apply(record)

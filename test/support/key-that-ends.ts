@@ -1,4 +1,4 @@
-/** Keys that end when a test wants: kubectl makes none that ends sooner than in ten minutes. */
+/** Tokens with a chosen end: kubectl creates none that ends in less than ten minutes. */
 
 import { createSign } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -8,9 +8,9 @@ import type { ControlPlane } from '../../playground/control-plane/control-plane.
 const HOUR_SECONDS = 3600
 
 /**
- * The same key with another end; all else stays as it is, and the API server's own key signs.
- * @param key a good one
- * @param seconds from its making, from when on it is no key; negative: it was one, and has expired
+ * Copies a token with another end; everything else is unchanged, and the API server's own key signs it.
+ * @param key a valid token
+ * @param seconds from its creation to its end; negative: it has expired
  */
 export async function keyThatEnds(
   { kubeconfigPath }: ControlPlane,

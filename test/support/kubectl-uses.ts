@@ -1,4 +1,4 @@
-/** What people do with kubectl, by the role that is meant for it. */
+/** What people do with kubectl, by their role. */
 import { join } from 'node:path'
 import { KubectlFailed, runKubectl } from './control-plane-kubectl.ts'
 import type { Installation, RoleName } from './installation.ts'
@@ -7,11 +7,11 @@ type Use = {
   args: string
   /** For `-f -`. */
   stdin?: string
-  /** It would go on for ever, and ends with an error when its time is up. */
+  /** A watch does not end by itself, and fails when its time is up. */
   watches?: boolean
 }
 
-/** So long a watch goes on. */
+/** Duration of a watch. */
 const WATCH_SECONDS = 2
 
 const looks = (kind: string): Use[] => [
@@ -54,7 +54,7 @@ metadata: { name: by-hand }
 spec: { services: [{ name: db, kind: catalog, image: "postgres:${tag}" }] }
 `
 
-/** Makes, changes and replaces it, looks at it, and deletes it. */
+/** Creates, changes, replaces, reads and deletes it. */
 const owns = (kind: string, name: string, manifest: (what: string) => string, values: string[]): Use[] => [
   { args: 'apply -f -', stdin: manifest(values[0] ?? '') },
   { args: 'apply -f -', stdin: manifest(values[1] ?? '') },
@@ -97,7 +97,7 @@ export const KUBECTL_USES: Readonly<Record<RoleName, readonly Use[]>> = {
   'davit-publisher': [{ args: 'create -f -', stdin: event('by-publisher') }],
 }
 
-/** Does all of it in the organization, as the account that is named after the role. */
+/** Runs all commands in the organization, with the account that is named after the role. */
 export async function useKubectl(
   davit: Installation,
   role: RoleName,

@@ -1,9 +1,6 @@
 import type { Clock } from '../../src/lib/time.ts'
 
-/**
- * What a watch of one kind shows of one process: in order, each thing after a while of its own. What was there before is
- * shown in the same way.
- */
+/** A watch of one kind in one process: it delivers in order, each object after its own delay, including the initial ones. */
 export class LaggingWatch<T> {
   readonly #clock: Clock
   readonly #lagMs: () => number
@@ -25,7 +22,7 @@ export class LaggingWatch<T> {
     this.#clock.after(this.#lastAt - now, () => this.#showNext())
   }
 
-  /** Those who come later show what waited before, in order. */
+  /** Delivers earlier objects first, in order. */
   #showNext(): void {
     const next = this.#waiting.shift()
     if (next !== undefined) this.#show(next)

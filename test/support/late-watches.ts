@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ResourceType } from '../../src/apis/meta.ts'
 import type { KubernetesClient } from '../../src/kube/resources.ts'
 
-/** An API whose watches of a kind come late. @param delayMs asked anew for each piece that comes */
+/** An API whose watches of a kind are late. @param delayMs called for each chunk */
 export function lateWatches(
   api: KubernetesClient,
   type: ResourceType,

@@ -3,16 +3,16 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 export type Link = {
   /** Its own port on loopback. */
   port: number
-  /** Breaks all connections and refuses new ones. */
+  /** Breaks all connections and rejects new ones. */
   cut(): void
-  /** Keeps connections open, and lets nothing through any more, in either direction. */
+  /** Keeps connections open, and lets nothing through in either direction. */
   freeze(): void
-  /** Lets new connections through. */
+  /** Accepts new connections. */
   restore(): void
   close(): Promise<void>
 }
 
-/** A wire to a port on loopback that a test can cut. */
+/** A proxy to a port on loopback that a test can cut. */
 export async function startLink(to: number): Promise<Link> {
   let broken = false
   const sockets = new Set<Socket>()

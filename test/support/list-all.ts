@@ -1,7 +1,7 @@
 import type { ResourceType } from '../../src/apis/meta.ts'
 import type { ListQuery, RawObject, ResourceReader } from '../../src/kube/client.ts'
 
-/** Every object of a list, page by page: a list answers with 500 at most. */
+/** Reads every object of a list, page by page: a list returns at most 500. */
 export async function listAll(
   api: Pick<ResourceReader, 'list'>,
   type: ResourceType,

@@ -1,11 +1,11 @@
 /**
- * The facade's services on the real API server, beside a controller of test/support/davit.ts, and without HTTP:
+ * The REST server's services on the real API server, with a controller of test/support/davit.ts, and without HTTP:
  *
  *   const davit = await startDavit('endpoints')
- *   const facade = await startLiveFacade(davit)
- *   const { endpoint, secret } = await facade.endpoints.create(davit.organization, draft, {})
+ *   const server = await startLiveServer(davit)
+ *   const { endpoint, secret } = await server.endpoints.create(davit.organization, draft, {})
  *
- * Several of them are replicas. `kill` ends one as `kill -9` does; `stop` all of them before `davit.stop()`.
+ * Several of them are replicas. `kill` ends one like `kill -9`; `stop` all of them before `davit.stop()`.
  */
 
 import { parseConfig } from '../../src/cmd/config.ts'
@@ -28,7 +28,7 @@ import { FaultyApi } from './faulty-api.ts'
 import { scopedApi } from './scoped-api.ts'
 
 export type LiveServer = ServerServices & {
-  /** What its calls go through, and may fail at. */
+  /** The API of its calls, with scripted failures. */
   api: FaultyApi
   index: OpenDeliveryIndex
   kill(): void
@@ -50,13 +50,13 @@ const CLOUD = CONFIG.cloud
 
 export type LiveServerOptions = {
   leaseMs?: number
-  /** Puts something between it and the API server. */
+  /** Wraps the API client. */
   wrapApi?: (api: KubernetesClient) => KubernetesClient
 }
 
 let servers = 0
 
-/** Resolves when it has read what is there. */
+/** Resolves when it has read the existing objects. */
 export async function startLiveServer(
   davit: Pick<TestDavit, 'api' | 'organization' | 'namespace' | 'clock' | 'logLines'>,
   limits: Partial<ServerServicesOptions['limits']> = {},
@@ -73,7 +73,7 @@ export async function startLiveServer(
   })
   const metrics = createMetrics({ version: '0.0.0-test' })
   const needs = { api, clock, random, log, metrics }
-  // AWS lives in real time, whatever the test makes of its own.
+  // AWS uses real time, whatever the test does to its own.
   const aws = { clock: createClock(), random, metrics }
   const cloud = createOrganizationAccounts({ config: CLOUD, version: '0.0.0-test', ...aws })
   const index = new OpenDeliveryIndex({ needs, namespace, maxEntries: 100_000 }).start()

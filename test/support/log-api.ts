@@ -1,4 +1,4 @@
-/** An API in memory with the three kinds that the log of deliveries consists of, under one sequence of versions. */
+/** An API in memory with the three kinds of the delivery log, under one sequence of versions. */
 import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
 import { deliveryObjectName } from '../../src/apis/ids.ts'
 import type { ResourceType } from '../../src/apis/meta.ts'
@@ -19,7 +19,7 @@ import { FakeApi } from './fake-api.ts'
 
 export type LogKind = 'deliverysegments' | 'outcomesegments' | 'webhookdeliveries'
 
-/** All of its objects are in the namespace `org`, as those of `FakeApi` are. */
+/** All of its objects are in the namespace `org`, like those of `FakeApi`. */
 export class LogApi implements ResourceReader, WatchSource {
   readonly kinds: Record<LogKind, FakeApi> = {
     deliverysegments: new FakeApi(),
@@ -45,7 +45,7 @@ export class LogApi implements ResourceReader, WatchSource {
     return this.#put('outcomesegments', name, { spec })
   }
 
-  /** The object of a delivery as it is from now on. @param id the 26 characters */
+  /** Creates or changes the object of a delivery. @param id the 26 characters */
   show(id: string, uid: string, status?: WebhookDeliveryStatus, silently = false): number {
     const spec = {
       endpoint: 'billing',
@@ -65,7 +65,7 @@ export class LogApi implements ResourceReader, WatchSource {
     this.kinds[kind].remove(name, { silently })
   }
 
-  /** Nothing more has happened: every watch hears of it. */
+  /** Sends a bookmark to every watch. */
   bookmark(): void {
     for (const kind of Object.keys(this.kinds) as LogKind[]) {
       this.#step(kind)

@@ -12,15 +12,15 @@ import { createClock, createRandom } from '../../src/lib/time.ts'
 import { seeingRecorder } from './seen-events.ts'
 
 export type LoneBakesOptions = {
-  /** That it works with, and sees nothing beside the organization by. */
+  /** The API that it uses, restricted to the organization. */
   api: ControllerDependencies['api']
   organization: string
   env: Environment
-  /** Told of each line of its log. */
+  /** Called for each line of its log. */
   onLine?: (line: string) => void
 }
 
-/** @returns it, once it has seen what there is */
+/** @returns it after it has read the existing objects */
 export async function startLoneBakes(options: LoneBakesOptions): Promise<BoxController> {
   const { api, organization, env, onLine = () => undefined } = options
   const clock = createClock()

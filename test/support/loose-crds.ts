@@ -12,8 +12,7 @@ const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 const ANYTHING = { 'x-kubernetes-preserve-unknown-fields': true }
 
 /**
- * Davit's kinds without any rule about spec and status, as a version of yesterday or of tomorrow might have stored
- * their objects.
+ * Installs Davit's kinds without any validation of spec and status, so that tests can store objects of older or newer versions.
  */
 export async function installLooseCrds(controlPlane: Pick<ControlPlane, 'access'>): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'davit-loose-crds-'))

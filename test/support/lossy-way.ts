@@ -1,21 +1,21 @@
 import { ApiError, type ResourceReader, type ResourceWriter } from '../../src/kube/client.ts'
 import type { Clock } from '../../src/lib/time.ts'
 
-/** The caller waits no longer for an answer. */
+/** Timeout of a call. */
 const DEADLINE_MS = 10_000
-/** A call of which the caller has heard nothing may still be on its way: longer than others wait for one that is gone. */
+/** How late a timed-out call may still take effect: longer than others wait for a replica that is gone. */
 const LATEST_MS = 60_000
 
 /**
- * The way of one process to the store. A call that gets lost does not take effect, or its answer does not come back, or it
- * takes effect when its caller has long given it up.
+ * The connection of one process to the store. A lost call has no effect, or its answer is lost, or it takes effect long after its
+ * caller has timed out.
  */
 export class LossyWay {
   readonly #clock: Clock
   readonly #chance: () => number
-  /** Nothing goes through. */
+  /** Whether nothing goes through. */
   isCut = false
-  /** Part of the calls that are lost. */
+  /** Share of the calls that are lost. */
   lost = 0
 
   constructor(clock: Clock, chance: () => number) {
@@ -23,7 +23,7 @@ export class LossyWay {
     this.#chance = chance
   }
 
-  /** @param mayBeLate whether a call that goes out now may take effect after all others */
+  /** @param mayBeLate whether a call that starts now may take effect after all others */
   api(store: ResourceReader & ResourceWriter, mayBeLate: () => boolean): ResourceReader & ResourceWriter {
     const call = async <T>(effect: () => Promise<T>): Promise<T> => {
       if (this.#isLost()) return await this.#lose(effect)

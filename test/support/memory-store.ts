@@ -14,8 +14,8 @@ import {
 type Fields = Record<string, unknown>
 
 /**
- * Objects in memory with versions, UIDs and preconditions, for tests of what is above the store and steps a fake
- * clock. It checks nothing against schemas: what the API server refuses is tested on a real one.
+ * Objects in memory with versions, UIDs and preconditions, for tests of code above the store with a stepped clock. It does not
+ * validate schemas: rejections by the API server are tested on a real one.
  */
 export class MemoryStore implements ResourceReader, ResourceWriter {
   readonly #objects = new Map<string, RawObject>()
@@ -32,7 +32,7 @@ export class MemoryStore implements ResourceReader, ResourceWriter {
     return this.#version
   }
 
-  /** Objects of a kind as they are now, by name. */
+  /** The current objects of a kind, by name. */
   all(type: ResourceType): RawObject[] {
     const prefix = `${type.plural}/`
     return [...this.#objects]
@@ -102,7 +102,7 @@ export class MemoryStore implements ResourceReader, ResourceWriter {
       this.#objects.delete(keyOf(type, ref))
       return
     }
-    // Somebody has to do something before it goes.
+    // A finalizer delays the deletion.
     const deletionTimestamp = new Date(this.#now()).toISOString()
     const going = merge(this.#held(type, ref), { metadata: { deletionTimestamp, resourceVersion: version } })
     this.#objects.set(keyOf(type, ref), going as RawObject)
@@ -131,7 +131,7 @@ export class MemoryStore implements ResourceReader, ResourceWriter {
   }
 }
 
-/** Labels, with their values, one of some values, or without. */
+/** Supports labels with a value, with one of several values, or absent. */
 function isSelected({ labels = {} }: RawObject['metadata'], selector: string | undefined): boolean {
   if (selector === undefined) return true
   const held = labels as Record<string, string>

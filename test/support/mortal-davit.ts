@@ -1,12 +1,12 @@
 /**
- * Davit whose process ends at a call to the real API server, as `kill -9` would end it there, and is started again:
+ * Davit with a process that ends at a call to the real API server, like after `kill -9`, and is started again:
  *
  *   const mortal = await startMortalDavit('restart')
  *   mortal.api.fail(calling('create', outcomeSegments), 'dies before')
  *   await mortal.davit.publishOnly('environment.started', { number: 1 })
  *   await mortal.reborn()
  *
- * The dead send nothing and hear nothing; what they had on the wire is cut off.
+ * A dead process sends and receives nothing; its requests in progress are cut off.
  */
 import { type DavitOptions, startDavit, type TestDavit } from './davit.ts'
 import { FaultyApi } from './faulty-api.ts'
@@ -14,13 +14,13 @@ import { until } from './until.ts'
 
 export type MortalDavit = {
   davit: TestDavit
-  /** What the process that runs calls; faults are told to it. */
+  /** The API of the running process; faults are scripted here. */
   readonly api: FaultyApi
-  /** Processes so far, the one that runs included. */
+  /** Number of processes so far, including the running one. */
   readonly lives: number
-  /** Resolves when a fault has ended the process, and the next one has read back what it left. */
+  /** Resolves when a fault has ended the process, and the next one has read its state back. */
   reborn(): Promise<void>
-  /** Ends the process here and now. */
+  /** Ends the process immediately. */
   kill(): void
   stop(): Promise<void>
 }

@@ -1,4 +1,4 @@
-/** A ResourceQuota on the number of objects of a kind. No controller fills in its status here, so that is done too. */
+/** A ResourceQuota on the number of objects of a kind. No controller updates its status here, so this does it. */
 
 import { inject } from 'vitest'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
@@ -10,13 +10,13 @@ import { until } from './until.ts'
 const quotas: ResourceType = { group: '', version: 'v1', plural: 'resourcequotas', namespaced: true }
 
 export type ObjectQuota = {
-  /** From here on as many as anybody likes. */
+  /** Removes the quota. */
   lift(): Promise<void>
 }
 
 /**
- * Forbids more objects of the kind in a namespace; resolves when the API server has taken notice.
- * @param probe a good object of the kind; it is only shown to the API server, and never made
+ * Forbids more objects of the kind in a namespace; resolves when the API server enforces it.
+ * @param probe a valid object of the kind; only sent as a dry run
  * @param access of another control plane than that of the run
  */
 export async function forbidMore(
@@ -52,7 +52,7 @@ async function untilTaken(type: ResourceType, tryIt: () => Promise<number>, want
   )
 }
 
-/** @returns the HTTP status that making it would be answered with */
+/** @returns the HTTP status of a create */
 async function tryToMake(
   access: AdminAccess,
   { group, version, plural }: ResourceType,

@@ -1,6 +1,6 @@
 /**
- * What replicas do with their shards in a simulated world: one delivery after the other, each sent, then recorded in one log
- * behind a claim. A receiver sees what is sent, and finds fault with its order.
+ * The work of replicas in a simulated world: one delivery after the other, each sent, then recorded in one log behind a claim. A
+ * receiver sees the requests, and checks their order.
  */
 
 import type { ShardWork } from '../../src/ha/coordinator.ts'
@@ -8,11 +8,11 @@ import type { ShardOwnership } from '../../src/ha/ownership.ts'
 import type { Chance } from './shard-world.ts'
 import type { SimulatedClock, SimulatedTime } from './simulated-time.ts'
 
-/** `after`: how many lines the one who claims had read. */
+/** `after`: how many lines the claimant had read. */
 type Line = { kind: 'claim' | 'sent'; session: string; shard: number; item: number; after?: number }
 type Call = <T>(effect: () => T) => Promise<T>
 
-/** The longest that an attempt takes; shorter than what the others wait for. */
+/** Maximum duration of an attempt; shorter than the time that other replicas wait. */
 const LONGEST_ATTEMPT_MS = 20_000
 const EVERY_MS = 700
 
@@ -21,9 +21,9 @@ export class OrderedWork {
   readonly #chance: Chance
   readonly #shards: number
   readonly #log: Line[] = []
-  /** What receivers see, by shard: the item of the last attempt, by whom, and when it ends. */
+  /** What receivers see, by shard: the item, the session and the end of the last attempt. */
   readonly #seen = new Map<number, { item: number; session: string; until: number }>()
-  /** Until when an attempt of it that might have begun may last, by shard and session: the longest is rare, and must be waited for. */
+  /** The possible end of an attempt that may have begun, by shard and session: the longest is rare, but must be waited for. */
   readonly #mayLast = new Map<number, Map<string, number>>()
   readonly wrong: string[] = []
   attempts = 0
@@ -39,7 +39,7 @@ export class OrderedWork {
     return new Worker(this, { ...process, shards: this.#shards })
   }
 
-  /** An attempt goes out; resolves when it is over and the process goes on. */
+  /** Sends an attempt; resolves when it is over and the process runs. */
   send({ session, clock }: Process, shard: number, item: number): Promise<void> {
     const last = this.#seen.get(shard) ?? { item: -1, session, until: 0 }
     const what = `shard ${shard}: ${session} sends ${item} at ${Math.round(this.#time.now)}`
@@ -58,24 +58,24 @@ export class OrderedWork {
     return new Promise((resolve) => this.#time.at(ms, () => clock.run(resolve)))
   }
 
-  /** A process has been killed: nothing more of it goes out. */
+  /** Records the kill of a process, which sends nothing more. */
   ended(session: string): void {
     for (const sessions of this.#mayLast.values()) sessions.delete(session)
     for (const seen of this.#seen.values()) if (seen.session === session) seen.until = 0
   }
 
-  /** The session might begin an attempt now. */
+  /** Records that the session may begin an attempt now. */
   mayBegin(session: string, shard: number): void {
     const sessions = this.#mayLast.get(shard) ?? new Map<string, number>()
     this.#mayLast.set(shard, sessions.set(session, this.#time.now + LONGEST_ATTEMPT_MS))
   }
 
-  /** Nothing of it is under way. */
+  /** Records that nothing of the session is in progress. */
   released(session: string, shard: number): void {
     this.#mayLast.get(shard)?.delete(session)
   }
 
-  /** Lines of the log. */
+  /** Number of lines of the log. */
   get written(): number {
     return this.#log.length
   }
@@ -84,14 +84,14 @@ export class OrderedWork {
     this.#log.push(line)
   }
 
-  /** The first item of the shard without a record that counts, and whether the session's claim is in the log. */
+  /** The first item of the shard without a valid record, and whether the session's claim is in the log. */
   readBack(session: string, shard: number): { next: number; isClaimed: boolean } {
     let claimant = ''
     let claimedAt = -1
     let next = 0
     for (const [at, line] of this.#log.entries()) {
       if (line.shard !== shard) continue
-      // Late where somebody else has claimed it since its writer read.
+      // Late if another session has claimed it since its writer read.
       const isLate = line.session !== claimant && claimedAt >= (line.after ?? at)
       if (line.kind === 'claim' && !isLate) {
         claimedAt = at
@@ -118,7 +118,7 @@ class Worker implements ShardWork {
     this.#process = process
   }
 
-  /** @param onClaimedElsewhere somebody's claim to a shard that is owned came late */
+  /** @param onClaimedElsewhere called for a late claim of another session to an owned shard */
   begin(ownership: ShardOwnership, onClaimedElsewhere: (shard: number) => void): void {
     const { clock, shards, session } = this.#process
     const turn = () => {
@@ -163,7 +163,7 @@ class Worker implements ShardWork {
     })
   }
 
-  /** It looks for itself what it owns, now and then. */
+  /** Checks periodically what it owns. */
   owned(): void {}
 
   async stop(shard: number): Promise<void> {
@@ -174,7 +174,7 @@ class Worker implements ShardWork {
     this.#stopping.delete(shard)
   }
 
-  /** The keeper has left: its process ends. */
+  /** The coordinator has left: its process ends. */
   left(): void {
     if (this.#underWay.size > 0) this.#complain(`has left, with ${this.#underWay.size} attempts under way`)
   }
@@ -197,7 +197,7 @@ class Worker implements ShardWork {
     this.#underWay.set(shard, settled)
   }
 
-  /** Until it is known to have happened. */
+  /** Repeats the call until it is known to have taken effect. */
   async #surely<T>(effect: () => T): Promise<T> {
     for (;;) {
       try {

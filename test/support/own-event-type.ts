@@ -5,10 +5,10 @@ import type { TestDavit } from './davit.ts'
 import { until } from './until.ts'
 
 /**
- * A type of event that no other test publishes, so that endpoints get what their own test publishes and nothing
- * else. Known to the controller when this returns.
+ * Creates an event type that no other test publishes, so that endpoints get only the events of their own test. The controller
+ * knows it when this returns.
  *
- * @param schema JSON Schema of its data; absent: anything goes
+ * @param schema JSON Schema of its data; absent: anything is valid
  * @returns its name
  */
 export async function ownEventType(davit: TestDavit, schema?: Record<string, unknown>): Promise<string> {
@@ -17,7 +17,7 @@ export async function ownEventType(davit: TestDavit, schema?: Record<string, unk
   return name
 }
 
-/** The same under a name of the test's choice. */
+/** Creates an event type with a given name. */
 export async function makeEventType(
   davit: TestDavit,
   name: string,

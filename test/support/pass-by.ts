@@ -3,8 +3,8 @@ import type { Receiver } from './receiver.ts'
 import { until } from './until.ts'
 
 /**
- * Resolves when Davit has taken a request of kubectl to its end, from the watch to the receiver: what it was going to
- * send before that has been sent. For tests that prove that nothing is sent.
+ * Resolves when Davit has completed a kubectl request, from the watch to the receiver: everything that it was about to send
+ * before has been sent. For tests that prove that nothing is sent.
  */
 export async function passBy(davit: TestDavit, receiver: Receiver): Promise<void> {
   const path = '/pass-by'

@@ -1,4 +1,4 @@
-/** Runs the playground as `npm start` does, with a folder for its state that nobody else has. */
+/** Runs the playground like `npm start`, with a separate state folder. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -16,11 +16,11 @@ const START_LIMIT_MS = 100_000
 
 export type PlaygroundProcess = {
   child: ChildProcess
-  /** `playground.json` of its state. */
+  /** `playground.json` in its state folder. */
   file: string
-  /** What it was given to say of itself; resolves when it runs. */
+  /** The content of the file; resolves when the playground runs. */
   facts(): Promise<PlaygroundFacts>
-  /** What it has written so far. */
+  /** Its output so far. */
   output(): string
   /** Its exit code, or the signal that ended it. */
   ended: Promise<number | string>
@@ -28,13 +28,13 @@ export type PlaygroundProcess = {
   stderr: Promise<string>
 }
 
-/** @param of folder of its state, and where it looks for programs: absent, where this process does */
+/** @param of state folder, and the PATH; absent: the PATH of this process */
 export function startPlaygroundProcess(
   of: string | { state: string; path: string },
   ...args: string[]
 ): PlaygroundProcess {
   const { state, path } = typeof of === 'string' ? { state: of, path: process.env.PATH } : of
-  // In a group of its own, as a shell gives a job that Ctrl-C is for.
+  // In a separate process group, like a shell's job that gets Ctrl-C.
   const child = spawn(process.execPath, [MAIN, '--state', state, ...args], {
     detached: true,
     env: { ...process.env, PATH: path },
@@ -60,7 +60,7 @@ export async function temporaryFolder(): Promise<AsyncDisposable & { path: strin
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }
 
-/** Processes that it and its children have started, wherever they are: PIDs. */
+/** PIDs of the processes that it and its children have started. */
 export async function descendantsOf(pid: number): Promise<number[]> {
   const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid='])
   const pairs = stdout
@@ -75,7 +75,7 @@ export async function descendantsOf(pid: number): Promise<number[]> {
   return found
 }
 
-/** Those of them that live; one that ended and that nobody has waited for is none. */
+/** Those that are alive; a zombie is not. */
 export async function livingOf(pids: readonly number[]): Promise<number[]> {
   const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,stat='])
   return stdout

@@ -1,4 +1,4 @@
-/** Python packages for tests, in a virtual environment of their own that is made once and kept. */
+/** Python packages for tests, in a separate virtual environment that is created once and kept. */
 import { execFile, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -12,15 +12,15 @@ import { withProcessLock } from '../../tools/process-lock.mjs'
 const OLDEST_PYTHON = [3, 10] as const
 const MAKE_LIMIT_MS = 10 * 60_000
 
-/** Something that whoever runs this has to put right; the message says how. */
+/** A problem that the user must fix; the message says how. */
 export class NoPythonError extends Error {
   override readonly name = 'NoPythonError'
 }
 
 export type VenvOptions = {
-  /** What it is for; names its folder. */
+  /** Purpose; names its folder. */
   name: string
-  /** File that names the packages, as `pip install -r` takes it. */
+  /** Requirements file for `pip install -r`. */
   requirements: string
   say: (line: string) => void
 }

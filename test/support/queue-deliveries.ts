@@ -1,6 +1,6 @@
 import type { Delivery, EndpointQueue, Stage } from '../../src/webhooks/delivery/queue.ts'
 
-/** The endpoint of lanes in tests. */
+/** The endpoint of endpoint queues in tests. */
 export const QUEUE_ENDPOINT = { namespace: 'acme', name: 'one', uid: 'uid' }
 
 export function queueDelivery(queue: EndpointQueue, version: number, stage: Stage = 'queued'): Delivery {

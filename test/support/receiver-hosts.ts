@@ -1,4 +1,4 @@
-/** Spellings of 127.0.0.1, ::1 and 0.0.0.0 that a parser of URLs or a dialler would take for them. */
+/** Spellings of 127.0.0.1, ::1 and 0.0.0.0 that a URL parser or a dialer could accept. */
 export const LOOPBACK_HOSTS = [
   '127.0.0.1',
   '127.1',

@@ -1,4 +1,4 @@
-/** A server that speaks bytes, for receivers that do not keep to HTTP. */
+/** A server on the level of bytes, for receivers that violate HTTP. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
@@ -11,14 +11,14 @@ export type RawReceiver = {
   port: number
   /** TCP connections so far. */
   connections(): number
-  /** Of those, how many are open. */
+  /** Open connections. */
   open(): number
   /** Resolves when no connection is open. */
   drained(): Promise<void>
   close(): Promise<void>
 }
 
-/** @param serve gets each connection, over TLS after its handshake @param host default 127.0.0.1 */
+/** @param serve gets each connection, for TLS after its handshake @param host default 127.0.0.1 */
 export async function startRawReceiver(
   serve: (socket: Socket) => void,
   options: { tls?: Certificate; host?: string } = {},
@@ -26,7 +26,7 @@ export async function startRawReceiver(
   const { tls, host = '127.0.0.1' } = options
   const guarded = (socket: Socket) => {
     socket.on('error', () => undefined)
-    // A socket of which nobody reads does not notice that the other side has gone.
+    // A socket without a reader does not notice that the other side has gone.
     socket.resume()
     serve(socket)
   }
@@ -50,7 +50,7 @@ export async function startRawReceiver(
     open: () => sockets.size,
     async drained() {
       for (const socket of sockets) {
-        // Not `once`: that one fails with the socket's error.
+        // Not `once`, which fails with the socket's error.
         if (!socket.closed) await new Promise((resolve) => socket.on('close', resolve))
       }
     },
@@ -62,7 +62,7 @@ export async function startRawReceiver(
   }
 }
 
-/** Calls `answer` once per request whose head and body have come. */
+/** Calls `answer` once per complete request. */
 export function onRequest(socket: Socket, answer: (socket: Socket) => void): void {
   let received = Buffer.alloc(0)
   socket.on('data', (chunk: Buffer) => {
@@ -75,10 +75,10 @@ export function onRequest(socket: Socket, answer: (socket: Socket) => void): voi
   })
 }
 
-/** The channel on which the HTTP client says that it has read a response head. */
+/** The channel on which the HTTP client reports that it has read a response head. */
 const HEADS = 'undici:request:headers'
 
-/** Resolves when the client in this process has read `count` response heads, interim ones included. */
+/** Resolves when the client in this process has read `count` response heads, including interim ones. */
 export function clientHasRead(count: number): Promise<void> {
   return new Promise((resolve) => {
     let seen = 0

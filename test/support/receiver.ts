@@ -1,4 +1,4 @@
-/** A real HTTP or HTTPS server that receives webhooks in tests, records them and answers as it is told. */
+/** A real HTTP or HTTPS server that receives webhooks in tests, records them and gives scripted answers. */
 import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
@@ -12,13 +12,13 @@ export type ReceivedRequest = {
   /** Path and query. */
   path: string
   headers: IncomingHttpHeaders
-  /** Names and values in turn, as they came over the wire. */
+  /** Alternating names and values, in their original form. */
   rawHeaders: string[]
   /** The exact bytes. */
   body: Buffer
   /** Milliseconds of `performance.now()`, when the body was complete. */
   receivedAt: number
-  /** Number of the connection that it came on, from 1. */
+  /** Number of its connection, from 1. */
   connection: number
 }
 
@@ -28,7 +28,7 @@ export type Response = {
   headers?: Record<string, string>
   body?: string | Uint8Array
   delayMs?: number
-  /** Answers when this has settled. */
+  /** Delays the answer until it has settled. */
   after?: Promise<unknown>
 }
 
@@ -36,9 +36,9 @@ export type Response = {
 export type Answer = Response | 'hang' | 'reset' | ((request: ReceivedRequest) => Response | 'hang' | 'reset')
 
 export type ReceiverOptions = {
-  /** Absent: any that is free. */
+  /** Absent: a free port. */
   port?: number
-  /** Absent: plain http. */
+  /** Absent: plain HTTP. */
   tls?: Certificate
   /** Default 127.0.0.1. */
   host?: string
@@ -120,7 +120,7 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
   }
 }
 
-/** The event in `request`, when its signature under `secret` holds by an implementation that is not Davit's. */
+/** The event in `request`, if an independent implementation verifies its signature with `secret`. */
 export function verifyWebhook(request: ReceivedRequest, secret: string): unknown {
   return new Webhook(secret).verify(request.body, request.headers as Record<string, string>)
 }
@@ -137,7 +137,7 @@ export function isSignedBy(request: ReceivedRequest, secrets: readonly string[])
   })
 }
 
-/** Resolves when nothing has come for so long, or after `limitMs`. */
+/** Resolves after a quiet period of this length, or after `limitMs`. */
 export async function untilQuiet({ requests }: Receiver, forMs: number, limitMs = 60_000): Promise<void> {
   const over = performance.now() + limitMs
   let seen = -1

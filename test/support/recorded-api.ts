@@ -3,10 +3,10 @@ import type { KubernetesClient } from '../../src/kube/resources.ts'
 import { nameOfRight } from './shipped-rights.ts'
 
 /**
- * An API that notes what is done with it, in the words of `nameOfRight`.
+ * An API that records its use, in the format of `nameOfRight`.
  *
- * @param deeds what was done is added to it
- * @param before comes before each call but lists and watches
+ * @param deeds calls are added to it
+ * @param before called before each call except lists and watches
  */
 export function recordedApi(
   api: KubernetesClient,

@@ -16,7 +16,7 @@ function decode({ metadata, poison }: RawObject): Thing | undefined {
   return { key: `${namespace}/${name}`, uid: uid ?? '', version: Number(resourceVersion) }
 }
 
-/** What a consumer builds from the handler's calls, and what it finds wrong with them. */
+/** Builds a view from the handler's calls, and checks them. */
 export class Consumer {
   readonly view = new Map<string, Thing>()
   readonly calls: string[] = []
@@ -40,7 +40,7 @@ export class Consumer {
 
 export type ReflectorBed = ReturnType<typeof startReflector>
 
-/** A reflector on an API in memory, with time that stands still. */
+/** An informer on an API in memory, with time that stands still. */
 export function startReflector(options: Partial<InformerOptions<Thing>> = {}, api = new FakeApi()) {
   const clock = new FakeClock()
   const consumer = new Consumer()

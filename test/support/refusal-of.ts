@@ -1,6 +1,6 @@
 import { type Problem, problemOf } from '../../src/server/http/problems.ts'
 
-/** With what a request was refused; any other answer fails the test. */
+/** The problem with which a request was rejected; any other answer fails the test. */
 export async function refusalOf(answer: Promise<unknown>): Promise<Problem> {
   const error = await answer.catch((thrown: unknown) => thrown)
   const problem = problemOf(error)

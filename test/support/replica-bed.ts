@@ -6,26 +6,26 @@ const nothing = () => undefined
 export type ReplicaOptions = {
   session: string
   lowWater: number
-  /** Somebody else has claimed shards that this replica drives. */
+  /** Called if another replica has claimed shards that this one owns. */
   claimedElsewhere: (shards: readonly number[], replica: ReplicaBed) => void
-  /** It has given shards up though something of them was under way, since that took too long. */
+  /** Called if shards were given up although work was in progress, because that took too long. */
   givenUpAnyway: (replica: ReplicaBed) => void
 }
 
-/** One of several processes of the delivery engine on one store; which shards it has, a test says. */
+/** One of several processes of the delivery engine on one store; a test decides which shards it owns. */
 export class ReplicaBed {
   readonly process: ReplicaProcess
   /** Shards that it may work on while its lease is valid. */
   readonly active = new Set<number>()
-  /** By shard, until nothing of it is under way any more. */
+  /** By shard, until none of its work is in progress. */
   readonly draining = new Map<number, Promise<unknown>>()
-  /** By shard, until a start of it has ended while the lease was valid, or what it has begun was ended. */
+  /** By shard, until a start has ended while the lease was valid, or its work has ended. */
   readonly #starting = new Map<number, Promise<unknown>>()
-  /** Its lease is valid. */
+  /** Whether its lease is valid. */
   mayAct = true
-  /** When it died, was stopped, or has renewed its lease for the last time before it was cut off. */
+  /** When it died, was stopped, or renewed its lease for the last time before it was cut off. */
   goneAt = Number.POSITIVE_INFINITY
-  /** Resolves when it is. */
+  /** Resolves when it is gone. */
   gone = Promise.withResolvers<void>()
   readonly #world: ReplicaWorld
   readonly #options: ReplicaOptions
@@ -46,7 +46,7 @@ export class ReplicaBed {
     })
   }
 
-  /** It runs, and its lease is valid, and it can tell so. */
+  /** Whether it runs with a lease that is valid and that it can check. */
   get isWell(): boolean {
     return this.process.runs && this.mayAct && !this.process.way.isCut
   }
@@ -66,7 +66,7 @@ export class ReplicaBed {
     this.gone.resolve()
   }
 
-  /** It runs, and nothing that it says or hears goes through. @param renewedAt its last renewal */
+  /** Cuts it off while it runs. @param renewedAt its last renewal */
   cutOff(renewedAt: number): void {
     this.goneAt = renewedAt
     this.process.cutOff()
@@ -74,8 +74,8 @@ export class ReplicaBed {
   }
 
   /**
-   * It has renewed its lease. What it was about to take is given up in any case.
-   * @param lost shards that the others may have had meanwhile: they are given up
+   * Records a renewal of its lease. Starts in progress are aborted in any case.
+   * @param lost shards that other replicas may have owned meanwhile: they are given up
    */
   renewed(lost: readonly number[], isLate: boolean): void {
     if (isLate) this.process.epochs.endAll()
@@ -88,7 +88,7 @@ export class ReplicaBed {
     this.process.parts.engine.wake(this.active)
   }
 
-  /** Resolves when nothing of these shards is under way; never, if it dies before. */
+  /** Resolves when nothing of these shards is in progress; never, if it dies before. */
   async release(shards: readonly number[]): Promise<void> {
     for (const shard of shards) this.active.delete(shard)
     const released = Promise.all(
@@ -101,7 +101,7 @@ export class ReplicaBed {
     await released
   }
 
-  /** As the keeper of shards: a start ends before what it has begun is ended. */
+  /** Like the coordinator: a start ends before its work is ended. */
   async #releaseOne(shard: number): Promise<void> {
     const { epochs, parts } = this.process
     const { clock } = this.#world
@@ -116,12 +116,12 @@ export class ReplicaBed {
     if (epochs.current(shard) === epoch) epochs.end([shard])
   }
 
-  /** @throws Error when given up, and what may pass by itself */
+  /** @throws Error after an abort or a temporary failure */
   async take(shards: readonly number[], signal: AbortSignal): Promise<void> {
     const set = new Set(shards)
     this.process.epochs.begin(shards)
     const started = this.process.parts.takeOver.start(set, signal)
-    // What a start that failed has begun is ended with its shard.
+    // The work of a failed start ends with its shard.
     const ended = started.then(() => {
       if (this.mayAct && !signal.aborted) for (const shard of shards) this.#starting.delete(shard)
     }, nothing)

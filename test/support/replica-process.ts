@@ -13,30 +13,30 @@ import { ScriptedSender } from './scripted-sender.ts'
 import type { SharedStore } from './shared-store.ts'
 import { Suspension } from './suspension.ts'
 
-/** What replicas share. */
+/** What the replicas share. */
 export type ReplicaWorld = {
   clock: FakeClock
   shared: SharedStore
   chance: () => number
 }
 
-/** What decides which shards a process works on. */
+/** Decides which shards a process works on. */
 export type Ownership = {
   owns: (shard: number) => boolean
-  /** Its lease is valid. */
+  /** Whether its lease is valid. */
   mayAct: () => boolean
-  /** Somebody else has claimed shards that it drives. */
+  /** Called if another replica has claimed shards that it owns. */
   claimedElsewhere: (shards: readonly number[]) => void
 }
 
 const nothing = () => undefined
 const quiet = { info: nothing, warn: nothing, error: nothing }
 
-/** Milliseconds that a thing takes to be shown by a watch; now and then much longer. */
+/** Delay of a watch in milliseconds; occasionally much longer. */
 const LAG_MS = 20
 const LONG_LAG_MS = 3000
 
-/** One of several processes of the delivery engine on one store: it lives, stands still, is cut off, and dies. */
+/** One of several processes of the delivery engine on one store: it can be suspended, cut off and killed. */
 export class ReplicaProcess {
   readonly sender: ScriptedSender
   readonly #giveUp = new AbortController()
@@ -44,19 +44,18 @@ export class ReplicaProcess {
   readonly parts: ReturnType<typeof engineParts>
   readonly session: string
   readonly complaints: string[] = []
-  /** Its time. */
   readonly clock: ReturnType<Suspension['clock']>
-  /** Its way to the store, for what no lease has to be valid for. */
+  /** Its connection to the store for calls that need no valid lease. */
   readonly api: ResourceReader & ResourceWriter
   readonly way: LossyWay
   readonly #suspension = new Suspension()
-  /** The watches show nothing while the way is cut. */
+  /** The watches deliver nothing while the connection is cut. */
   readonly #line = new Suspension()
   readonly #watches = new Map<ResourceType, LaggingWatch<RawObject>>()
-  /** The newest segment that the watch has shown: it tells of nothing else. */
+  /** The newest segment that the watch has delivered. */
   #shownUpTo = 0
 
-  /** It has read what there is. @param waitScale of the waits between attempts */
+  /** Starts after it has read the existing objects. @param waitScale of the waits between attempts */
   constructor(
     { clock, shared, chance }: ReplicaWorld,
     options: { session: string; lowWater: number; waitScale: number; ownership: Ownership },
@@ -109,7 +108,7 @@ export class ReplicaProcess {
     return !this.isDead && !this.#suspension.isOn
   }
 
-  /** The watch will show this version of the object. */
+  /** Makes the watch deliver this version of the object. */
   changed(type: ResourceType, raw: RawObject): void {
     this.#watches.get(type)?.add(raw)
   }
@@ -130,13 +129,13 @@ export class ReplicaProcess {
     await settle()
   }
 
-  /** It runs, and nothing that it says or hears goes through. */
+  /** Cuts it off while it runs. */
   cutOff(): void {
     this.way.isCut = true
     this.#line.begin()
   }
 
-  /** What it missed comes. */
+  /** Reconnects it, and delivers what it missed. */
   async reconnect(): Promise<void> {
     this.way.isCut = false
     this.#line.end()

@@ -1,8 +1,8 @@
 /**
- * A client of the REST API as others have one: typed by docs/openapi.d.ts, and nothing is asked that the document
- * does not have. Each answer is held against the document.
+ * A client of the REST API like that of a user: typed by docs/openapi.d.ts, so that it can only send documented requests. Each
+ * answer is validated against the document.
  *
- *   const client = await openRestClient(facade, key)
+ *   const client = await openRestClient(server, key)
  *   const { data } = await client.GET('/organizations/{orgId}/webhooks', { params: { path: { orgId } } })
  */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
@@ -19,7 +19,7 @@ export type OpenApiDocument = {
   components: Json
 }
 
-/** For a key, by the document that is served there. */
+/** A client with an API token, based on the document that the server publishes. */
 export async function openRestClient({ baseUrl }: { baseUrl: string }, key: string): Promise<RestClient> {
   const answer = await fetch(`${baseUrl}/openapi.json`)
   const client = createClient<paths>({ baseUrl, headers: { Authorization: key } })
@@ -29,13 +29,13 @@ export async function openRestClient({ baseUrl }: { baseUrl: string }, key: stri
 
 type Answer<T> = { data?: T; error?: unknown; response: Response }
 
-/** What was answered to a request that has to succeed. @throws Error with the problem where it was refused */
+/** The data of a successful answer. @throws Error with the problem if it was rejected */
 export function answered<T>({ data, error, response }: Answer<T>): T {
   if (data !== undefined && error === undefined) return data
   throw new Error(`${response.url} answers ${response.status} ${JSON.stringify(error)}`)
 }
 
-/** Fails the request whose answer the document does not have: its status, the type of its body, or its shape. */
+/** Fails a request whose answer violates the document: by its status, the type of its body, or its shape. */
 function holdingAgainst(document: OpenApiDocument): Middleware {
   const ajv = new Ajv2020({ strict: false, validateFormats: false })
   const validators = new Map<string, ValidateFunction>()

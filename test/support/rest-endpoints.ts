@@ -1,4 +1,4 @@
-/** Two facades beside one controller, and a receiver for the endpoints that are made through them. */
+/** Two REST servers with one controller, and a receiver for the endpoints that are created through them. */
 import type { EndpointDraft } from '../../src/server/endpoint-resource.ts'
 import { startDavit, type TestDavit } from './davit.ts'
 import { type Receiver, startReceiver } from './receiver.ts'

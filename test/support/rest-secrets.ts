@@ -1,4 +1,7 @@
-/** Two facades beside a double of AWS: an organization that saves secrets over REST, with clients that hold each answer against the document. */
+/**
+ * Two REST servers with an AWS emulator: an organization that saves secrets over REST, with clients that validate each answer
+ * against the document.
+ */
 
 import {
   type RegistryCredential,
@@ -23,7 +26,7 @@ export class RestSecrets {
   readonly aws: TestAws
   readonly davit: TestDavit
   readonly servers: readonly [HttpServer, HttpServer]
-  /** Of the organization's owner, at each facade. */
+  /** Clients of the organization's owner, one for each REST server. */
   readonly clients: readonly [RestClient, RestClient]
   readonly key: string
 
@@ -56,7 +59,7 @@ export class RestSecrets {
     return this.davit.organization
   }
 
-  /** As an owner does: the external id, a role with the policies for it, and the settings. */
+  /** Connects the account like an owner: the external id, a role with the policies for it, and the settings. */
   async connect(id = ACCOUNT): Promise<{ account: Account; role: Role }> {
     const params = { path: { orgId: this.orgId } }
     const before = answered(await this.clients[0].GET(SETTINGS, { params }))
@@ -70,7 +73,7 @@ export class RestSecrets {
     return made
   }
 
-  /** Another process of the facade; `stop` it, or `kill` its `facade`. */
+  /** Starts another REST server process; `stop` it, or `kill` its `server`. */
   async newFacade() {
     const http = await startHttpServer(this.davit)
     const client = await openRestClient(http, this.key)
@@ -107,7 +110,7 @@ export class RestSecrets {
     return await this.clients[at].GET(CREDENTIAL, { params: { path: { orgId: this.orgId, credentialId } } })
   }
 
-  /** What kubectl shows of it. */
+  /** The resource as kubectl shows it. */
   async stored(credentialId: string): Promise<RegistryCredential> {
     const ref = { namespace: this.orgId, name: credentialId.slice('rc_'.length) }
     return registryCredential.parse(await this.davit.api.get(registryCredentials, ref))

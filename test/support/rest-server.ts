@@ -1,10 +1,10 @@
 /**
- * The facade of http-server.ts, whose endpoints and publishing are those of a REST client: what a test asks for goes
- * through HTTP and comes back through the document, refusals included.
+ * The REST server of http-server.ts, with endpoints and publishing through a REST client: the calls of a test go through HTTP and
+ * are validated against the document, including rejections.
  *
  *   const key = await makeOwnerKey(davit)
- *   const facade = await startRestFacade(davit, key)
- *   const { endpoint, secret } = await facade.endpoints.create(davit.organization, draft, {})
+ *   const server = await startRestServer(davit, key)
+ *   const { endpoint, secret } = await server.endpoints.create(davit.organization, draft, {})
  */
 
 import type { components } from '../../docs/openapi.d.ts'
@@ -26,7 +26,7 @@ export type RestServer = Omit<LiveServer, 'endpoints' | 'publishing'> & {
 
 type RestEndpoints = Pick<EndpointService, 'create' | 'list' | 'get' | 'change' | 'remove' | 'roll'>
 
-/** What REST tells: a ping and a redelivery answer with an id alone. */
+/** REST returns less: a ping and a redelivery answer with only an id. */
 export type RestPublishing = {
   publish(organization: string, publication: Publication, how: Keyed): Promise<Omit<Published, 'position'>>
   ping(id: EndpointId, how: Keyed): Promise<Queued>
@@ -41,7 +41,7 @@ export async function makeOwnerKey({ organization }: Pick<TestDavit, 'organizati
   return makeToken(organization, 'owner')
 }
 
-/** @param key of an owner of the organization */
+/** @param key API token of an owner of the organization */
 export async function startRestServer(davit: TestDavit, key: string): Promise<RestServer> {
   const http = await startHttpServer(davit)
   const client = await openRestClient(http, key)
@@ -97,7 +97,7 @@ function publishingOf(client: RestClient): RestPublishing {
       const answer = await client.POST('/organizations/{orgId}/events', {
         params: { path: { orgId }, header: keyHeader(how) },
         body: { type, data: dataText },
-        // To the digit, which a value would lose.
+        // Verbatim, because parsing would lose digits.
         bodySerializer: () => `{"type":${JSON.stringify(type)},"data":${dataText}}`,
       })
       return { ...dataOf(answer), replayed: isReplayed(answer.response) }
@@ -119,14 +119,14 @@ type ProblemBody = components['schemas']['Problem']
 
 type Answer<T> = { data?: T; error?: ProblemBody; response: Response }
 
-/** @throws Problem as the services do; any other Error for what they do not refuse with */
+/** @throws Problem like the services do; another Error for other answers */
 function dataOf<T>({ data, error, response }: Answer<T>): T {
   if (error) throw refusalOf(error, response)
   if (data === undefined) throw new Error(`${response.url} answers ${response.status} without a body`)
   return data
 }
 
-/** Those that services refuse with. */
+/** The codes of rejections by services. */
 const CODES: Partial<Record<ProblemCode, true>> = {
   not_found: true,
   endpoint_disabled: true,
@@ -179,7 +179,7 @@ function isReplayed({ headers }: Response): boolean {
   return headers.get('idempotency-replayed') === 'true'
 }
 
-/** JSON has no undefined: what has this value is not sent. */
+/** JSON has no undefined: fields with this value are not sent. */
 function sent<T extends object>(body: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   return body as { [K in keyof T]: Exclude<T[K], undefined> }
 }

@@ -39,7 +39,7 @@ const limits = {
 
 type Made = { state?: DeliveryState; age?: number; version?: number; segment?: string; endpoint?: string }
 
-/** Retention on a store in memory that errs where it is told to, with a clock that tests step. */
+/** Retention on a store in memory with scripted errors, and a clock that tests step. */
 export class RetentionBed {
   readonly clock = new FakeClock()
   readonly store = new MemoryStore(() => this.clock.now() - this.#olderMs)
@@ -51,10 +51,10 @@ export class RetentionBed {
   shownUpTo = Number.POSITIVE_INFINITY
   healthy = true
   heldLooks = 0
-  /** Shards that are this process's, and what part of all that is; absent: all. */
+  /** Shards of this process, which determine its share; absent: all. */
   owned: ReadonlySet<number> | undefined
   #made = 0
-  /** By which what is made now was made before. */
+  /** Age of the objects that are created now. */
   #olderMs = 0
 
   constructor(over: Partial<typeof limits> = {}) {
@@ -98,7 +98,7 @@ export class RetentionBed {
     return endpoint
   }
 
-  /** An object of a delivery that retention is told of, as at a start. @returns its name */
+  /** An object of a delivery that retention learns of, as at a start. @returns its name */
   async delivery(given: Made = {}): Promise<string> {
     const { state = 'succeeded', age = 0, version = 1, segment, endpoint = 'billing' } = given
     this.#made += 1
@@ -123,7 +123,7 @@ export class RetentionBed {
     return metadata.name
   }
 
-  /** An entry of the log that gets its object, as the delivery plane does it. */
+  /** An entry of the log that is promoted to an object, like the delivery engine does it. */
   async entry(endpoint: WebhookEndpoint, payloadBytes: number): Promise<Delivery> {
     const segment = await this.segment(`s${this.store.version}`, payloadBytes)
     const opened = new OpenSegments().add(segment)
@@ -193,7 +193,7 @@ export class RetentionBed {
     while (!read) await this.clock.elapse(50)
   }
 
-  /** Passes until nothing is left to do. */
+  /** Runs passes until nothing is left to do. */
   async settle(): Promise<void> {
     await this.readLog()
     for (let idle = 0; idle < 3; ) {

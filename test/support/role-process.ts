@@ -10,20 +10,20 @@ export type RoleProcessOptions = {
   role: 'controller' | 'api'
   kubeconfigPath: string
   namespace: string
-  /** Names it in what it writes; absent: the name of this host. */
+  /** Replica name in what it writes; absent: the name of this host. */
   replica?: string | undefined
   opsPort: number
-  /** Its log is appended to this file. */
+  /** File to which its log is appended. */
   logPath: string
   /** Other settings, as DAVIT_ variables. */
   settings?: Readonly<Record<string, string>>
-  /** Of another version; absent: this one. */
+  /** Entry point of another version; absent: this one. */
   main?: string | undefined
 }
 
-/** The program of this version. */
+/** Entry point of this version. */
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
-/** Ends it when the process that started it is gone. */
+/** Ends it when its parent process is gone. */
 const PRELOAD = new URL('../../playground/end-with-parent.ts', import.meta.url).href
 const EXIT_PRELOAD = new URL('./exit-preload.ts', import.meta.url).href
 const STALL_PRELOAD = new URL('./stall-preload.ts', import.meta.url).href
@@ -37,14 +37,14 @@ export function stallingFor(ms: number): Record<string, string> {
   return { NODE_OPTIONS: `--import ${STALL_PRELOAD}`, STALL_MS: String(ms) }
 }
 
-/** Settings of a process that ends whenever it is about to send to that path. */
+/** Settings of a process that exits whenever it is about to send to that path. */
 export function exitingAt(path: string): Record<string, string> {
   return { NODE_OPTIONS: `--import ${EXIT_PRELOAD}`, EXIT_PATH: path }
 }
 
 export class RoleProcess {
   readonly startedAt = performance.now()
-  /** Settles when it has ended, with its exit code; null when a signal ended it. */
+  /** Settles with the exit code when it has ended; null if a signal ended it. */
   readonly exited: Promise<number | null>
   readonly #child: ChildProcess
   readonly #options: RoleProcessOptions
@@ -77,20 +77,20 @@ export class RoleProcess {
     return this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  /** @throws Error when it has ended, with the end of its log, or when it takes too long */
+  /** @throws Error with the end of its log if it has ended, or if it takes too long */
   async untilReady(): Promise<void> {
     if (await this.readyOrEnded()) return
     const { role, logPath } = this.#options
-    // A pipe has no end while somebody holds it open.
+    // A pipe has no end while a process holds it open.
     const log = (await stat(logPath)).isFile() ? await readFile(logPath, 'utf8') : 'its log is no file'
     throw new Error(`the ${role} has ended before it was ready: ${log.slice(-SHOWN_OF_LOG)}`)
   }
 
-  /** @returns whether it became ready; false when it ended before @throws Error when it takes too long */
+  /** @returns whether it became ready; false if it ended before @throws Error if it takes too long */
   async readyOrEnded(): Promise<boolean> {
     const limit = performance.now() + READY_LIMIT_MS
     while (this.running && performance.now() < limit) {
-      // Another process may answer on its port, where it ended because of that.
+      // If it ended because its port was taken, another process answers there.
       if ((await this.isReady()) && this.running) return true
       await sleep(POLL_MS)
     }
@@ -102,25 +102,25 @@ export class RoleProcess {
     return (await this.#ask('/readyz')).ok
   }
 
-  /** What it says of whether it is ready. */
+  /** The text of its readiness endpoint. */
   async readiness(): Promise<string> {
     return (await this.#ask('/readyz')).text
   }
 
-  /** A gauge of its metrics; undefined where it does not answer. */
+  /** A gauge of its metrics; undefined without an answer. */
   async gauge(name: string): Promise<number | undefined> {
     const { text } = await this.#ask('/metrics')
     const value = new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]
     return value === undefined ? undefined : Number(value)
   }
 
-  /** SIGKILL: nothing of it runs any more when this resolves. */
+  /** SIGKILL: the process is gone when this resolves. */
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL')
     await this.exited
   }
 
-  /** SIGSTOP: it stands still, with all of its connections open, until it is resumed or killed. */
+  /** SIGSTOP: it is suspended with open connections until it is resumed or killed. */
   suspend(): void {
     this.#child.kill('SIGSTOP')
   }
@@ -129,18 +129,18 @@ export class RoleProcess {
     this.#child.kill('SIGCONT')
   }
 
-  /** Its event loop stands still for a while: timers and answers wait, and its connections stay open. See `stallingFor`. */
+  /** Blocks its event loop for a while: timers and answers wait, and its connections stay open. See `stallingFor`. */
   stall(): void {
     this.#child.kill('SIGUSR2')
   }
 
-  /** As Kubernetes ends a pod. @returns the exit code */
+  /** Ends it like Kubernetes ends a pod. @returns the exit code */
   async stop(): Promise<number | null> {
     this.terminate()
     return await this.exited
   }
 
-  /** Asks it to end, and does not wait. */
+  /** Asks it to end without waiting. */
   terminate(): void {
     this.#child.kill('SIGTERM')
   }

@@ -1,11 +1,11 @@
 import { FakeClock } from './fake-clock.ts'
 
-/** Timers that are further away are limits of what is under way, and not what it waits for. */
+/** Later timers are timeouts of work in progress, which does not wait for them. */
 const LONGEST_RUSH_MS = 5000
-/** Real time for what is under way, such as a request to a server of the test. */
+/** Real time for work in progress, such as a request to a server of the test. */
 const TURN_MS = 2
 
-/** Time that goes on by itself to the next thing to do, as fast as the work between allows. */
+/** Time that advances by itself to the next timer, as fast as the work in between allows. */
 export class RushingClock extends FakeClock {
   readonly #dues = new Set<{ due: number }>()
 
@@ -22,7 +22,7 @@ export class RushingClock extends FakeClock {
     }
   }
 
-  /** What `work` gives or throws, while the time passes that it waits for. */
+  /** Returns or throws the result of `work`, while its waiting time passes. */
   async rush<T>(work: Promise<T>): Promise<T> {
     let isOver = false
     const end = () => {

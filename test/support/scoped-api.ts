@@ -1,13 +1,13 @@
 /**
- * An API that shows some organizations only. All test files share one API server, and each runs a controller of
- * its own, which would otherwise serve the organizations of the others as well.
+ * An API restricted to some organizations. All test files share one API server, and each runs its own controller, which would
+ * otherwise serve the organizations of other files as well.
  */
 
 import type { ResourceType } from '../../src/apis/meta.ts'
 import type { ListQuery, RawObject, WatchEvent } from '../../src/kube/client.ts'
 import type { KubernetesClient } from '../../src/kube/resources.ts'
 
-/** @param organizations names of namespaces; with more than one, those are filtered from what all have */
+/** @param organizations names of namespaces; several ones are filtered from the whole cluster */
 export function scopedApi(api: KubernetesClient, organizations: readonly string[]): KubernetesClient {
   const [only = ''] = organizations
   return organizations.length > 1 ? filteredApi(api, new Set(organizations)) : narrowedApi(api, only)

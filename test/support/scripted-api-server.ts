@@ -14,13 +14,13 @@ export type RecordedRequest = {
 /** Answers one request instead of the server. */
 export type Responder = (response: ServerResponse, request: RecordedRequest) => void
 
-/** A list of one object is a question for the version. */
+/** A list of one object asks only for the version. */
 export type Kind = 'list' | 'version' | 'watch' | 'get' | 'write'
 
-/** One open watch, for a script to write to. */
+/** One open watch that a script can write to. */
 export class OpenWatch {
   readonly #response: ServerResponse
-  /** The version that it was asked to start after. */
+  /** The version after which it was asked to start. */
   readonly from: number
 
   constructor(response: ServerResponse, from: number) {
@@ -40,7 +40,7 @@ export class OpenWatch {
     this.#response.write(bytes)
   }
 
-  /** Whether the other side still takes what it is sent; what it does not take is not sent. */
+  /** Sends bytes if the other side still reads. @returns whether it does */
   offer(bytes: string): boolean {
     if (this.#response.writableNeedDrain) return false
     this.#response.write(bytes)
@@ -55,28 +55,25 @@ export class OpenWatch {
     this.send({ type: 'ERROR', object: { kind: 'Status', code, reason, message } })
   }
 
-  /** As the server does when the time is up. */
+  /** Ends it like a server timeout. */
   end(): void {
     this.#response.end()
   }
 
-  /** As a broken connection does. */
+  /** Ends it like a broken connection. */
   cut(): void {
     this.#response.destroy()
   }
 }
 
-/**
- * A small API server that speaks list and watch over HTTP/1.1 from a store of its own, and does wrong what a
- * script tells it to.
- */
+/** A small API server that serves list and watch over HTTP/1.1 from its own store, with scripted faults. */
 export class ScriptedApiServer {
   readonly requests: RecordedRequest[] = []
   readonly objects = new Map<string, RawObject>()
   version = 100
   /** Watches from older versions are answered with 410. */
   compactedAt = 0
-  /** Objects in a page. */
+  /** Objects per page. */
   pageSize = 500
   readonly #server: Server
   readonly #scripts: { kind: Kind; respond: Responder }[] = []
@@ -93,12 +90,12 @@ export class ScriptedApiServer {
     return `http://127.0.0.1:${this.#port}`
   }
 
-  /** Watches that are open. */
+  /** The open watches. */
   get watches(): OpenWatch[] {
     return this.#watches.filter((watch) => watch.open)
   }
 
-  /** On the port that it had before, so that it can come back. */
+  /** Uses the same port after a stop. */
   async start(): Promise<this> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject)
@@ -108,7 +105,7 @@ export class ScriptedApiServer {
     return this
   }
 
-  /** Refuses connections until it is started again. */
+  /** Rejects connections until it is started again. */
   async stop(): Promise<void> {
     this.#server.closeAllConnections()
     await new Promise((resolve) => this.#server.close(resolve))
@@ -119,7 +116,7 @@ export class ScriptedApiServer {
     this.#scripts.push(...responders.map((respond) => ({ kind, respond })))
   }
 
-  /** Makes or changes an object; open watches hear of it unless told not to. */
+  /** Creates or changes an object and reports it to open watches, unless `silently`. */
   put(name: string, options: { silently?: boolean; uid?: string; fields?: object } = {}): RawObject {
     this.version += 1
     const before = this.objects.get(name)
@@ -146,12 +143,12 @@ export class ScriptedApiServer {
     return this.requests.filter((request) => kindOf(request) === kind).length
   }
 
-  /** Resolves once `condition` holds; looked at after each request and each end of a response. */
+  /** Resolves when `condition` holds; it is evaluated after each request and each end of a response. */
   async until(condition: () => boolean): Promise<void> {
     while (!condition()) await new Promise<void>((resolve) => this.#changed.push(resolve))
   }
 
-  /** The open watch, once there is one (other than those given). */
+  /** Resolves with an open watch (other than those given). */
   async watch(...others: OpenWatch[]): Promise<OpenWatch> {
     const found = () => this.watches.find((watch) => !others.includes(watch))
     await this.until(() => found() !== undefined)

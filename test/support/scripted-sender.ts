@@ -3,16 +3,16 @@ import type { SendOutcome, SendRequest, WebhookSender } from '../../src/webhooks
 
 const nothing = () => undefined
 
-/** An attempt that has begun; `end` gives its outcome. */
+/** An attempt in progress; `end` gives its outcome. */
 export type Attempt = { id: string; path: string; end(outcome?: number | SendOutcome): void; ended: boolean }
 
-/** Attempts in the order in which they began. Those to a path with an answer end at once. */
+/** Attempts in the order in which they began. Those to a path with an answer end immediately. */
 export class ScriptedSender implements WebhookSender {
   readonly attempts: Attempt[] = []
   readonly answers = new Map<string, number | ((id: string) => number)>()
-  /** The process has ended: it sends nothing more. */
+  /** The process has ended and sends nothing more. */
   dead = false
-  /** How long an answer takes. */
+  /** The delay of an answer. */
   latencyMs = 0
   readonly #clock: Clock
 

@@ -2,13 +2,13 @@ import { MemoryStore } from './memory-store.ts'
 
 type Call = 'get' | 'list' | 'create' | 'patch'
 
-/** A store in memory, with what a test has put before its calls. */
+/** A store in memory with scripted actions before its calls. */
 export class ScriptedStore extends MemoryStore {
-  /** Of those below. */
+  /** Number of the calls below. */
   calls = 0
   readonly #script: { call: Call; plural: string; before: () => unknown }[] = []
 
-  /** Once, before such a call for such an object; what it throws is what the call throws. */
+  /** Runs `before` once, before such a call for such an object; an exception of it is thrown by the call. */
   once(call: Call, plural: string, before: () => unknown): void {
     this.#script.push({ call, plural, before })
   }

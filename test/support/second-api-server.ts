@@ -1,6 +1,6 @@
 /**
- * Another API server on the etcd of a control plane, as a cluster has several. What etcd tells it comes late, so that its view is behind
- * that of the first.
+ * Another API server on the etcd of a control plane, as in a cluster with several. Data from etcd reaches it late, so that its
+ * view lags behind that of the first.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -36,7 +36,7 @@ export class SecondApiServer {
     this.#etcd = parts.etcd
   }
 
-  /** Ready. @param behindMs for so long is what etcd says on its way to it */
+  /** Starts a ready server. @param behindMs delay of data from etcd */
   static async start(of: Of, behindMs: number): Promise<SecondApiServer> {
     const etcd = await TcpProxy.start(new URL(of.etcdUrl))
     const port = await freePort()
@@ -52,7 +52,7 @@ export class SecondApiServer {
     }
   }
 
-  /** Again, after a stop; it is not behind until it is ready. @throws Error when it does not become ready */
+  /** Restarts after a stop; without delay until it is ready. @throws Error if it does not become ready */
   async start(): Promise<void> {
     this.#etcd.delay('down', 0)
     // It ends with this process, however that ends.
@@ -73,7 +73,7 @@ export class SecondApiServer {
     }
   }
 
-  /** As a crash does. Returns once it is gone. */
+  /** Ends it like a crash. Returns when it is gone. */
   async stop(): Promise<void> {
     const child = this.#process
     if (!child || child.exitCode !== null || child.signalCode !== null) return
@@ -88,12 +88,12 @@ export class SecondApiServer {
   }
 }
 
-/** With what the process was started: its certificates and keys are those of the first, as its clients have to find. */
+/** The command line of the process: certificates and keys must be those of the first server for its clients. */
 async function commandOf(pid: number): Promise<string[]> {
   return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0').filter((part) => part !== '')
 }
 
-/** @throws Error when it has not all of these flags */
+/** @throws Error if one of these flags is missing */
 function withFlags(command: readonly string[], flags: Readonly<Record<string, string>>): string[] {
   for (const flag of Object.keys(flags))
     if (!command.some((part) => part.startsWith(`${flag}=`))) throw new Error(`${command[0]} has no ${flag}`)

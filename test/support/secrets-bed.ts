@@ -1,4 +1,4 @@
-/** A controller beside a double of AWS, and what an owner does with kubectl. */
+/** A controller with an AWS emulator, and an owner's use of kubectl. */
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import {
@@ -44,7 +44,10 @@ export class SecretsBed {
     return this.davit.organization
   }
 
-  /** As an owner does: settings without a role, then the role with what the status says, then the settings with the role. */
+  /**
+   * Connects the account like an owner: settings without a role, then the role with the policies of the status, then the settings
+   * with the role.
+   */
   async connect(id = ACCOUNT): Promise<{ account: Account; role: Role }> {
     await this.settings({ region: REGION })
     const { status } = await this.settingsWhen(({ status }) => status?.writerPolicy !== undefined)
@@ -57,7 +60,7 @@ export class SecretsBed {
     return made
   }
 
-  /** Makes or changes them. */
+  /** Creates or changes the settings. */
   async settings(spec: Record<string, unknown>): Promise<void> {
     const ref = { namespace: this.organization, name: 'default' }
     const object = { apiVersion: API_VERSION, kind: 'SecretsSettings', metadata: ref, spec }

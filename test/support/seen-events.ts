@@ -6,7 +6,7 @@ import { type Clock, createRandom } from '../../src/lib/time.ts'
 /** `about` is the name of the object. */
 export type SeenEvent = RecordedEvent & { about: string }
 
-/** Adds Events to `seen`, and writes them to the API server where that is given. */
+/** Adds Events to `seen`, and writes them to an API server if one is given. */
 export function seeingRecorder(
   seen: SeenEvent[],
   write?: { api: ResourceWriter; clock: Clock; log: Logger },

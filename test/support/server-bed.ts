@@ -1,4 +1,4 @@
-/** The HTTP surface on a loopback port, with fakes behind it and a client that can send anything. */
+/** The HTTP layer on a loopback port, with fake services and a client that can send anything. */
 
 import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
@@ -13,10 +13,10 @@ import { allRoutes } from '../../src/server/routes.ts'
 import { FakeClock } from './fake-clock.ts'
 import { FakeServices } from './server-services.ts'
 
-/** Of the fake clock, in seconds since 1970. */
+/** Start of the fake clock, in seconds since 1970. */
 const STARTS_AT = Date.UTC(2026, 0, 31, 12) / 1000
 
-/** Kinds of keys; what each may do in `acme` is what RBAC would give it. */
+/** Kinds of tokens; the permissions of each in `acme` are those that RBAC would give it. */
 export const KEYS = {
   owner: keyOf('owner'),
   otherOwner: keyOf('other-owner'),
@@ -46,12 +46,12 @@ export type BedOptions = {
   limits?: AppOptions['limits']
   server?: Partial<ServerLimits>
   clock?: Clock
-  /** Instead of `acme` and `umbrella`. */
+  /** Replaces `acme` and `umbrella`. */
   organizations?: readonly string[]
-  /** Instead of the reviewer that knows the keys. */
+  /** Replaces the reviewer that knows the tokens. */
   tokens?: AppOptions['tokens']
   access?: AppOptions['access']
-  /** Instead of the fakes. */
+  /** Replace the fakes. */
   credentials?: CredentialService
   log?: AppOptions['log']
   metrics?: NonNullable<AppOptions['metrics']>
@@ -62,14 +62,14 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-/** Ends with the test. */
+/** A bed that is closed when the test ends. */
 export async function startServerBed(options: BedOptions = {}): Promise<ServerBed> {
   const bed = await openServerBed(options)
   cleanups.push(bed.close)
   return bed
 }
 
-/** Goes on until it is closed. */
+/** A bed that the caller closes. */
 export async function openServerBed(options: BedOptions = {}) {
   const clock = options.clock ?? new FakeClock()
   const organizations = options.organizations ?? [ORGANIZATION, OTHER_ORGANIZATION]
@@ -143,7 +143,7 @@ export type Asking = {
   body?: string
 }
 
-/** A request as a usual client sends it; a body is JSON unless its headers say otherwise. */
+/** Sends a usual request; a body is JSON unless its headers say otherwise. */
 export async function ask(bed: Pick<ServerBed, 'baseUrl'>, path: string, asking: Asking = {}) {
   const { method = 'GET', key, headers, body } = asking
   const response = await fetch(bed.baseUrl + path, {
@@ -164,7 +164,7 @@ export async function ask(bed: Pick<ServerBed, 'baseUrl'>, path: string, asking:
   }
 }
 
-/** A connection on which a test writes what it likes. */
+/** Opens a raw connection. */
 export async function dial(bed: Pick<ServerBed, 'port'>): Promise<RawConnection> {
   const socket = connect(bed.port, '127.0.0.1')
   await once(socket, 'connect')
@@ -195,18 +195,18 @@ export class RawConnection {
     this.#socket.destroy()
   }
 
-  /** Says that nothing more will come, as a client does that has gone. */
+  /** Half-closes the connection, like a client that has gone. */
   end(): void {
     this.#socket.end()
   }
 
-  /** Everything that came until the other side closed. */
+  /** Everything that was received until the other side closed. */
   async untilClosed(): Promise<string> {
     await this.#ended
     return this.#received
   }
 
-  /** What came, as soon as it holds `text`. */
+  /** What was received, as soon as it contains `text`. */
   async until(text: string): Promise<string> {
     while (!this.#received.includes(text)) {
       await Promise.race([once(this.#socket, 'data'), this.#ended])
@@ -224,7 +224,7 @@ const identities = new Map<string, CallerIdentity>(
   }),
 )
 
-/** In the form of a token, for `name`, that ends an hour after the fake clock's start. */
+/** A token-shaped value for `name` that ends an hour after the fake clock's start. */
 function keyOf(name: string, claims: { exp?: number; aud?: string[] } = {}): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const payload = { sub: name, aud: ['davit'], exp: STARTS_AT + 3600, ...claims }

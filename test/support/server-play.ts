@@ -1,11 +1,14 @@
-/** One history of a simulated world of facades: changes all the time, troubles, then a rest in which everything has to come right. */
+/**
+ * Plays one history of a simulated world of REST servers: continuous changes, troubles, then a rest in which everything must
+ * settle.
+ */
 import { Answers, LEASE_MS, ServerStore, type SimulatedServer, startSimulatedServer } from './server-world.ts'
 import { SimulatedTime } from './simulated-time.ts'
 
 export type FacadeTrouble = {
   afterMs: number
   kind: 'kill' | 'restart' | 'stop' | 'leave' | 'join' | 'outage' | 'losses' | 'clock' | 'lag' | 'mute'
-  /** How long it lasts. */
+  /** Duration in milliseconds. */
   ms: number
 }
 
@@ -116,7 +119,7 @@ class World {
     if (kind === 'kill') one.clock.kill()
     if (kind === 'stop') {
       one.clock.stopFor(ms)
-      // What its watch has to say is there then, and takes its time.
+      // The existing objects arrive through its watch, which takes time.
       this.#forAWhile(ms + 15_000, (isOn) => Object.assign(one, { lag: isOn ? 0.8 : 0 }))
     }
     if (kind === 'mute')
@@ -134,7 +137,7 @@ class World {
   }
 }
 
-/** Chance that can be repeated. */
+/** Seeded random numbers. */
 function mulberry(seed: number): () => number {
   let state = seed
   return () => {

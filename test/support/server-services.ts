@@ -1,4 +1,4 @@
-/** What stands behind the routes, as fakes that answer like the real ones and note what they were asked for. */
+/** Fake services behind the routes that answer like the real ones and record their calls. */
 
 import { eventType } from '../../src/apis/event-type.ts'
 import type { CredentialResource } from '../../src/server/credential-resource.ts'
@@ -11,7 +11,7 @@ import type { Published, PublishingService } from '../../src/server/events.ts'
 import { Problem } from '../../src/server/http/problems.ts'
 import type { SecretsSettingsService } from '../../src/server/secrets-settings.ts'
 
-/** What a class has that others can call. */
+/** The public members of a class. */
 type PublicOf<T> = Pick<T, keyof T>
 
 const AT = '2026-01-31T12:00:00.000Z'
@@ -21,7 +21,7 @@ export const SECRET = 'whsec_c2lnbmluZyBzZWNyZXQgMjQgYnl0ZXM='
 
 export type Asked = { operation: string; of: unknown }
 
-/** One endpoint for each organization, with one delivery of its own, and one registry credential. */
+/** One endpoint for each organization, with one delivery, and one registry credential. */
 export class FakeServices {
   readonly asked: Asked[] = []
   /** Thrown by the next operation. */

@@ -1,6 +1,6 @@
 /**
- * Everything that a facade can do in the cluster, done once over REST: each route, repeats under a key, and a create that the
- * cluster refuses.
+ * Everything that a REST server can do in the cluster, once over REST: each route, repeats with an idempotency key, and a create
+ * that the cluster rejects.
  */
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
@@ -13,10 +13,10 @@ export type TourOptions = {
   davit: Installation
   server: ServerProcess
   receiverUrl: string
-  /** An organization, and keys of its owner, viewer and publisher. */
+  /** An organization, and tokens of its owner, viewer and publisher. */
   organization: string
   keys: { owner: string; viewer: string; publisher: string }
-  /** Another one of the same owner, for which the cluster takes no endpoint. */
+  /** Another organization of the same owner, for which the cluster accepts no endpoint. */
   fullOrganization: string
 }
 
@@ -64,7 +64,7 @@ export async function tourServer(options: TourOptions): Promise<void> {
   await tourSecrets(options, call)
 }
 
-/** Credentials that need no account, and, of the other organization, settings that connect to none. */
+/** Credentials that need no account and, in the other organization, settings that never connect. */
 async function tourSecrets({ organization, fullOrganization }: TourOptions, call: Caller): Promise<void> {
   const home = `/organizations/${organization}`
   const settings = `/organizations/${fullOrganization}/secrets-settings`
@@ -81,7 +81,7 @@ async function tourSecrets({ organization, fullOrganization }: TourOptions, call
   await call(409, 'POST', `${home}/registry-credentials`, { body: token })
 }
 
-/** The rights of a role that was just given are known a moment later. */
+/** The rights of a new role take effect after a moment. */
 export async function untilLetIn(of: {
   server: ServerProcess
   organization: string
@@ -129,7 +129,7 @@ async function untilSucceeded(call: Caller, path: string): Promise<void> {
   )
 }
 
-/** Its signing key is written first, and taken back. */
+/** Its signing secret is written first, and removed again. */
 async function createInVain(
   { davit, fullOrganization, receiverUrl }: TourOptions,
   call: Caller,

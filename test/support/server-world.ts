@@ -1,7 +1,7 @@
 /**
- * Replicas of the facade of which each runs the real presence and the real waiting, in simulated time: their watches lag,
- * their calls are delayed, lost or not answered, they are stopped, killed and started anew. A checker looks at what publishes
- * would go by.
+ * Replicas of the REST server, each with the real presence and the real waiting, in simulated time: their watches lag, their
+ * calls are delayed or lost, and they are suspended, killed and restarted. A checker validates what publishes would be matched
+ * against.
  */
 
 import { ApiError } from '../../src/kube/client.ts'
@@ -20,7 +20,7 @@ export const LEASE_MS = 9000
 export class ServerStore {
   readonly ways: SimulatedRecords
   readonly #byName = new Map<string, StoredPeerRecord>()
-  /** Of endpoints; each change is one more. */
+  /** The version of the endpoints; each change increments it. */
   version = 100
   #writes = 0
 
@@ -32,7 +32,7 @@ export class ServerStore {
     return this.#byName.size
   }
 
-  /** @param isMute whether its writes do not come through now */
+  /** @param isMute whether its writes fail now */
   of(clock: SimulatedClock, isMute: () => boolean): PeerRecords {
     return {
       list: () => this.ways.call(clock, () => structuredClone([...this.#byName.values()])),
@@ -54,7 +54,7 @@ export class ServerStore {
   }
 }
 
-/** A watch of endpoints that comes after them sooner or later. */
+/** A watch of endpoints that lags behind. */
 class LateWatch {
   version = 0
   isListed = false
@@ -102,7 +102,7 @@ class LateWatch {
   }
 }
 
-/** What was answered, and what would not go by it. */
+/** Acknowledged changes, and publishes that would violate them. */
 export class Answers {
   readonly wrong: string[] = []
   publishes = 0
@@ -118,7 +118,7 @@ export class Answers {
     this.#answered.push({ version, by })
   }
 
-  /** A publish is matched now, on what was seen up to this version and what this session wrote itself. */
+  /** Checks a publish that is matched now, on everything seen up to this version and on this session's own writes. */
   check(seen: number, session: string): void {
     this.publishes += 1
     const missed = this.#answered.find(({ version, by }) => version > seen && by !== session)
@@ -130,9 +130,9 @@ export type SimulatedServer = {
   readonly name: string
   readonly clock: SimulatedClock
   readonly presence: ReplicaHeartbeat
-  /** Part of what its watch shows that comes seconds late. */
+  /** Share of watch events that are seconds late. */
   lag: number
-  /** It cannot renew its Lease. */
+  /** Whether it cannot renew its Lease. */
   isMute: boolean
   change(): Promise<boolean>
   publishes(): boolean

@@ -1,4 +1,4 @@
-/** One history of a simulated world of replicas: troubles, then a rest in which everything has to come right. */
+/** Plays one history of a simulated world of replicas: troubles, then a rest in which everything must settle. */
 import { chanceOf } from './chance.ts'
 import { OrderedWork } from './ordered-work.ts'
 import { type Replica, SHARDS, SimulatedRecords, startReplica, TIMES } from './shard-world.ts'
@@ -18,29 +18,29 @@ export type Trouble = {
     | 'losses'
     | 'clock'
     | 'removal'
-  /** How long it lasts. */
+  /** Duration in milliseconds. */
   ms: number
 }
 
 export type Played = {
   wrong: string[]
-  /** Shards of which nobody, or more than one, says at the end that it is the owner. */
+  /** Shards without an owner, or with several, at the end. */
   unowned: number[]
   attempts: number
   repeated: number
-  /** Milliseconds in which nobody was the owner of some shard: at most on end, and after all troubles were over. */
+  /** Milliseconds without an owner of some shard: the longest period, and the total after all troubles. */
   unownedMs: number
   settledAfterMs: number
 }
 
-/** How often owners are looked at. */
+/** Interval of the checks for owners. */
 const LOOK_EVERY_MS = 100
-/** In which those that begin find each other. */
+/** Time in which new replicas find each other. */
 const BEGIN_MS = 5000
-/** Whoever waits for one who is gone waits for its lease and for what it had under way; some calls take seconds. */
+/** A replica waits for the lease and the work in progress of one that is gone; some calls take seconds. */
 const REST_MS = TIMES.leaseMs + TIMES.drainMs + 40_000
 const MOST_REPLICAS = 6
-/** After which one that was told to leave is killed. */
+/** Time after which a leaving replica is killed. */
 const GRACE_MS = 30_000
 const LASTING: ReadonlySet<Trouble['kind']> = new Set(['stop', 'cut', 'outage', 'losses', 'restart'])
 
@@ -48,9 +48,9 @@ export async function playShards(plan: {
   seed: number
   troubles: readonly Trouble[]
   replicas: number
-  /** Nobody starts under the name of one who lives. */
+  /** Whether no replica starts with the name of a living one. */
   areNamesOwn: boolean
-  /** Nothing goes wrong but the troubles. */
+  /** Whether nothing goes wrong except the troubles. */
   isCalm?: boolean
 }): Promise<Played> {
   const world = new World(plan.seed, plan.areNamesOwn)
@@ -84,18 +84,18 @@ class World {
   #replicas: Replica[] = []
   #sessions = 0
   /**
-   * Whoever comes right after a record was removed by hand cannot know of it: that is asked too much, until it is there again at the
-   * latest, or what stands behind it is over.
+   * A new replica cannot know of a record that was removed by hand: handling that is out of scope until the record exists again,
+   * or the work behind it is over.
    */
   #nobodyComesBefore = 0
   #lastCame = 0
-  /** When the last trouble is over. */
+  /** End of the last trouble. */
   #quietAt = 0
-  /** Since when nobody is the owner of a shard. */
+  /** By shard, since when it has no owner. */
   readonly #unownedSince = new Map<number, number>()
   #longestUnownedMs = 0
   #lastUnownedAt = 0
-  /** Whoever has heard of nobody for long does not know either whose record was removed. */
+  /** A replica without news for long does not know either whose record was removed. */
   #allHearAgain = 0
 
   constructor(seed: number, areNamesOwn: boolean) {
@@ -109,7 +109,7 @@ class World {
     return this.#replicas.filter(({ clock }) => !clock.isDead)
   }
 
-  /** All troubles are over. */
+  /** Ends all troubles. */
   calm(): void {
     this.records.calm()
     this.#quietAt = Math.max(this.#quietAt, this.time.now)
@@ -196,7 +196,7 @@ class World {
     if (kind === 'clock') one.clock.setWallBy(this.chance.fraction() < 0.5 ? ms * 1000 : -ms * 1000)
     if (kind === 'leave') {
       one.leave()
-      // As a kubelet does.
+      // Like a kubelet does.
       this.time.at(GRACE_MS, () => one.kill())
     }
     if (kind === 'restart') {

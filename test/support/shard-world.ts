@@ -1,6 +1,6 @@
 /**
- * Replicas of which each runs the real keeper of shards, in simulated time: their clocks differ, their calls are delayed,
- * lost or not answered, they are stopped, killed and started anew. A checker looks at what receivers would see.
+ * Replicas, each with the real shard coordinator, in simulated time: their clocks differ, their calls are delayed or lost, and
+ * they are suspended, killed and restarted. A checker validates what receivers would see.
  */
 
 import { ShardCoordinator } from '../../src/ha/coordinator.ts'
@@ -20,13 +20,13 @@ export const TIMES = deriveShardTimes(9000, 21_000)
 
 export type Chance = { fraction(): number }
 
-/** What is wrong with the way of one replica to the store: how long each direction takes at most, and what part is lost. */
+/** A fault of one replica's connection to the store: the maximum delay of each direction, and the lost share. */
 type Cut = { until: number; deafFrom: number; upMs: number; downMs: number; lost: number }
 
 const SLOW_WAY_MS = 12_000
 const LATER_DEAF_MS = 20_000
 
-/** The store of records: calls take effect at one moment, in one order. */
+/** The store of records: calls take effect atomically, in one order. */
 export class SimulatedRecords {
   readonly #time: SimulatedTime
   readonly #chance: Chance
@@ -34,9 +34,9 @@ export class SimulatedRecords {
   readonly #cuts = new Map<SimulatedClock, Cut>()
   #version = 0
   isDown = false
-  /** Part of the calls that are lost, half of them on their way back. */
+  /** Share of lost calls, half of them on the way back. */
   lost = 0
-  /** Part of the ways that take seconds. */
+  /** Share of slow transfers, which take seconds. */
   slow = 0.05
 
   constructor(time: SimulatedTime, chance: Chance) {
@@ -44,7 +44,7 @@ export class SimulatedRecords {
     this.#chance = chance
   }
 
-  /** As one replica sees it. */
+  /** As seen by one replica. */
   of(clock: SimulatedClock): ReplicaRecords {
     return {
       list: () => this.call(clock, () => structuredClone([...this.#byName.values()])),
@@ -64,7 +64,7 @@ export class SimulatedRecords {
     this.#cuts.clear()
   }
 
-  /** One replica hears and says little for so long, the others as before: late in one direction or both, then nothing at all. */
+  /** Impairs the connection of one replica for a time: late in one direction or both, then silent. */
   cutOff(clock: SimulatedClock, ms: number): void {
     const way = () => (this.#chance.fraction() < 0.5 ? 0 : SLOW_WAY_MS)
     const lost = this.#chance.fraction() < 0.5 ? 0 : 0.5
@@ -73,13 +73,13 @@ export class SimulatedRecords {
     this.#cuts.set(clock, { until: now + ms, deafFrom, upMs: way(), downMs: way(), lost })
   }
 
-  /** Somebody removes a record by hand. */
+  /** Removes a record by hand. */
   removeOne(): void {
     const [name] = this.#byName.keys()
     if (name) this.#byName.delete(name)
   }
 
-  /** Something that takes effect in the store, and its answer, each after a while. */
+  /** Executes an effect in the store and answers, each after a delay. */
   async call<T>(clock: SimulatedClock, effect: () => T): Promise<T> {
     const cut = this.#cutOf(clock)
     const isLost = this.#chance.fraction() < Math.max(this.lost, cut.lost)
@@ -140,7 +140,10 @@ export type Replica = {
   kill(): void
 }
 
-/** Starts a replica; `isNameOwn` if nobody who lives has its name. Its work is ordered deliveries in every shard that it owns, without end. */
+/**
+ * Starts a replica; `isNameOwn` if no living replica has its name. Its work is an endless sequence of ordered deliveries in every
+ * shard that it owns.
+ */
 export function startReplica(world: {
   name: string
   isNameOwn: boolean

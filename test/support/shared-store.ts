@@ -1,4 +1,4 @@
-/** One store of several replicas, each of which is shown what is written of what it watches. */
+/** One store of several replicas, which delivers written objects to the watches of each. */
 
 import { type AcceptedEvent, deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { derivedName } from '../../src/apis/ids.ts'
@@ -11,19 +11,19 @@ import { SYSTEM } from './engine-parts.ts'
 import type { FakeClock } from './fake-clock.ts'
 import { MemoryStore } from './memory-store.ts'
 
-/** What is closed stays in the log for so long. */
+/** How long a closed entry stays in the log. */
 const KEPT_MS = 2 * 60_000
 
 export type Watcher = { changed(type: ResourceType, raw: RawObject): void }
 
 export class SharedStore {
   readonly store: MemoryStore
-  /** As replicas, and everybody else, write to it. */
+  /** The API for writes of replicas and others. */
   readonly api: ResourceReader & ResourceWriter
   readonly #clock: FakeClock
   readonly #watchers: () => readonly Watcher[]
 
-  /** @param watchers those that live */
+  /** @param watchers the living ones */
   constructor(clock: FakeClock, watchers: () => readonly Watcher[]) {
     this.#clock = clock
     this.#watchers = watchers
@@ -31,7 +31,10 @@ export class SharedStore {
     this.api = this.#told()
   }
 
-  /** What is there of a kind for one who reads it now, in the order of the log: of outcomes, what is old and behind the mark has been deleted. */
+  /**
+   * The objects of a kind for a reader that starts now, in the order of the log: old outcomes behind the low-water mark have been
+   * deleted.
+   */
   kept(type: ResourceType, lowWater: number): RawObject[] {
     const all = this.store
       .all(type)
@@ -43,7 +46,7 @@ export class SharedStore {
     return all.filter((raw, n) => n === all.length - 1 || !mayGo(raw))
   }
 
-  /** Appends a segment, which every replica is shown in its own time. */
+  /** Appends a segment, which reaches each replica after its own delay. */
   async append(events: readonly AcceptedEvent[]): Promise<void> {
     const now = Math.floor(this.#clock.now())
     await this.api.create(deliverySegments, {

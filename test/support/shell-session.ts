@@ -1,4 +1,4 @@
-/** A terminal in which somebody pastes one piece after another: what a piece exports is there for the next. */
+/** A terminal into which a user pastes one snippet after another: exported variables are kept. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -10,7 +10,7 @@ export type Pasted = {
   code: number | null
   stdout: string
   stderr: string
-  /** Statuses of the answers that curl got, in order. */
+  /** Statuses of curl's answers, in order. */
   statuses: number[]
 }
 
@@ -21,7 +21,7 @@ export type ShellOptions = {
   cwd: string
   /** Folders that are searched for programs before the usual ones. */
   path: string
-  /** For one piece. */
+  /** For one snippet. */
   limitMs?: number
 }
 

@@ -1,7 +1,7 @@
 /**
- * Loaded before a role (NODE_OPTIONS=--import): its wall clock is off by as many milliseconds as the file in CLOCK_OFFSET_FILE
- * says, as if somebody had set the machine's. Timers and the monotonic clock go on as they do then. What holds from when
- * on is said in a file beside it.
+ * Preloaded in a role (NODE_OPTIONS=--import): shifts its wall clock by the milliseconds in CLOCK_OFFSET_FILE, as if the
+ * machine's clock had been set. Timers and the monotonic clock are not affected. A file next to it records when each offset took
+ * effect.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 

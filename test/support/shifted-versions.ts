@@ -1,6 +1,6 @@
 /**
- * The API server as it would answer with versions that are higher by so many, until a test sets its store back: from then on they are what
- * they are, all watches have broken off, and what was read before is of the future.
+ * The API server with versions that are higher by an offset, until a test restores its store: from then on they are unchanged,
+ * all watches have broken off, and earlier versions are from the future.
  */
 
 import { ApiError, type RawObject, type WatchEvent } from '../../src/kube/client.ts'

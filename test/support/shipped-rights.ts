@@ -1,4 +1,4 @@
-/** The rights that config/rbac gives, and what is done with them. */
+/** The rights that config/rbac grants, and their use. */
 import { readFile } from 'node:fs/promises'
 import { nameOfRight, type Right, rightsIn } from '../../tools/docgen/rights/rights.ts'
 import type { Deed } from './audit-trail.ts'
@@ -12,7 +12,7 @@ export async function shippedRights(name: string): Promise<Right[]> {
   return rightsIn(await readFile(new URL(`${name}.yaml`, FOLDER), 'utf8'))
 }
 
-/** Whether the right was needed for it. One in all namespaces is not needed for what lies in `operatorNamespace`. */
+/** Whether the call needed the right. A right in all namespaces is not needed for objects in `operatorNamespace`. */
 export function covers(right: Right, deed: Deed, operatorNamespace: string): boolean {
   const same = (['verb', 'group', 'resource', 'subresource'] as const).every(
     (part) => right[part] === deed[part],

@@ -2,8 +2,8 @@ import { Webhook } from 'standardwebhooks'
 import type { ReceivedRequest } from './receiver.ts'
 
 /**
- * Which secrets a request was signed with, by an implementation that is not Davit's: for each signature of its
- * header the index in `secrets`, -1 for none of them. Whether its time stamp is young is not looked at.
+ * The secrets with which a request was signed, by an independent implementation: for each signature in its header the index in
+ * `secrets`, or -1. The age of its time stamp is not checked.
  */
 export function signersOf(request: ReceivedRequest, secrets: readonly string[]): number[] {
   const id = String(request.headers['webhook-id'])

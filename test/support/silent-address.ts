@@ -1,19 +1,21 @@
-/** An address that takes no connection and refuses none, as behind a firewall that drops what comes. */
+/** An address that neither accepts nor rejects connections, like behind a firewall that drops packets. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** The system drops whoever comes while so many wait, and one more, to be taken by a process that does not take them. */
+/**
+ * The system drops further connections while this many, and one more, wait to be accepted by a process that never accepts them.
+ */
 const WAITING = 1
-/** Who is not answered by then is not answered at all. */
+/** A connection without an answer by then never gets one. */
 const SILENT_MS = 300
 const LISTEN = `
   const server = require('node:net').createServer()
   server.listen({ host: process.argv[1], port: Number(process.argv[2]), backlog: ${WAITING} }, () => console.log('listens'))
 `
 
-/** @returns what ends it */
+/** @returns a handle that ends it */
 export async function silence(host: string, port: number): Promise<{ close(): Promise<void> }> {
   const child = spawn(process.execPath, ['-e', LISTEN, host, String(port)], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -2,7 +2,7 @@ import type { Clock } from '../../src/lib/time.ts'
 
 type Event = { at: number; order: number; run: () => void }
 
-/** The true time of a simulated world: what is to happen, in order. Milliseconds. */
+/** The true time of a simulated world: scheduled events in order. In milliseconds. */
 export class SimulatedTime {
   readonly #heap: Event[] = []
   #order = 0
@@ -13,7 +13,7 @@ export class SimulatedTime {
     push(this.#heap, { at: this.now + inMs, order: this.#order, run })
   }
 
-  /** Until that moment; promises get on after each event. */
+  /** Runs until that moment; promises proceed after each event. */
   async runUntil(end: number): Promise<void> {
     for (let next = this.#heap[0]; next && next.at <= end; next = this.#heap[0]) {
       pop(this.#heap)
@@ -25,7 +25,7 @@ export class SimulatedTime {
   }
 }
 
-/** The clock of one process, which runs at its own rate, and of which nothing happens while it is stopped, or after its end. */
+/** The clock of one process, which has its own rate, and fires nothing while the process is suspended or after its end. */
 export class SimulatedClock implements Clock {
   readonly #time: SimulatedTime
   readonly #rate: number
@@ -63,7 +63,7 @@ export class SimulatedClock implements Clock {
     }
   }
 
-  /** In this process: now, or when it goes on, or never. */
+  /** Runs a task in this process: now, after it is resumed, or never. */
   run(task: () => void): void {
     if (this.#isDead) return
     const left = this.#stoppedUntil - this.#time.now

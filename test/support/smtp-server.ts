@@ -1,4 +1,4 @@
-/** A real SMTP server for tests: records mails, refuses what it is told to refuse. */
+/** A real SMTP server for tests that records mails and rejects recipients as scripted. */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
@@ -7,7 +7,7 @@ import type { Certificate } from './tls.ts'
 export type ReceivedMail = {
   from: string
   to: string[]
-  /** Header and body as they came. */
+  /** Header and body in their original form. */
   text: string
   secure: boolean
   user: string | undefined
@@ -17,9 +17,9 @@ export type TestSmtpOptions = {
   /** Offers STARTTLS, or TLS from the start with `implicitTls`. */
   tls?: Certificate
   implicitTls?: boolean
-  /** Login that is asked for. */
+  /** The required login. */
   login?: { user: string; password: string }
-  /** Recipients that are refused. */
+  /** Rejected recipients. */
   refuse?: string[]
 }
 

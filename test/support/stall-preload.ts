@@ -1,4 +1,4 @@
-/** Loaded before a process (NODE_OPTIONS=--import): on SIGUSR2 its event loop stands still for STALL_MS, as if something computed for so long. */
+/** Preloaded in a process (NODE_OPTIONS=--import): SIGUSR2 blocks its event loop for STALL_MS, like a long computation. */
 process.on('SIGUSR2', () => {
   const until = performance.now() + Number(process.env.STALL_MS)
   while (performance.now() < until);

@@ -1,13 +1,12 @@
 /**
- * What a piece of work asks of the world, call by call, over several parts of it; one of the calls fails, or is the last thing
- * that the process does.
+ * Counts the calls of a piece of work to several parts of the world; one of the calls fails, or is the last one of the process.
  */
 export type StepFault = 'fails before' | 'fails after' | 'dies before' | 'dies after'
 
 export const STEP_FAULTS: readonly StepFault[] = ['fails before', 'fails after', 'dies before', 'dies after']
 
 export class Steps {
-  /** Calls that came, in order. */
+  /** Calls in order. */
   readonly calls: string[] = []
   /** Resolves when the process has ended. */
   readonly died: Promise<'died'>
@@ -26,7 +25,7 @@ export class Steps {
     this.#planned = { at: this.calls.length + at, fault }
   }
 
-  /** The same part of the world, in steps. @param lost what a call throws whose answer was lost */
+  /** Wraps a part of the world, so that its calls are counted. @param lost creates the error of a call with a lost answer */
   around<T extends object>(part: T, lost: () => Error): T {
     return new Proxy(part, {
       get: (target, name) => {
@@ -38,7 +37,7 @@ export class Steps {
     })
   }
 
-  /** None of those to come. */
+  /** Removes pending faults. */
   clear(): void {
     this.#planned = undefined
   }

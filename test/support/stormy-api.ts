@@ -1,6 +1,6 @@
 /**
- * An API server in trouble: so many of the requests to it fail, each in one of the ways in which requests fail, by
- * chance with a seed. Requests are repeated as the adapter repeats them.
+ * An API server in trouble: a share of its requests fails at random with a seed, each in one of the ways in which requests fail.
+ * Requests are retried like the adapter does.
  */
 
 import type { ResourceType } from '../../src/apis/meta.ts'
@@ -13,7 +13,7 @@ export type Storm = {
   api: KubernetesClient
   /** Requests so far, by `verb plural name`; a list has no name. */
   readonly requests: ReadonlyMap<string, number>
-  /** Of all requests and of all events of watches, from 0 to 1. */
+  /** Share of all requests and of all watch events, from 0 to 1. */
   share: number
 }
 
@@ -76,10 +76,10 @@ async function fail<T>(random: SeededRandom, call: Call, run: () => Promise<T>):
   const kind = random.fraction()
   if (kind < 0.3) return { error: tooMany(), fate: 'not done' }
   if (kind < 0.6) return { error: overloaded(), fate: 'unknown' }
-  // Only what asks for a version can be in conflict.
+  // Only a request with a version can conflict.
   if (call.asksForVersion && kind < 0.75) return { error: conflict(), fate: 'not done' }
   const error = new ApiError('Unavailable', 'no answer')
-  // It may have been done all the same.
+  // It may have taken effect nevertheless.
   if (kind < 0.9) await run().catch(() => undefined)
   if (kind < 0.9) return { error, fate: 'unknown' }
   await sleep(TIMEOUT_MS)

@@ -1,44 +1,44 @@
-/** Where histories of hand-overs are played. */
+/** Worlds in which handoff histories are played. */
 import type { FakeClock } from './fake-clock.ts'
 import type { ReplicaProcess } from './replica-process.ts'
 import type { SharedStore } from './shared-store.ts'
 
-/** One of several processes of the delivery engine, and what keeps its shards. */
+/** One of several processes of the delivery engine, with its shard ownership. */
 export type StoryReplica = {
   readonly process: ReplicaProcess
-  /** It was killed, and another process begins at once what it had under way. */
+  /** Whether it was killed, and another process immediately restarts its work. */
   readonly isReplaced?: boolean
 }
 
-/** Where replicas are, and what can happen to them. */
+/** A world of replicas, and the faults that can happen to them. */
 export type StoryWorld<R extends StoryReplica> = {
   readonly clock: FakeClock
   readonly shared: SharedStore
   readonly chance: () => number
-  /** Those that something can happen to. */
+  /** Replicas that a fault can hit. */
   readonly running: readonly R[]
   readonly living: readonly R[]
-  /** Whether each shard has its owner, and nothing is on its way. */
+  /** Whether each shard has its owner, and nothing is in progress. */
   readonly isSettled: boolean
-  /** Of the waits between attempts. */
+  /** Scale of the waits between attempts. */
   readonly waitScale: number
-  /** After the last trouble each shard has its owner within. */
+  /** Time after the last trouble within which each shard has its owner. */
   readonly calmMs: number
-  /** What was seen that must not be, in words. */
+  /** Descriptions of observed violations. */
   readonly violations?: readonly string[]
-  /** Told of one that has given up shards with something under way. */
+  /** Called for a replica that has given up shards with work in progress. */
   onGivenUpAnyway: (replica: R) => void
-  /** Told of one whose lease has ended while it ran. */
+  /** Called for a replica whose lease has ended while it ran. */
   onLapse: (replica: R) => void
   join(): Promise<R>
   kill(replica: R): Promise<void>
   stop(replica: R, ms: number): void
   cut(replica: R, ms: number): void
   lose(replica: R, ms: number): void
-  /** These shards are to be this replica's. Absent: replicas decide that among themselves. */
+  /** Moves these shards to a replica. Absent: replicas decide among themselves. */
   move?(shards: readonly number[], to: R): void
   restart?(replica: R): void
   leave?(replica: R): Promise<void>
-  /** Who drives a shard; absent: a test says that. */
+  /** Owners of a shard; absent: a test decides. */
   ownersOf?(shard: number): readonly R[]
 }

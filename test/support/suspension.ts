@@ -2,7 +2,7 @@ import { ApiError, type ResourceReader, type ResourceWriter } from '../../src/ku
 import type { Clock } from '../../src/lib/time.ts'
 import type { SendOutcome, WebhookSender } from '../../src/webhooks/sender/outcome.ts'
 
-/** A process that can be stopped for a while (SIGSTOP, a machine that sleeps), and ended: nothing of it runs then. */
+/** A process that can be suspended (SIGSTOP, a sleeping machine) and ended: none of its code runs then. */
 export class Suspension {
   #gate: PromiseWithResolvers<void> | undefined
   isDead = false
@@ -46,7 +46,7 @@ export class Suspension {
     }
   }
 
-  /** What it sends goes its way; it hears of the answer when it runs. */
+  /** A request that was sent proceeds; the process gets the answer when it runs. */
   sender(sender: WebhookSender): WebhookSender {
     return {
       send: async (request, signal): Promise<SendOutcome> => {
@@ -58,10 +58,9 @@ export class Suspension {
   }
 
   /**
-   * The way to a store and back. A call that the process has made before it is stopped takes effect meanwhile, or when it
-   * goes on.
-   * @param delayMs of one way
-   * @param mayWait whether a call that is on its way waits for the process to go on
+   * The connection to a store. A call that was made before a suspension takes effect during it, or when the process is resumed.
+   * @param delayMs of one direction
+   * @param mayWait whether a call in transit waits until the process is resumed
    */
   api(
     store: ResourceReader & ResourceWriter,

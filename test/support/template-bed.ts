@@ -1,4 +1,4 @@
-/** The loop of one template over a store in memory, with a clock that a test moves. */
+/** The reconcile loop of one template on a store in memory, with a clock that a test moves. */
 
 import {
   type BoxTemplate,
@@ -23,7 +23,7 @@ import { type SeenEvent, seeingRecorder } from './seen-events.ts'
 
 export const AT = '2026-01-31T12:00:00.000Z'
 export const DIGEST = `sha256:${'0'.repeat(64)}`
-/** The template, and the credential of its one service. */
+/** The template, and the credential of its only service. */
 export const TEMPLATE = { namespace: 'acme', name: 'shop' }
 export const CREDENTIAL = { namespace: 'acme', name: 'ghcr' }
 
@@ -63,7 +63,7 @@ const SETTINGS = {
   limits: { organization: 1, all: 2 },
   maxTemplates: 2,
 }
-/** Of what a bake of the template makes. */
+/** Labels of objects that a bake of the template creates. */
 export const LABELS = {
   'app.kubernetes.io/name': 'davit-bake',
   'app.kubernetes.io/managed-by': 'davit',
@@ -77,7 +77,7 @@ export class TemplateBed {
   readonly book = new MutationCache<BoxTemplate>()
   readonly organizations = new Organizations()
   readonly events: SeenEvent[] = []
-  /** How bakes ended, as the metric counts it. */
+  /** Outcomes of bakes, as counted by the metric. */
   readonly baked: string[] = []
   readonly turns = new BakeSlots(SETTINGS.limits, () => undefined)
   readonly #reconciler: TemplateReconciler
@@ -98,7 +98,7 @@ export class TemplateBed {
     })
   }
 
-  /** With a template whose credential is ready. */
+  /** Creates a bed with a template whose credential is ready. */
   static async make(): Promise<TemplateBed> {
     const bed = new TemplateBed()
     const { store, book } = bed
@@ -130,12 +130,12 @@ export class TemplateBed {
     return registryCredential.parse(await this.store.get(registryCredentials, CREDENTIAL)).status
   }
 
-  /** Past the script. */
+  /** Bypasses the script. */
   async makeJob(metadata: { name: string; labels?: object; ownerReferences?: object[] }): Promise<void> {
     await this.store.create(jobs, { metadata: { namespace: 'acme', ...metadata } })
   }
 
-  /** As Kubernetes does it with the one Job that there is. */
+  /** Ends the only Job like Kubernetes does. */
   async endJob(message: string): Promise<void> {
     const [job] = this.store.all(jobs)
     const { name = '', uid } = job?.metadata ?? {}

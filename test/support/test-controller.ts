@@ -1,4 +1,4 @@
-/** A controller in the test's process: the real parts of one, with a clock that tests step and logs that they read. */
+/** A controller in the test's process: the real parts, with a clock that tests step and logs that they read. */
 
 import { parseConfig } from '../../src/cmd/config.ts'
 import { createOrganizationAccounts } from '../../src/cmd/dependencies.ts'
@@ -15,7 +15,7 @@ import { createWebhookSender } from '../../src/webhooks/sender/sender.ts'
 import { type SeenEvent, seeingRecorder } from './seen-events.ts'
 
 export type TestControllerOptions = {
-  /** The operator's. */
+  /** The operator's namespace. */
   namespace: string
   replica: string
   api: KubernetesClient
@@ -47,7 +47,7 @@ export async function startTestController(options: TestControllerOptions): Promi
     destination: { write: (line: string) => void logLines.push(line) },
   })
   const write = options.recordEvents ? { api: options.recordTo, clock, log } : undefined
-  // AWS, Leases and connections live in real time, whatever the test makes of its own.
+  // AWS, Leases and connections use real time, whatever the test does to its own.
   const real = createClock()
   const aws = { clock: real, random: createRandom(), metrics }
   return await startController({

@@ -1,4 +1,4 @@
-/** Certificates for tests, made by the openssl command; nothing is kept on disk. */
+/** Certificates for tests, created by the openssl command; nothing is kept on disk. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { isIP } from 'node:net'
@@ -9,9 +9,9 @@ import { join } from 'node:path'
 export type Certificate = { key: string; cert: string }
 
 export type TestAuthority = {
-  /** PEM of the authority, for those who are to trust it. */
+  /** PEM of the authority, for its clients. */
   ca: string
-  /** A certificate for host names and addresses. @param days valid from now on; negative: expired so long ago */
+  /** A certificate for host names and addresses. @param days validity from now on; negative: expired this long ago */
   issue(names: readonly string[], days?: number): Certificate
 }
 

@@ -1,4 +1,4 @@
-/** Calls of the Kubernetes API against a server that answers as it is told. */
+/** Calls of the Kubernetes API to a server with scripted answers. */
 
 import { afterEach, expect } from 'vitest'
 import type { CredentialSource, Credentials } from '../../src/kube/auth.ts'
@@ -27,7 +27,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-/** Runs when the test that is running has ended, the last one first. */
+/** Runs after the current test, in reverse order. */
 export function cleanUp(cleanup: () => Promise<unknown>): void {
   cleanups.push(cleanup)
 }
@@ -57,7 +57,7 @@ export function connectTransport(origin: string, options: Partial<TransportOptio
   return transport
 }
 
-/** What the call was rejected with. */
+/** The error with which the call was rejected. */
 export async function errorOf(call: Promise<unknown>): Promise<ApiError> {
   const error = await call.then(
     () => undefined,

@@ -1,7 +1,7 @@
 const POLL_MS = 20
 export const LIMIT_MS = 30_000
 
-/** Asks again until there is an answer: the API server is another process, whose state nothing announces here. */
+/** Polls until there is an answer: the API server is another process that sends no notification here. */
 export async function until<T>(
   ask: () => Promise<T | undefined>,
   failure: () => string,

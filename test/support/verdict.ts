@@ -1,53 +1,53 @@
 /**
- * Compares what was accepted with what receivers saw. A run is the life of one controller process; runs are numbered
- * from 1 and follow each other.
+ * Compares the accepted deliveries with what receivers saw. A run is the life of one controller process; runs are numbered from 1
+ * and follow each other.
  */
 
 /** One delivery of the log, in the order of the log. */
 export type AcceptedDelivery = { endpoint: string; id: string }
 
-/** What a receiver did with one request. `failed`: answered with an error, reset, or not answered at all. */
+/** How a receiver answered one request. `failed`: answered with an error, reset, or not answered at all. */
 export type Reception = { endpoint: string; id: string; run: number; answer: 'ok' | 'failed' }
 
 export type Evidence = {
   /** In the order of the log. */
   accepted: readonly AcceptedDelivery[]
-  /** In the order in which they came. */
+  /** In the order of their arrival. */
   receptions: readonly Reception[]
   orderedEndpoints: ReadonlySet<string>
   /** Runs that ended by a kill. */
   killed: ReadonlySet<number>
   maxAttempts: number
-  /** Where kills of runs are not all that was done. */
+  /** Additional excuses if there were other faults than kills. */
   excuses?: Excuses
 }
 
-/** What was done to Davit, as it bears on what came. */
+/** Faults of Davit that explain receptions. */
 export type Excuses = {
-  /** Whether it explains that one that was received well came again. */
+  /** Whether the fault explains the repetition of a successful reception. */
   explains(earlier: Reception, later: Reception): boolean
-  /** Attempts of one delivery whose outcome Davit may not know. */
+  /** Number of attempts of one delivery with a possibly unknown outcome. */
   unknown(receptions: readonly Reception[]): number
-  /** Deliveries that are known to have been attempted as often as allowed, although not every attempt was received. */
+  /** Deliveries that are known to be exhausted, although not every attempt was received. */
   exhausted: ReadonlySet<string>
 }
 
-/** A reception of what had been received well before. `run` is the run that had received it. */
+/** A repeated reception after a successful one. `run` is the run of the successful one. */
 export type Duplicate = { endpoint: string; id: string; run: number; explained: boolean }
 
 export type Verdict = {
   accepted: number
   receptions: number
-  /** Neither received well nor attempted as often as allowed. */
+  /** Neither received successfully nor exhausted. */
   lost: AcceptedDelivery[]
   /** Received, but not in the log. */
   unknown: Reception[]
   duplicates: Duplicate[]
   /** More attempts than allowed, beyond those that a kill made unknown. */
   beyond: AcceptedDelivery[]
-  /** At an ordered endpoint: one that lies before one that has been begun. */
+  /** At an ordered endpoint: a delivery that precedes one that has been begun. */
   inversions: Reception[]
-  /** At an ordered endpoint: one that was begun before the one before it had ended. */
+  /** At an ordered endpoint: a delivery that was begun before the previous one had ended. */
   gaps: Reception[]
 }
 
@@ -105,7 +105,7 @@ function isBeyond(receptions: readonly Reception[], maxAttempts: number, excuses
   return extra > 0 && extra > excuses.unknown(receptions)
 }
 
-/** Receptions of one delivery that came after one that went well, each with the latest of those. */
+/** Receptions of one delivery after a successful one, each with the latest successful one. */
 export function repeatsAmong<R extends Reception>(receptions: readonly R[]): { earlier: R; later: R }[] {
   const repeats: { earlier: R; later: R }[] = []
   let earlier: R | undefined
@@ -128,7 +128,7 @@ function duplicatesOf(
   }))
 }
 
-/** The head may be repeated; nothing before it may come again, and the next only when the head has ended. */
+/** The head may be repeated; nothing before it may be received again, and the next only after the head has ended. */
 function judgeOrder(
   { receptions, orderedEndpoints, maxAttempts }: Evidence,
   histories: ReadonlyMap<string, History>,
@@ -166,7 +166,7 @@ function deliveryOf(key: string): AcceptedDelivery {
   return { endpoint, id }
 }
 
-/** What no crash excuses, in words; none when all promises held. */
+/** Describes the violations that no crash excuses; empty if all promises held. */
 export function violations(verdict: Verdict): string[] {
   const { lost, unknown, duplicates, beyond, inversions, gaps } = verdict
   const name = ({ endpoint, id }: AcceptedDelivery) => `${endpoint} ${id}`

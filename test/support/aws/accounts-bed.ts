@@ -1,4 +1,4 @@
-/** The adapter of AWS against the double, with an operator and organizations that share one account or have their own. */
+/** The AWS adapter against the emulator, with an operator and organizations that share one account or have their own. */
 
 import { randomBytes } from 'node:crypto'
 import { type CloudAccounts, createCloudAccounts } from '../../../src/credentials/aws/cloud-accounts.ts'
@@ -22,13 +22,13 @@ export type AccountsBed = {
   counted: CountedCalls
   account: Account
   role: Role
-  /** Another one like it. */
+  /** Adds another role with the same policies. */
   addRole(name: string): Role
-  /** The environment has another key of the operator from now on. */
+  /** Gives the operator a new key in the environment. */
   newOperatorKey(): void
-  /** How far the clock of the machine is ahead of that of AWS, in milliseconds. */
+  /** How far the machine's clock is ahead of AWS's, in milliseconds. */
   machine: { aheadMs: number }
-  /** An organization of the account. */
+  /** Access to an organization of the account. */
   access(organization: string, more?: Partial<CloudAccess>): CloudAccess
   stop(): Promise<void>
 }
@@ -37,7 +37,7 @@ export type AccountsBedOptions = {
   rates?: Rates
   writes?: Partial<FairRateLimits>
   policy?: Record<string, unknown>
-  /** What the operator's own identity may do besides assuming roles. */
+  /** Actions of the operator's own identity in addition to assuming roles. */
   operatorActions?: string[]
   trust?: (operatorArn: string) => Record<string, unknown>
   rules?: SessionRules
@@ -45,14 +45,14 @@ export type AccountsBedOptions = {
   maxSessions?: number
 }
 
-/** Environment of the SDK while a bed is in use. */
+/** The SDK's environment while a bed is in use. */
 const ENVIRONMENT = ['AWS_ENDPOINT_URL', 'AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN']
 
 export async function startAccountsBed(options: AccountsBedOptions = {}): Promise<AccountsBed> {
   const clock = new RushingClock()
   const machine = { aheadMs: 0 }
   const realNow = Date.now
-  // The SDK signs with the time of the machine, which it asks for itself.
+  // The SDK signs with the machine's time, which it reads itself.
   Date.now = () => clock.now() + machine.aheadMs
   const aws = await startAwsEmulator({ clock, rates: options.rates ?? {} })
   const operator = aws.accounts.add('111111111111')
@@ -119,7 +119,7 @@ export function parameter(name: string, value = 'the-value-of-the-secret'): NewP
   return { name, value: new SecretText(value), description: 'Made by Davit', tags }
 }
 
-/** As the rules of the domain, in short. */
+/** A short version of the domain's rules. */
 export const sessionRules: SessionRules = ({ organization, organizationUid }, purpose) => ({
   name: `davit-${organization}`,
   tags: { 'davit.dev/organization': organization, 'davit.dev/organization-uid': organizationUid },
@@ -150,7 +150,7 @@ function probeStatements(organization: string): object[] {
   return [{ Effect: 'Allow', Action: 'ssm:GetParameter*', Resource: [own, `${own}/rc__probe`] }]
 }
 
-/** What is counted, by operation and code. */
+/** Counts calls by operation and code. */
 export class CountedCalls implements CloudMetrics {
   readonly calls: [operation: string, code: string][] = []
   readonly retries: [operation: string, code: string][] = []
@@ -178,7 +178,7 @@ function allowed(Action: string[]): Record<string, unknown> {
   return { Version: '2012-10-17', Statement: [{ Effect: 'Allow', Action, Resource: '*' }] }
 }
 
-/** A writer that may not read. */
+/** A writer without read permission. */
 export const WRITER = {
   Version: '2012-10-17',
   Statement: [
@@ -187,7 +187,7 @@ export const WRITER = {
   ],
 }
 
-/** One role for several organizations, as tests have them: each with its own external id. */
+/** One role for several organizations of a test, each with its own external id. */
 function trustAll(operatorArn: string): Record<string, unknown> {
   const Principal = { AWS: operatorArn }
   return {
@@ -204,7 +204,7 @@ function trustAll(operatorArn: string): Record<string, unknown> {
   }
 }
 
-/** Organizations that the role of the bed lets in. */
+/** Organizations that may assume the role of the bed. */
 export const ORGANIZATIONS: readonly string[] = [
   'acme',
   'umbrella',

@@ -1,4 +1,4 @@
-/** An operator and an organization, each with an account of its own, as the tests of the double have them. */
+/** An operator and an organization, each with its own account, for tests of the emulator. */
 import { SSMClient } from '@aws-sdk/client-ssm'
 import { AssumeRoleCommand, type AssumeRoleCommandInput, STSClient } from '@aws-sdk/client-sts'
 import type { Account, Role } from '../../../test-support/aws/account.ts'
@@ -31,7 +31,7 @@ export type AwsBedOptions = Partial<AwsEmulatorOptions> & {
   policy?: Record<string, unknown>
 }
 
-/** Nothing is throttled unless asked for, as the clock stands still. */
+/** Without throttling by default, because the clock stands still. */
 export async function startAwsBed(options: AwsBedOptions = {}): Promise<AwsBed> {
   const { trust, policy, ...own } = options
   const clock = new FakeClock()
@@ -52,7 +52,7 @@ export async function startAwsBed(options: AwsBedOptions = {}): Promise<AwsBed> 
     region,
     credentials,
     maxAttempts: 1,
-    // The double lives in the time of the test; the SDK would find that out by a refusal.
+    // The emulator uses the time of the test; otherwise the SDK would learn the offset from a rejection.
     systemClockOffset: clock.now() - Date.now(),
   })
   const sts = (credentials = operator.credentials, region?: string) =>

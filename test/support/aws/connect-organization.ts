@@ -1,4 +1,4 @@
-/** Connects an organization to an account of the double, as its owner does with kubectl. */
+/** Connects an organization to an account of the emulator, like its owner does with kubectl. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { API_VERSION } from '../../../src/apis/meta.ts'
 import {
@@ -15,7 +15,7 @@ export type Connecting = {
   api: ResourceReader & ResourceWriter
   organization: string
   region: string
-  /** Several organizations may share one, each with a role of its own. */
+  /** Several organizations may share one, each with its own role. */
   account: Account
   /** Name of the role. */
   role: string
@@ -26,7 +26,7 @@ export type Connecting = {
 const LIMIT_MS = 60_000
 const POLL_MS = 100
 
-/** Settings without a role, then the role with the policies that the status says, then the settings with the role. */
+/** Creates settings without a role, then the role with the policies from the status, then adds the role to the settings. */
 export async function connectOrganization(of: Connecting): Promise<Role> {
   const role = await makeRole(of)
   await nameRole(of, role)
@@ -34,7 +34,7 @@ export async function connectOrganization(of: Connecting): Promise<Role> {
   return role
 }
 
-/** The role that the status of the settings asks for; the settings do not name it yet. */
+/** Creates the role that the status of the settings asks for, without adding it to the settings. */
 export async function makeRole(of: Connecting): Promise<Role> {
   const { api, organization, region } = of
   await api.create(secretsSettingsResource, {

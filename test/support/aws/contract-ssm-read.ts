@@ -31,7 +31,7 @@ async function putAll(
     )
 }
 
-/** Names of all pages. */
+/** The names of all pages. */
 async function listed(ssm: SSMClient, filters: ParameterStringFilter[], pageSize = 50): Promise<string[][]> {
   const pages: string[][] = []
   let token: string | undefined

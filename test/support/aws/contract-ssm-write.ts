@@ -12,7 +12,7 @@ import { expect } from 'vitest'
 import type { ContractBed, ContractCase } from './contract.ts'
 
 const KEPT_VERSIONS = 100
-/** What a depth of levels is counted from: the path of the case has two. */
+/** Depths are counted from the path of the case, which has two levels. */
 const LEVELS = (count: number, path: string) => path + '/l'.repeat(count - path.split('/').length + 1)
 
 function put(bed: ContractBed, given: Partial<PutParameterCommandInput> = {}): PutParameterCommand {
@@ -25,7 +25,7 @@ function put(bed: ContractBed, given: Partial<PutParameterCommandInput> = {}): P
   })
 }
 
-/** Refused with this name; and so that a double that takes it is found out. */
+/** Expects a rejection with this name, and fails if the target accepts the request. */
 function refuses(
   name: string,
   given: (bed: ContractBed) => Partial<PutParameterCommandInput>,

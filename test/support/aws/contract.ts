@@ -1,6 +1,6 @@
 /**
- * What is asked of anything that stands for AWS, through the real clients: the double keeps all of it, and another double
- * is a second opinion. The cases need nothing but two roles in two accounts that may do everything.
+ * The contract of everything that replaces AWS, through the real clients: the emulator fulfills all of it, and a third-party
+ * emulator is a second opinion. The cases only need two roles in two accounts with all permissions.
  */
 import { ECRClient } from '@aws-sdk/client-ecr'
 import { SSMClient } from '@aws-sdk/client-ssm'
@@ -9,9 +9,9 @@ import { EXTERNAL_ID, REGION, type SdkCredentials } from './bed.ts'
 
 export type ContractTarget = {
   url: string
-  /** Of an operator in an account of its own. */
+  /** Of an operator in its own account. */
   credentials: SdkCredentials
-  /** What the clock of the target says. */
+  /** The time of the target. */
   now(): number
 }
 
@@ -24,7 +24,7 @@ export type ContractCase = {
 export const ROLE_ARN = 'arn:aws:iam::222222222222:role/davit-writer'
 export const OTHER_ROLE_ARN = 'arn:aws:iam::333333333333:role/davit-writer'
 
-/** Clients and a place of its own for each case. */
+/** Clients, and a separate parameter path for each case. */
 export class ContractBed {
   readonly target: ContractTarget
   readonly path: string
@@ -47,7 +47,7 @@ export class ContractBed {
     return this.#keep(new ECRClient(this.#config(credentials, region)))
   }
 
-  /** As a session of the role. */
+  /** A client with a session of the role. */
   async ssm(
     options: { region?: string; session?: Partial<AssumeRoleCommandInput> } = {},
   ): Promise<SSMClient> {
@@ -82,7 +82,7 @@ export class ContractBed {
   }
 }
 
-/** Runs a case in a place that no other uses. */
+/** Runs a case with a path that no other case uses. */
 export async function runCase(target: ContractTarget, { name, run }: ContractCase): Promise<void> {
   const bed = new ContractBed(target, `/contract/${name.replace(/[^a-z0-9]+/gi, '-').slice(0, 60)}`)
   try {

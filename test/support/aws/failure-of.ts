@@ -1,6 +1,6 @@
 import { CloudError } from '../../../src/credentials/cloud.ts'
 
-/** The CloudError that `work` ends with; anything else is an error of the test. */
+/** The CloudError with which `work` fails; any other outcome is an error of the test. */
 export async function failureOf(work: Promise<unknown>): Promise<CloudError> {
   const end = await work.then(
     () => 'it succeeded',

@@ -1,4 +1,4 @@
-/** moto, a double of AWS by others, as a process. */
+/** Runs moto, a third-party AWS emulator, as a process. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ main(["-H", "127.0.0.1", "-p", sys.argv[1]])
 const READY_LIMIT_MS = 60_000
 const POLL_MS = 100
 
-/** @throws NoPythonError where the machine has no Python, or no packages for it */
+/** @throws NoPythonError if the machine has no Python, or no packages for it */
 export async function startMoto(): Promise<{ url: string; stop(): Promise<void> }> {
   const bin = await ensurePythonVenv({ name: 'moto', requirements: REQUIREMENTS, say: () => undefined })
   const port = await freePort()

@@ -1,6 +1,6 @@
 import { fc } from '../fast-check.ts'
 
-/** Secrets in shapes that get through where plain ones do not; long enough that they are in no text by chance. */
+/** Secrets in shapes that escape simple searches; long enough to not occur by chance. */
 export const nastySecret: fc.Arbitrary<string> = fc
   .oneof(
     fc.string({ unit: 'grapheme', minLength: 8, maxLength: 60 }),
@@ -18,7 +18,7 @@ export const nastySecret: fc.Arbitrary<string> = fc
   )
   .filter((text) => text.length >= 8 && new Set(text).size > 4 && text.trim() === text && text.isWellFormed())
 
-/** The form of `secret` that one of the texts has in it. */
+/** The form of `secret` that one of the texts contains. */
 export function traceOf(secret: string, texts: readonly string[]): string | undefined {
   const forms = [
     secret,

@@ -1,4 +1,7 @@
-/** A double of AWS for a controller under test: the operator's identity, and accounts whose owners paste what Davit says. */
+/**
+ * An AWS emulator for a controller under test: the operator's identity, and accounts whose owners paste the policies from the
+ * status.
+ */
 
 import { createClock } from '../../../src/lib/time.ts'
 import type { Account, Role } from '../../../test-support/aws/account.ts'
@@ -30,7 +33,7 @@ export class TestAws {
     for (const name of VARIABLES) set(name, environment[name])
   }
 
-  /** The environment of this process points to it until `stop`. */
+  /** Points this process's environment to it until `stop`. */
   static async start(options: Partial<AwsEmulatorOptions> = {}): Promise<TestAws> {
     const double = await startAwsEmulator({ clock: createClock(), rates: {}, ...options })
     const account = double.accounts.add(OPERATOR_ACCOUNT)
@@ -43,12 +46,12 @@ export class TestAws {
     })
   }
 
-  /** What a process has to be started with. */
+  /** The environment variables that a process needs. */
   environment(): Record<string, string> {
     return Object.fromEntries(VARIABLES.flatMap((name) => [[name, process.env[name] ?? '']]))
   }
 
-  /** @param policies as SecretsSettings shows them */
+  /** @param policies as in the status of SecretsSettings */
   account(
     id: string,
     policies: { trustPolicy: string; writerPolicy: string },

@@ -3,15 +3,14 @@ import { Context } from '../../../test-support/aws/iam/context.ts'
 import { type Effect, evaluate } from '../../../test-support/aws/iam/evaluate.ts'
 import { parsePolicy } from '../../../test-support/aws/iam/policy.ts'
 
-/** Of the parameter that every row is about unless it says so. */
+/** The parameter of every row that names no other. */
 export const PARAMETER_ARN = 'arn:aws:ssm:eu-central-1:222222222222:parameter/davit/acme/rc_x'
 
-/** A statement that allows what every row asks for unless it says so. */
+/** A statement that allows the default request of the rows. */
 export const PUT = { Effect: 'Allow', Action: 'ssm:PutParameter', Resource: '*' }
 
 export type PolicyRow = {
   name: string
-  /** Statements. */
   given: Record<string, unknown> | Record<string, unknown>[]
   action?: string
   resource?: string

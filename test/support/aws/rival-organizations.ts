@@ -1,6 +1,6 @@
 /**
- * Organizations whose names are made to be taken for one another, in accounts and with roles that they share, and some that want
- * what is another one's. Davit runs as it is installed.
+ * Organizations with confusingly similar names, in shared accounts and with shared roles, and some that try to get the secrets of
+ * others. Davit runs as installed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { secrets } from '../../../src/apis/core-kinds.ts'
@@ -25,9 +25,9 @@ import {
 import { REGION, TestAws } from './organization-account.ts'
 
 const LONG = 'a'.repeat(62)
-/** Each with a role of its own in one account. */
+/** Each has its own role in one account. */
 export const NEIGHBOURS = ['acme', 'acme-x', 'ac', `${LONG}b`]
-/** All with the same role of that account. */
+/** All share one role of that account. */
 export const FLATMATES = ['rc-x', 'davit-probe', `${LONG}c`]
 export const ORGANIZATIONS = [...NEIGHBOURS, ...FLATMATES]
 export const CREDENTIALS = ['ghcr', 'rc-x', 'acme']
@@ -39,7 +39,7 @@ export class Rivals {
   readonly aws: TestAws
   readonly account: Account
   readonly roles = new Map<string, Role>()
-  /** What each saved by REST, by the name of the parameter. */
+  /** Values that were saved by REST, by the name of the parameter. */
   readonly savedByRest = new Map<string, string>()
   readonly #keys = new Map<string, string>()
   declare baseUrl: string
@@ -94,14 +94,14 @@ export class Rivals {
     return `/davit/${organization}/rc_${credential}`
   }
 
-  /** With an owner who has a key for REST. */
+  /** Creates an organization with an owner who has an API token. */
   async found(organization: string): Promise<void> {
     await this.davit.makeOrganization(organization)
     const owner = await this.davit.makeAccount(organization, 'owner', 'davit-owner')
     this.#keys.set(organization, await this.davit.makeKey(owner))
   }
 
-  /** @returns also what was answered where it was refused */
+  /** @returns also the answer to a rejected request */
   async saveByRest(
     organization: string,
     secret: string,
@@ -119,14 +119,14 @@ export class Rivals {
       })
       const { status } = answer
       const text = await answer.text()
-      // The API server takes a moment to know a new role.
+      // The API server needs a moment to apply a new role.
       if ((status !== 403 && status !== 404) || performance.now() > limit)
         return { status, text, id: (JSON.parse(text) as { id?: string }).id ?? '' }
       await sleep(POLL_MS * 4)
     }
   }
 
-  /** Everything is the same in each organization but the value. */
+  /** Saves a credential that differs from those of other organizations only in its value. */
   async save(organization: string, name: string, value: string): Promise<void> {
     await this.handOver(organization, name, value)
     await this.makeCredential(organization, name)
@@ -178,7 +178,7 @@ export class Rivals {
     return settingsWhen(this.connecting(organization), is)
   }
 
-  /** One role that trusts Davit on behalf of each of them, and may write for all of them. */
+  /** Creates one role that trusts Davit on behalf of all of them, and may write for all of them. */
   async #share(): Promise<void> {
     const made: Role[] = []
     const ids: string[] = []

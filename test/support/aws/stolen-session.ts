@@ -1,4 +1,4 @@
-/** The session of an organization in the hands of somebody who tries the parameters of another one. */
+/** The session of an organization in the hands of an attacker who tries the parameters of another one. */
 import {
   AddTagsToResourceCommand,
   DeleteParameterCommand,
@@ -17,7 +17,7 @@ import { AssumeRoleCommand, type AssumeRoleCommandInput, STSClient } from '@aws-
 
 const ResourceType = 'Parameter'
 
-/** Everything that can be done to a parameter, by what it is called. */
+/** Every operation on a parameter, by its name. */
 const DEEDS: Readonly<Record<string, (ssm: SSMClient, name: string) => Promise<unknown>>> = {
   put: (ssm, Name) => ssm.send(new PutParameterCommand({ Name, Value: 'stolen', Type: 'SecureString' })),
   overwrite: (ssm, Name) =>
@@ -66,7 +66,7 @@ export class StolenSession {
     return new StolenSession(new SSMClient({ ...where, credentials }))
   }
 
-  /** @returns what came of each deed: the code of the error, or `done` */
+  /** @returns the result of each operation: the code of the error, or `done` */
   async tryAll(name: string): Promise<Record<string, string>> {
     const outcomes: Record<string, string> = {}
     for (const [what, act] of Object.entries(DEEDS))

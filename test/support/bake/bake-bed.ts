@@ -1,4 +1,4 @@
-/** What a bake meets: a registry, the organization's account with its secrets, and the identity of a box. */
+/** The environment of a bake: a registry, the organization's account with its secrets, and the identity of a box. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ const ACCOUNT = '222222222222'
 const PREFIX = '/davit/acme'
 const SUBJECT = subjectOf('acme', 'box')
 
-/** What a box's role has to be allowed. */
+/** The permissions that a box's role needs. */
 export const BOX_POLICY = {
   Version: '2012-10-17',
   Statement: [
@@ -37,7 +37,7 @@ export type BakeBed = {
   cluster: Cluster
   /** Stores a secret, or another version of it. */
   store(credential: string, secret: string): Promise<NonNullable<OrderedCredential['parameter']>>
-  /** The identity of a box, and whom it trusts. @param ca PEM of the registry's authority */
+  /** The identity of a box, and its trusted authorities. @param ca PEM of the registry's authority */
   environment(ca?: string): Record<string, string>
   stop(): Promise<void>
 }
@@ -76,7 +76,7 @@ export async function startBakeBed(): Promise<BakeBed> {
         AWS_REGION: REGION,
         AWS_ROLE_ARN: role.arn,
         AWS_WEB_IDENTITY_TOKEN_FILE: tokenFile,
-        // Otherwise the metadata of the machine is asked where the token is of no use.
+        // Otherwise the SDK falls back to the machine's metadata if the token is rejected.
         AWS_EC2_METADATA_DISABLED: 'true',
         ...(ca === undefined ? {} : { DAVIT_EXTRA_CA_FILE: caFile }),
       }

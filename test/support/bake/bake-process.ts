@@ -1,4 +1,4 @@
-/** `davit bake`, as a process with the environment and the folders that its pod would have. */
+/** Runs `davit bake` as a process, with the environment and the folders of its pod. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,40 +12,39 @@ import { type BakeOrder, type BakeResult, bakeResult } from '../../../src/apis/b
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url))
 
 export type BakeEnd = {
-  /** Null when a signal ended it. */
+  /** Null if a signal ended it. */
   code: number | null
-  /** Undefined when it has left none. */
+  /** Undefined if the process left none. */
   result: BakeResult | undefined
-  /** The whole log. */
   log: string
 }
 
 export type RunningBake = {
-  /** Of its processes. */
+  /** Process group. */
   group: number
   ended: Promise<BakeEnd>
-  /** With everything that it has started, as the end of a container does. */
+  /** Kills it and all of its children, like the end of a container does. */
   kill(): void
-  /** As a kubelet tells a pod to end. */
+  /** Terminates it like a kubelet ends a pod. */
   terminate(): void
 }
 
-/** The folders of one pod: its volume, its memory and what its kubelet reads. */
+/** The folders of one pod: its volume, its memory and the files that its kubelet reads. */
 export class BakePod {
   readonly folder = mkdtempSync(join(tmpdir(), 'davit-bake-'))
   readonly output: string
   readonly memory = join(this.folder, 'memory')
   readonly message = join(this.folder, 'termination-log')
 
-  /** @param output absent: a folder of its own */
+  /** @param output absent: a separate folder */
   constructor(output?: string) {
     this.output = output ?? join(this.folder, 'output')
     for (const folder of [this.output, this.memory]) mkdirSync(folder, { recursive: true })
   }
 
   /**
-   * @param environment what else it has, such as its identity
-   * @param within a command that is given the bake to run
+   * @param environment additional variables, such as its identity
+   * @param within a command that wraps the bake
    */
   start(
     order: BakeOrder,
@@ -83,7 +82,7 @@ export class BakePod {
     const exit = once(child, 'exit') as Promise<[number | null]>
     const [stdout, stderr, [code]] = await Promise.all([streamed(child.stdout), streamed(child.stderr), exit])
     const said = existsSync(this.message) ? readFileSync(this.message, 'utf8') : ''
-    // A pod that is started again has a new one.
+    // A restarted pod gets a new message file.
     if (said !== '') writeFileSync(this.message, '')
     return {
       code,

@@ -1,8 +1,8 @@
-/** Whether a secret is anywhere where it must not be, in any form that it may have been written in. */
+/** Searches for a secret in any encoding in places where it must not be. */
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What is found; empty is good. */
+/** The leaks; an empty list is good. */
 export function leaksIn(text: string | Buffer, secret: string, username: string): string[] {
   const content = Buffer.from(text)
   return Object.entries(formsOf(secret, username)).flatMap(([form, bytes]) =>
@@ -10,7 +10,7 @@ export function leaksIn(text: string | Buffer, secret: string, username: string)
   )
 }
 
-/** Of all files of a folder, also of those without permission to be read by others. */
+/** Searches all files of a folder, including those that are not readable by others. */
 export function leaksInFolder(folder: string, secret: string, username: string): string[] {
   return readdirSync(folder, { recursive: true })
     .map((name) => join(folder, String(name)))
@@ -29,7 +29,7 @@ export function formsOf(secret: string, username: string): Record<string, string
     form: new URLSearchParams({ '': secret }).toString().slice(1),
     base64: base64(secret).replace(/=+$/, ''),
     base64url: bytes.toString('base64url'),
-    // Within a longer text, where it begins in the midst of a group.
+    // Within a longer text, where it begins in the middle of a group.
     'base64 after one byte': base64(`x${secret}`).slice(4, -4),
     'base64 after two bytes': base64(`xx${secret}`).slice(4, -4),
     hex: bytes.toString('hex'),

@@ -1,4 +1,4 @@
-/** One row of what can go wrong: code, step, and the tool's own words, as the status has them. */
+/** Expects a failed bake: its code, its step, and the tool's output in the status. */
 
 import { appendFileSync, existsSync } from 'node:fs'
 import { expect } from 'vitest'
@@ -9,7 +9,7 @@ import type { FailureBed, Given } from './failure-bed.ts'
 export type FailureRow = {
   name: string
   given: () => Given | Promise<Given>
-  /** `verified`: what is said of the credential; absent: nothing. */
+  /** `verified`: the expected statement about the credential; absent: none. */
   want: { step: BakeStep; code: BakeFailureCode; message: RegExp; verified?: boolean }
 }
 
@@ -27,7 +27,7 @@ export async function expectFailure(bed: FailureBed, { name, given, want }: Fail
   recordFailure(name, { step, code, message })
 }
 
-/** What people see of a failure goes as a table to a file, when somebody wants it. */
+/** Appends the message of a failure to a table in a file, if the environment names one. */
 export function recordFailure(name: string, failure: BakeFailure | undefined): void {
   if (!failure) throw new Error(`${name}: it does not say why`)
   const { step, code, message, fix } = bakeFailure(failure)

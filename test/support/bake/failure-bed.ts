@@ -1,4 +1,4 @@
-/** Bakes that fail, against real registries of every kind: what came of them, and that nothing of them is left. */
+/** Bakes that fail against real registries of every kind: their results, and the proof that nothing is left of them. */
 
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import { leaksIn, leaksInFolder } from './canary.ts'
 
 const SECRET = 'canary-of-the-failures:1'
 const USER = 'bot'
-/** May log in, and is given nothing: so some services for tokens treat a password that has ended. */
+/** This user may log in but gets no permissions: some token services treat an expired password this way. */
 const ENDED = 'ended'
 const ACCOUNTS = {
   [USER]: { password: SECRET, pulls: ['acme/api', 'acme/large'] },
@@ -32,15 +32,15 @@ export type Given = {
   host?: string
   image?: string
   credential?: Partial<OrderedCredential> | undefined
-  /** Whom the bake trusts; absent: the registry's authority. */
+  /** Authority that the bake trusts; absent: the registry's. */
   ca?: string
   order?: Partial<BakeOrder>
-  /** A command that is given the bake to run. */
+  /** A command that wraps the bake. */
   within?: readonly string[]
 }
 
 export class FailureBed {
-  /** Of the one that is tested now. */
+  /** The pod of the current test. */
   pod = new BakePod()
   readonly bed: BakeBed
   readonly registries: Registries
@@ -92,7 +92,7 @@ export class FailureBed {
     for (const part of [...Object.values(this.registries), this.plain, this.bed]) await part.stop()
   }
 
-  /** After each test: all is well again, and there is a new pod. */
+  /** Removes all faults after each test, and creates a new pod. */
   renew(): void {
     for (const [{ front, tokens }, challenge] of this.#challenges) {
       Object.assign(front, { trouble: undefined, challenge, bytesPerSecond: undefined })
@@ -113,7 +113,7 @@ export class FailureBed {
       .ended
   }
 
-  /** Whatever went wrong: nothing partial is there, and the secret is nowhere. */
+  /** Runs a failing bake, and expects that no partial output and no secret is left. */
   async failure(given: Given) {
     const { code, result, log } = await this.bake(given)
     expect({ code, state: result?.state }, log).toEqual({ code: 1, state: 'failed' })
@@ -147,7 +147,7 @@ export class FailureBed {
   }
 }
 
-/** The registry answers so to some requests. @param only what their path has in it */
+/** Makes the registry answer some requests this way. @param only part of their path */
 export function refuse(
   registry: TestRegistry,
   { status, errors, only = '/manifests/' }: { status: number; errors: unknown; only?: string },

@@ -1,13 +1,13 @@
-/** What others on the machine could see of a running bake: the processes of its group, as /proc shows them. */
+/** What other processes on the machine can see of a running bake: the processes of its group in /proc. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 
 export type SeenProcess = {
   pid: number
   name: string
-  /** With zeros between the parts. */
+  /** Separated by null characters. */
   arguments: string
   environment: string
-  /** The largest core that it may write. */
+  /** The limit of its core dump size. */
   core: string
 }
 
@@ -17,7 +17,7 @@ export function processesOf(group: number): SeenProcess[] {
     .flatMap((pid) => seen(Number(pid), group) ?? [])
 }
 
-/** A file that a process has open. @returns its text, its mode, and how many names it has */
+/** Reads an open file of a process. @returns its text, its mode, and its link count */
 export function openFile(pid: number, descriptor: number) {
   const path = `/proc/${pid}/fd/${descriptor}`
   const { mode, nlink } = statSync(path)
@@ -31,7 +31,7 @@ function coreLimit(limits: string): string {
 function seen(pid: number, group: number): SeenProcess | undefined {
   try {
     const read = (name: string) => readFileSync(`/proc/${pid}/${name}`, 'utf8')
-    // The name is in brackets and may hold anything.
+    // The name is in brackets and may contain anything.
     const [, name = '', rest = ''] = /^\d+ \((.*)\) (.*)$/s.exec(read('stat')) ?? []
     if (Number(rest.split(' ')[2]) !== group) return undefined
     return {
@@ -42,7 +42,7 @@ function seen(pid: number, group: number): SeenProcess | undefined {
       core: coreLimit(read('limits')),
     }
   } catch {
-    // It has ended meanwhile.
+    // The process has ended meanwhile.
     return undefined
   }
 }

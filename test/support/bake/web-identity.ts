@@ -1,4 +1,4 @@
-/** Who a pod is to AWS: a token that a cluster has signed, and an account that believes the cluster. */
+/** The identity of a pod in AWS: a token that a cluster has signed, and an account that trusts the cluster. */
 import { generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 import type { Account, IdentityKey } from '../../../test-support/aws/account.ts'
 
@@ -8,9 +8,9 @@ export const AUDIENCE = 'sts.amazonaws.com'
 export type TokenClaims = { sub: string; aud?: string; iss?: string; exp?: number; kid?: string }
 
 export type Cluster = {
-  /** As its JWKS has them. */
+  /** As in the cluster's JWKS. */
   keys: readonly IdentityKey[]
-  /** A token as it is projected into a pod. @param now milliseconds since 1970 */
+  /** A token like one that is projected into a pod. @param now milliseconds since 1970 */
   token(claims: TokenClaims, now?: number): string
 }
 
@@ -36,7 +36,7 @@ export function subjectOf(namespace: string, serviceAccount: string): string {
   return `system:serviceaccount:${namespace}:${serviceAccount}`
 }
 
-/** A role for one ServiceAccount of the cluster, as people set up IRSA. */
+/** Adds a role for one ServiceAccount of the cluster, as in a setup of IRSA. */
 export function addBoxRole(
   account: Account,
   cluster: Cluster,

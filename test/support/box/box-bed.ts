@@ -1,4 +1,7 @@
-/** A box: maps as bakes leave them, secrets in a double of AWS, and the two programs as tools and kubelet run them. */
+/**
+ * A box: credentials files that bakes have written, secrets in an AWS emulator, and the two programs, called the way tools and
+ * kubelet call them.
+ */
 
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -17,7 +20,7 @@ import { type RoleSession, startInstanceMetadata } from './instance-metadata.ts'
 
 export const ACCOUNT = '123456789012'
 export const REGION = 'eu-west-1'
-/** Where docker and kubelet look for the programs. */
+/** The folder in which docker and kubelet look for the programs. */
 export const PROGRAMS = fileURLToPath(new URL('../../../bin', import.meta.url))
 
 export type Ran = { exitCode: number; stdout: string; stderr: string; ms: number }
@@ -30,7 +33,7 @@ export class BoxBed {
   readonly folder: string
   readonly aws: AwsEmulator
   readonly account: Account
-  /** Of the machine. It may read what is acme's. */
+  /** The role of the machine; it may read the parameters of acme. */
   readonly role: Role
   readonly #owner: Credentials
   readonly #metadata: Awaited<ReturnType<typeof startInstanceMetadata>>
@@ -66,7 +69,7 @@ export class BoxBed {
     return new BoxBed({ folder, aws, account, role, owner, metadata })
   }
 
-  /** A version of a parameter, by the owner of the account. */
+  /** Writes a version of a parameter as the owner of the account. */
   async put(name: string, value: string): Promise<number> {
     const ssm = new SSMClient({ region: REGION, endpoint: this.aws.url, credentials: this.#owner })
     const input = { Name: name, Value: value, Type: 'SecureString', Overwrite: true } as const
@@ -75,7 +78,7 @@ export class BoxBed {
     return Version
   }
 
-  /** A credential whose secret is stored. */
+  /** Creates a credential with a stored secret. */
   async token(of: {
     id: string
     registry: string
@@ -91,7 +94,7 @@ export class BoxBed {
     return { id, type: 'token', registry, repositories, username, parameter }
   }
 
-  /** As a bake of the template leaves it. */
+  /** Writes the credentials file like a bake of the template. */
   async map(template: string, credentials: BoxCredential[], namespace = 'acme'): Promise<string> {
     const folder = join(this.folder, 'maps', namespace, template)
     const path = join(folder, 'credentials.json')
@@ -105,7 +108,7 @@ export class BoxBed {
     await rm(join(this.folder, 'maps'), { recursive: true, force: true })
   }
 
-  /** Of a machine that has this role, and nothing of the environment of the tests. */
+  /** The environment of a machine with this role, without any variable of the tests. */
   environment(): Record<string, string> {
     return {
       PATH: `${PROGRAMS}:${process.env.PATH ?? ''}`,
@@ -116,7 +119,7 @@ export class BoxBed {
     }
   }
 
-  /** Without a shell between. */
+  /** Runs without a shell. */
   run(
     program: string,
     args: readonly string[],
@@ -146,7 +149,7 @@ export class BoxBed {
   }
 }
 
-/** What SecretsSettings shows for the role of boxes. */
+/** The reader policy for boxes in the status of SecretsSettings. */
 export function readerOf(organization: string) {
   return readerPolicy({
     awsScope: awsScopeOf(REGION, ACCOUNT),

@@ -1,4 +1,4 @@
-/** The metadata of an instance with a role, as far as the SDK asks for it (IMDSv2), for AWS_EC2_METADATA_SERVICE_ENDPOINT. */
+/** The metadata service of an instance with a role, as far as the SDK uses it (IMDSv2), for AWS_EC2_METADATA_SERVICE_ENDPOINT. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 

@@ -1,9 +1,9 @@
-/** docs/running-box.md, whose blocks are pasted as they are. */
+/** Reads blocks of docs/running-box.md, which are pasted unchanged. */
 import { readFileSync } from 'node:fs'
 
 const PAGE = readFileSync(new URL('../../../docs/running-box.md', import.meta.url), 'utf8')
 
-/** The only block of this language that has these words. */
+/** The only block of this language that contains these words. */
 export function blockOf(language: string, words: string): string {
   const blocks = [...PAGE.matchAll(/^```(\w*)\n(.*?)^```$/gms)]
     .filter(([, given, text = '']) => given === language && text.includes(words))

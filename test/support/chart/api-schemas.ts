@@ -1,6 +1,6 @@
 /**
- * JSON schemas of kinds, from the OpenAPI documents of an API server, as kubeconform reads them: one file for each kind, with all that it
- * refers to, and no field that the server does not know.
+ * Writes JSON schemas for kubeconform from the OpenAPI documents of an API server: one file per kind, with all references
+ * resolved, and without unknown fields.
  */
 
 import { writeFile } from 'node:fs/promises'
@@ -17,7 +17,7 @@ const KINDS = 'x-kubernetes-group-version-kind'
 /** For `-schema-location`. */
 export const SCHEMA_FILE = '{{.ResourceKind}}{{.KindSuffix}}.json'
 
-/** Of all that an API server serves. @returns how many kinds there are */
+/** Writes the schemas of all kinds that an API server serves. @returns their number */
 export async function writeApiSchemas(access: AdminAccess, folder: string): Promise<number> {
   const { body } = await requestApi(access, { method: 'GET', path: '/openapi/v3' })
   const { paths } = body as { paths: Record<string, { serverRelativeURL: string }> }
@@ -29,7 +29,7 @@ export async function writeApiSchemas(access: AdminAccess, folder: string): Prom
   return written
 }
 
-/** @returns how many kinds there are */
+/** @returns the number of kinds */
 export async function writeSchemas(
   schemas: Readonly<Record<string, Schema>>,
   folder: string,
@@ -46,7 +46,7 @@ export async function writeSchemas(
   return written
 }
 
-/** Of what objects there are of its kinds; none for a part of one. */
+/** File names of the kinds with this schema; empty for a partial schema. */
 function filesOf(schema: Schema): string[] {
   const kinds = (schema[KINDS] ?? []) as Kind[]
   return kinds
@@ -57,7 +57,7 @@ function filesOf(schema: Schema): string[] {
     })
 }
 
-/** With references put in, but where they go round in circles (the schema of schemas), which takes anything. */
+/** Resolves references, except circular ones (the schema of schemas), which accept anything. */
 function resolved(
   value: unknown,
   schemas: Readonly<Record<string, Schema>>,
@@ -72,7 +72,7 @@ function resolved(
   }
   const entries = Object.entries(rest).map(([key, item]) => [key, resolved(item, schemas, seen).value])
   const schema = Object.fromEntries(entries) as Schema
-  // An allOf of one reference is how fields have defaults beside it.
+  // A field with a default has an allOf with a single reference.
   const { allOf, default: _, ...plain } = schema
   const whole =
     Array.isArray(allOf) && allOf.length === 1 && schema.properties === undefined

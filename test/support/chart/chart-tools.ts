@@ -1,6 +1,6 @@
 /**
- * Helm 3, Helm 4 and kubeconform: built from their Go modules, which tools/chart pins, and kept in the cache. Three minutes the first
- * time; DAVIT_CHART_TOOLS names a folder that has them already.
+ * Helm 3, Helm 4 and kubeconform: built from their Go modules, which tools/chart pins, and cached. It takes three minutes the
+ * first time; DAVIT_CHART_TOOLS names a folder that already contains them.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -49,7 +49,7 @@ export async function findChartTools(
   return folder
 }
 
-/** A folder of the cache is whole from its first moment. */
+/** Adds a folder to the cache atomically. */
 async function build(
   root: string,
   folder: string,

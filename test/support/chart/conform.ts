@@ -1,4 +1,4 @@
-/** Kubeconform: manifests against the schemas of a folder. */
+/** Validates manifests with kubeconform against the schemas of a folder. */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
@@ -11,7 +11,7 @@ import type { Manifest } from './helm.ts'
 
 const run = promisify(execFile)
 
-/** @returns what is wrong, and a summary in numbers */
+/** @returns the errors, and a summary in numbers */
 export async function conform(manifests: readonly Manifest[], schemas: string): Promise<string> {
   const file = join(schemas, `${randomBytes(4).toString('hex')}.yaml`)
   await writeFile(file, manifests.map((manifest) => stringify(manifest)).join('---\n'))

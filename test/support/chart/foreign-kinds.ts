@@ -1,6 +1,6 @@
 /**
- * Kinds that no Kubernetes has by itself, and that the chart makes objects of where values say so. Their definitions are in Go modules,
- * which tools/chart-kinds pins and Go keeps in its cache.
+ * Kinds from outside of Kubernetes that the chart creates objects of if values ask for it. Their definitions are in Go modules,
+ * which tools/chart-kinds pins and Go caches.
  */
 
 import { execFile } from 'node:child_process'
@@ -19,7 +19,7 @@ const MODULES = fileURLToPath(new URL('../../../tools/chart-kinds', import.meta.
 const DOWNLOAD_LIMIT_MS = 10 * 60_000
 const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 
-/** Where each is, by its name. */
+/** The file of each definition, by name. */
 const FILES: Readonly<Record<string, readonly [module: string, file: string]>> = {
   Certificate: ['github.com/cert-manager/cert-manager', 'deploy/crds/cert-manager.io_certificates.yaml'],
   HTTPRoute: ['sigs.k8s.io/gateway-api', 'config/crd/standard/gateway.networking.k8s.io_httproutes.yaml'],
@@ -40,7 +40,7 @@ type Definition = {
   spec: { group: string; versions: { name: string; served: boolean }[] }
 }
 
-/** Resolves when the API server takes objects of all of them, and describes them. @throws Error without Go, or its modules */
+/** Resolves when the API server accepts and describes objects of all kinds. @throws Error without Go, or its modules */
 export async function installForeignKinds(access: AdminAccess): Promise<void> {
   const folders = await moduleFolders()
   const definitions = await Promise.all(
@@ -74,7 +74,7 @@ async function moduleFolders(): Promise<ReadonlyMap<string, string>> {
   return new Map(modules.map(({ Path, Dir }) => [Path, Dir]))
 }
 
-/** With a schema: before there is one an object is taken for a kind that is not there. */
+/** With a schema: before there is one, the kind counts as unknown. */
 async function untilDescribed(access: AdminAccess, path: string): Promise<void> {
   await until(
     async () => {

@@ -1,4 +1,4 @@
-/** Helm on the chart, as people run it. */
+/** Runs Helm on the chart like a user. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -30,10 +30,10 @@ export type Manifest = {
 }
 
 const LIMIT_MS = 120_000
-/** The one value that an installation has to have. */
+/** The only required value of an installation. */
 const REPOSITORY = 'registry.example.com/davit'
 
-/** With an image, where an install or an upgrade names no values. @returns what it printed @throws Error with what it said */
+/** Sets an image if an install or an upgrade names no values. @returns its output @throws Error with its error message */
 export async function helm(name: HelmName, args: readonly string[], kubeconfig?: string): Promise<string> {
   const program = join(await findChartTools(), name)
   const env = { ...process.env, KUBECONFIG: kubeconfig ?? '/dev/null' }
@@ -43,7 +43,7 @@ export async function helm(name: HelmName, args: readonly string[], kubeconfig?:
   return stdout
 }
 
-/** The objects of a release, those of its hooks included. @param release name and namespace, and the version of its cluster */
+/** Renders the objects of a release, including its hooks. @param release name and namespace, and the version of its cluster */
 export async function template(
   name: HelmName,
   values: Values,
@@ -59,21 +59,21 @@ export async function template(
   })
 }
 
-/** As strict as the API server: a key that is there twice is refused. */
+/** As strict as the API server: a duplicate key is rejected. */
 function manifestOf(document: Document): Manifest | null {
   const [error] = document.errors
   if (error) throw error
   return document.toJS() as Manifest | null
 }
 
-/** @throws Error with what is wrong */
+/** @throws Error with the findings */
 export async function lint(name: HelmName, values: Values): Promise<string> {
   return await withValues(values, (file) =>
     helm(name, ['lint', '--strict', '--kube-version', KUBERNETES_VERSION, '--values', file, CHART]),
   )
 }
 
-/** With an image, where they name none. */
+/** Sets an image if the values name none. */
 export async function withValues<T>(values: Values, use: (file: string) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), 'davit-values-'))
   try {

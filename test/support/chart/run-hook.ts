@@ -1,4 +1,4 @@
-/** Nothing runs Jobs on a control plane alone: a test does what the pod of one of the chart's would, as its account. */
+/** A bare control plane runs no Jobs: this does what the pod of one of the chart's Jobs would do, with its account. */
 
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -22,15 +22,15 @@ type Job = { spec: { template: { spec: PodSpec } } }
 
 export type HookOptions = {
   controlPlane: ControlPlane
-  /** Of the release. */
+  /** Namespace of the release. */
   namespace: string
-  /** Name of the Job, once it is there. */
+  /** Name of the Job; waits until it exists. */
   job: string
   /** For files. */
   folder: string
 }
 
-/** @returns what it wrote, once the Job is complete @throws Error when its command fails */
+/** @returns its output when the Job is complete @throws Error if its command fails */
 export async function runHook({ controlPlane, namespace, job, folder }: HookOptions): Promise<string> {
   const { access } = controlPlane
   const path = `/apis/batch/v1/namespaces/${namespace}/jobs/${job}`
@@ -44,7 +44,7 @@ export async function runHook({ controlPlane, namespace, job, folder }: HookOpti
   )
   const { serviceAccountName: name, containers } = spec.template.spec
   const [container] = containers
-  // What has no value is the name of the namespace.
+  // A variable without a value comes from the namespace.
   const given = (container?.env ?? []).map(({ name: key, value }) => [key, value ?? namespace])
   const KUBECONFIG = join(folder, `${job}.kubeconfig`)
   await writeKubeconfig(KUBECONFIG, access, { namespace, name })

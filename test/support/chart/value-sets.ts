@@ -1,4 +1,4 @@
-/** Ways to set the chart, each one that somebody has. */
+/** Realistic sets of chart values. */
 import type { Values } from './helm.ts'
 
 const ROLE = 'arn:aws:iam::123456789012:role/platform/davit'

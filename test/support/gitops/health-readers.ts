@@ -1,4 +1,4 @@
-/** What Flux, Helm 4 and Argo CD say of an object: their own code (tools/gitops), asked by tests. */
+/** The verdicts of Flux, Helm 4 and Argo CD on an object, by their own code (tools/gitops). */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'

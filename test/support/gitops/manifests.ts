@@ -1,7 +1,7 @@
-/** What an organization keeps in Git: one object of every kind that people write. */
+/** The objects that an organization keeps in Git: one of every kind that people write. */
 export const DELIVERED_TYPE = 'environment.started'
 
-/** @param names added to each name, so that several managers have objects of their own */
+/** @param names suffix of each name, so that several managers have their own objects */
 export function manifestsOf(options: { url: string; roleArn?: string; names?: string }): string[] {
   const { url, roleArn, names = '' } = options
   return [

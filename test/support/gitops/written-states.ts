@@ -1,4 +1,4 @@
-/** Every state that Davit writes into an object, by the code that decides it: for those who read states from outside. */
+/** Every state that Davit writes into an object, by the code that decides it: for tests of external readers of states. */
 
 import { type BakeStatus, bakeFailureCode } from '../../../src/apis/bake.ts'
 import { boxTemplateKind } from '../../../src/apis/box-template.ts'
@@ -103,7 +103,7 @@ const REFUSALS: Readonly<Record<RefusalReason, true>> = {
   Unreadable: true,
 }
 
-/** As `reconcile-events.ts` writes them. */
+/** As in `reconcile-events.ts`. */
 function eventStates(): ConditionUpdate[][] {
   const taken = ['Accepted', 'NobodySubscribed'].map((reason): ConditionUpdate[] => [
     { type: 'Ready', status: 'True', reason, message: WORDS },

@@ -1,4 +1,4 @@
-/** Pods of the real API server of the run, as AWS and a kubelet know them. */
+/** Pods of the run's real API server, as AWS and a kubelet see them. */
 
 import { inject } from 'vitest'
 import { requestApi } from '../../../playground/control-plane/api-server.ts'
@@ -6,7 +6,7 @@ import type { Account } from '../../../test-support/aws/account.ts'
 import { runKubectl } from '../control-plane-kubectl.ts'
 import { AUDIENCE, SERVICE_ACCOUNT, trustIssuer } from './pod-role.ts'
 
-/** Makes the account believe the cluster's tokens. @returns the issuer, without its scheme */
+/** Makes the account trust the cluster's tokens. @returns the issuer, without its scheme */
 export async function trustCluster(account: Account): Promise<string> {
   const args = ['--kubeconfig', inject('kubeconfig')]
   return await trustIssuer(account, (more) => runKubectl(inject('kubectl'), [...args, ...more], ''))
@@ -18,7 +18,7 @@ export async function makeServiceAccount(namespace: string): Promise<void> {
   await requestApi(inject('adminAccess'), { method: 'POST', path, body })
 }
 
-/** A token of the service account, as kubelet asks for one. */
+/** A token of the service account like one that a kubelet requests. */
 export async function tokenOf(namespace: string): Promise<string> {
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${SERVICE_ACCOUNT}/token`
   const body = { spec: { audiences: [AUDIENCE] } }

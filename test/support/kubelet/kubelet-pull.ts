@@ -1,4 +1,4 @@
-/** The part of a kubelet that asks credential providers, built from its own source and kept in the cache. */
+/** The part of a kubelet that calls credential providers, built from its own source and cached. */
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -9,25 +9,25 @@ export async function buildKubeletPull(announce?: () => void): Promise<string> {
   return await buildGoProgram('kubelet-pull', fileURLToPath(new URL('.', import.meta.url)), announce)
 }
 
-/** A pod that is about to run, and the image that it needs. */
+/** A pod that is about to run, and its image. */
 export type PodPull = {
   namespace: string
   pod: string
   uid: string
   serviceAccount: string
   annotations?: Record<string, string>
-  /** What the API server gives for the service account. */
+  /** A token of the API server for the service account. */
   token: string
   image: string
 }
 
 export type PullAnswer = {
   credentials: { username: string; password: string }[]
-  /** Audiences for which a token was asked. */
+  /** Audiences for which a token was requested. */
   audiences: string[]
 }
 
-/** One kubelet, with what it keeps. */
+/** One kubelet with its caches. */
 export class KubeletPull {
   readonly #child
   readonly #answers
@@ -43,12 +43,12 @@ export class KubeletPull {
     this.#answers = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]()
   }
 
-  /** What it has logged. */
+  /** The kubelet's log. */
   get log(): string {
     return this.#log
   }
 
-  /** Throws what it says where it does not start. */
+  /** Fails with the output if the program does not start. */
   async ask(pull: PodPull): Promise<PullAnswer> {
     this.#child.stdin.write(`${JSON.stringify(pull)}\n`)
     const { value, done } = await this.#answers.next()

@@ -1,4 +1,4 @@
-/** Roles of pods, in an account that believes the tokens of a cluster; needs nothing of vitest, so that scripts can use it too. */
+/** Roles of pods, in an account that trusts the tokens of a cluster; without vitest, so that scripts can use it too. */
 import type { JsonWebKey } from 'node:crypto'
 import type { Account, Role } from '../../../test-support/aws/account.ts'
 import { readerOf } from '../box/box-bed.ts'
@@ -6,13 +6,13 @@ import { blockOf } from '../box/page.ts'
 
 export const AUDIENCE = 'sts.amazonaws.com'
 export const SERVICE_ACCOUNT = 'box'
-/** Where EKS keeps the role of a service account. */
+/** The annotation in which EKS keeps the role of a service account. */
 export const ROLE_KEY = 'eks.amazonaws.com/role-arn'
 
 /**
- * Makes the account believe the cluster's tokens.
+ * Makes the account trust the cluster's tokens.
  *
- * @param kubectl runs it, and gives what it prints
+ * @param kubectl runs it and returns its output
  * @returns the issuer, without its scheme
  */
 export async function trustIssuer(
@@ -26,7 +26,7 @@ export async function trustIssuer(
   return issuer.replace('https://', '')
 }
 
-/** With the trust policy of the page, for the pods of a namespace that run as `box`. */
+/** Adds a role with the trust policy of the page, for the pods of a namespace that run as `box`. */
 export function addPodRole(
   account: Account,
   of: { name: string; namespace: string; issuer: string; audience?: string },

@@ -1,4 +1,4 @@
-/** A folder of credential providers with one in it, which writes down what goes in and what comes out. */
+/** A folder with one credential provider that records its input and output. */
 import { chmod, mkdir, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -11,7 +11,7 @@ export class RecordedProvider {
     this.folder = folder
   }
 
-  /** @param command what it runs, in the words of a shell */
+  /** @param command shell command that it runs */
   static async make(parent: string, name: string, command: string): Promise<RecordedProvider> {
     const folder = await mkdtemp(join(parent, 'providers-'))
     await mkdir(join(folder, 'record'))
@@ -28,7 +28,7 @@ exit $code
     return new RecordedProvider(folder)
   }
 
-  /** In no order. */
+  /** In no particular order. */
   async dialogues(): Promise<Dialogue[]> {
     const folder = join(this.folder, 'record')
     const names = (await readdir(folder)).filter((name) => name.endsWith('.request'))

@@ -1,4 +1,4 @@
-/** Stands before a registry: TLS, a log of requests, and whatever goes wrong on the way. */
+/** A proxy before a registry with TLS, a log of requests, and scripted faults. */
 import { once } from 'node:events'
 import {
   request as httpRequest,
@@ -15,17 +15,17 @@ import type { Certificate } from '../tls.ts'
 
 export type SeenRequest = { method: string; path: string; authorization: string | undefined }
 
-/** Answers instead of the registry, where it answers at all. @returns whether it did */
+/** Answers instead of the registry, if it answers at all. @returns whether it did */
 export type Trouble = (request: IncomingMessage, response: ServerResponse) => boolean
 
 export type Front = {
   port: number
   requests: SeenRequest[]
-  /** Asked of each request, until it is taken away. */
+  /** Called for each request until it is removed. */
   trouble: Trouble | undefined
-  /** Of the registry's challenge, what is sent instead. */
+  /** Rewrites the registry's challenge. */
   challenge: ((header: string) => string) | undefined
-  /** Of blobs, in each second; absent: as fast as it goes. */
+  /** Bandwidth of blobs; absent: unlimited. */
   bytesPerSecond: number | undefined
   stop(): Promise<void>
 }

@@ -1,4 +1,4 @@
-/** Asks registries of the tests as a bake does, before it pulls. */
+/** Calls registries of the tests like a bake does before it pulls. */
 
 import type { ProbeResult, RegistryLogin } from '../../../src/boxes/registry/outcome.ts'
 import { createRegistryProbe, type RegistryProbeOptions } from '../../../src/boxes/registry/probe.ts'
@@ -15,7 +15,7 @@ export const WRONG = { username: 'bot', password: new SecretText('wrong') }
 
 export type ProbeBed = {
   registry: TestRegistry
-  /** @param login null: nobody logs in */
+  /** @param login null: without a login */
   ask(login?: RegistryLogin | null, given?: Given): Promise<ProbeResult>
   renew(): void
   stop(): Promise<void>

@@ -1,4 +1,4 @@
-/** A registry for tests: the real one, with TLS, one way of logging in, and whatever goes wrong. */
+/** A registry for tests: the real one, with TLS, one way to log in, and scripted faults. */
 
 import { startDebianRegistry } from '../../../playground/bakes/debian-registry.ts'
 import type { Image, ImageIndex } from '../../../playground/bakes/images.ts'
@@ -8,28 +8,28 @@ import { type Front, startFront } from './front.ts'
 import { type Account, PUSHER, TokenService } from './token-service.ts'
 
 export type TestRegistryOptions = {
-  /** Basic by htpasswd, Bearer by a service for tokens, or nobody has to log in. */
+  /** Basic through htpasswd, Bearer through a token service, or no login. */
   auth: 'basic' | 'bearer' | 'none'
   accounts?: Readonly<Record<string, Account>>
-  /** Bearer: repositories that anybody may pull from. */
+  /** For Bearer: repositories with public pulls. */
   open?: readonly string[]
   /** Names and addresses of the certificate. */
   names?: readonly string[]
-  /** Of the certificate; negative: expired so long ago. */
+  /** Validity of the certificate; negative: expired this long ago. */
   days?: number
   authority?: TestAuthority
-  /** Where it listens, and the host that images then have. */
+  /** Address to listen on, and the resulting host of images. */
   listen?: { host: string; port: number; name: string }
 }
 
 export type TestRegistry = {
-  /** As images name it: `localhost:5000`. */
+  /** The host in image names: `localhost:5000`. */
   host: string
-  /** PEM of who has signed its certificate. */
+  /** PEM of the authority of its certificate. */
   ca: string
   front: Front
   tokens: TokenService
-  /** @returns the digest under which it can be pulled */
+  /** @returns the digest by which the image can be pulled */
   push(repository: string, tag: string, image: Image | ImageIndex): Promise<string>
   stop(): Promise<void>
 }
@@ -75,7 +75,7 @@ export async function startTestRegistry(options: TestRegistryOptions): Promise<T
   }
 }
 
-/** Stands in the registry's settings for the place of the front, which is not known yet. */
+/** Placeholder in the registry's settings for the address of the proxy, which is not known yet. */
 const PLACE = 'https://realm.invalid/token'
 
 async function startBehind(

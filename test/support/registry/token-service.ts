@@ -1,13 +1,13 @@
-/** A service that gives tokens to those who want to pull, as registries with Bearer challenges have one. */
+/** A token service like those of registries with Bearer challenges. */
 import { createPrivateKey, randomUUID, sign, X509Certificate } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Certificate } from '../tls.ts'
 
 export type Account = {
   password: string
-  /** Repositories that it may pull from; `*` is all. Nobody but `pusher` may push. */
+  /** Repositories that it may pull from; `*` is all. Only `pusher` may push. */
   pulls: readonly string[]
-  /** Its password has ended, which some services say with an empty grant. */
+  /** Whether its password has expired, which some services report as an empty grant. */
   expired?: boolean
 }
 
@@ -16,11 +16,11 @@ export type TokenServiceOptions = {
   issuer: string
   certificate: Certificate
   accounts: Readonly<Record<string, Account>>
-  /** Repositories that anybody may pull from. */
+  /** Repositories with public pulls. */
   open?: readonly string[]
 }
 
-/** What it answers with instead of doing its work. */
+/** The answer of a faulty service. */
 export type TokenTrouble =
   | { status: number; body: string; headers?: Readonly<Record<string, string>> }
   | { location: string }
@@ -30,11 +30,11 @@ export type TokenRequest = { user: string | undefined; scope: string; account: s
 const TOKEN_SECONDS = 300
 
 export class TokenService {
-  /** Absent: all is well. */
+  /** Absent: no fault. */
   trouble: TokenTrouble | undefined
-  /** Seconds that tokens hold; negative: they have ended when they are given. */
+  /** Lifetime of tokens in seconds; negative: they are issued expired. */
   tokenSeconds = TOKEN_SECONDS
-  /** Grants are empty, whatever was asked for, with 200. */
+  /** Whether all grants are empty, with status 200. */
   grantsNothing = false
   readonly requests: TokenRequest[] = []
   readonly #options: TokenServiceOptions
@@ -44,7 +44,7 @@ export class TokenService {
   }
 
   answer(request: IncomingMessage, response: ServerResponse): void {
-    // Some clients, as containerd, ask by OAuth 2 first, which few services know, and then in the way that all know.
+    // Some clients, such as containerd, first try OAuth 2, which few services support, and then the common way.
     if (request.method !== 'GET') {
       response.writeHead(405, { allow: 'GET' }).end()
       return
@@ -78,7 +78,7 @@ export class TokenService {
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   }
 
-  /** A token for one repository, past all checks. */
+  /** Issues a token for one repository without any checks. */
   issue(subject: string, name: string, actions: readonly string[]): string {
     return this.#token(subject, [{ type: 'repository', name, actions }])
   }
@@ -122,7 +122,7 @@ export class TokenService {
   }
 }
 
-/** The account that tests push with. */
+/** The account for pushes of tests. */
 export const PUSHER = 'pusher'
 
 function loginOf({ headers }: IncomingMessage): { name: string; password: string } | undefined {

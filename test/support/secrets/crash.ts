@@ -1,4 +1,4 @@
-/** Plays a scenario whose process ends at one of its calls, and says which promises were broken when everything is at rest. */
+/** Plays a scenario whose process ends at one of its calls, and returns the promises that are broken at the end. */
 import { isApiError } from '../../../src/kube/client.ts'
 import type { Death } from './lifeline.ts'
 import { Lifeline } from './lifeline.ts'
@@ -7,12 +7,15 @@ import { ACCOUNT, createByRest, MEANWHILE, ORGANIZATION, type Scenario } from '.
 import { REGION, SecretsWorld } from './secrets-world.ts'
 
 const STEP_MS = 8000
-/** Settings that go look at their account for the last time when no save can be under way any more. */
+/** Deleted settings check their account a last time, when no save can be in progress. */
 const GONE_MS = 25_000
-/** Strays are looked for twice, and are old enough by then. */
+/** Garbage is searched for twice, and is old enough by then. */
 const REST_MS = 35 * 60_000
 const QUIET_MS = 10 * 60_000
-/** Each credential that names a Secret is looked at once a minute, with three reads; and whatever is looked at every quarter of an hour. */
+/**
+ * Each credential that names a Secret is reconciled once a minute, with three reads; everything is reconciled every quarter of an
+ * hour.
+ */
 const MOST_READS = 100
 
 export type Played = { broken: string[]; calls: readonly string[]; longestHeldMs: number }
@@ -35,7 +38,7 @@ export async function play(scenario: Scenario, death?: Death, meanwhile?: string
   return { broken, calls, longestHeldMs: promises.longestHeldMs }
 }
 
-/** The same of a facade, which nobody starts again for this request; the controller lives. */
+/** Plays a request to a REST server, which is not restarted for it; the controller lives. */
 export async function playRest(death?: Death, meanwhile?: string): Promise<Played> {
   const { world, promises } = await prepare({ before: [(one) => one.connect(ORGANIZATION, ACCOUNT)] })
   const life = new Lifeline()
@@ -64,7 +67,7 @@ async function prepare({ before }: Pick<Scenario, 'before'>) {
   return { world, promises }
 }
 
-/** Nothing can be made in a namespace that is being deleted. */
+/** Ignores the failure to create an object in a namespace that is being deleted. */
 async function unlessTerminating(act: () => Promise<unknown>): Promise<void> {
   try {
     await act()

@@ -1,13 +1,13 @@
-/** The life of a process in memory: it ends at one of its calls, as `kill -9` would end it there. */
+/** The life of a process in memory: it ends at one of its calls, like after `kill -9`. */
 
 import { ApiError } from '../../../src/kube/client.ts'
 import type { Clock } from '../../../src/lib/time.ts'
 
-/** `after`: the call has had its effect, and nobody hears the answer. */
+/** `after`: the call has its effect, but its answer is lost. */
 export type Death = { call: number; when: 'before' | 'after' }
 
 export class Lifeline {
-  /** What was called, in order, once `count` was set; the first has number 1. */
+  /** Calls in order since `count`; the first has number 1. */
   readonly calls: string[] = []
   #counts = false
   #death: Death | undefined
@@ -22,7 +22,7 @@ export class Lifeline {
     return this.#dead
   }
 
-  /** From now on calls are counted. */
+  /** Starts to count calls. */
   count(death?: Death): void {
     this.#counts = true
     this.#death = death
@@ -32,18 +32,18 @@ export class Lifeline {
     this.#dead = true
   }
 
-  /** What waits for an answer from the dead is told that none comes, so that it can be cleared away. */
+  /** Fails the calls that wait for a dead process, so that they can be cleaned up. */
   bury(): void {
     this.#dead = true
     this.#silence.reject(new ApiError('Unavailable', 'the process has ended'))
   }
 
-  /** What the dead wait for. */
+  /** Never resolves until it is buried. */
   silence(): Promise<never> {
     return this.#silence.promise
   }
 
-  /** The dead call nobody and hear nothing. */
+  /** A dead process sends no calls and gets no answers. */
   async call<T>(name: string, run: () => Promise<T>): Promise<T> {
     if (this.#dead) return await this.silence()
     const isLast = this.#isLast(name)
@@ -55,7 +55,7 @@ export class Lifeline {
     return result.value
   }
 
-  /** Timers of the dead do nothing. */
+  /** Timers of a dead process do nothing. */
   clock(inner: Clock): Clock {
     return {
       now: () => inner.now(),

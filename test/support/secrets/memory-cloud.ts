@@ -1,4 +1,4 @@
-/** Accounts in memory, by the rules that the ports state: names once, versions, tags, roles, external ids, and how they fail. */
+/** Accounts in memory with the semantics of the ports: unique names, versions, tags, roles, external ids, and errors. */
 
 import { sessionArn } from '../../../src/credentials/aws/policies.ts'
 import {
@@ -27,14 +27,14 @@ export class MemoryCloud {
   /** External ids by role ARN. */
   readonly roles = new Map<string, string>()
   readonly moods = new Map<string, Mood>()
-  /** Calls that wait for their turn, by what they do, or by that and who does it, until it resolves. */
+  /** Calls that wait until the promise resolves, by action, or by action and caller. */
   readonly held = new Map<string, Promise<void>>()
-  /** What no role may do; `ssm:Delete` also in one account, as `ssm:Delete 222222222222`. */
+  /** Actions that no role may do; `ssm:Delete` also in one account, as `ssm:Delete 222222222222`. */
   readonly refused = new Set<string>()
-  /** Calls that are still too many, by what they do. */
+  /** Number of calls that are still throttled, by action. */
   readonly throttled = new Map<string, number>()
   isSelfUnknown = false
-  /** What no session may do, and one tried. */
+  /** Forbidden actions that a session tried. */
   readonly wrongs: string[] = []
   readonly #clock: Clock
 
@@ -53,7 +53,7 @@ export class MemoryCloud {
     return store
   }
 
-  /** The calls of one process. */
+  /** The ports of one process. */
   ports(call: <T>(name: string, run: () => Promise<T>) => Promise<T>): Ports {
     const after = async <T>(
       name: string,
@@ -98,7 +98,7 @@ export class MemoryCloud {
     }
   }
 
-  /** As a call that waits among others; who gives it up does not wait any more. */
+  /** Waits like a call in a queue; an aborted call stops waiting. */
   async #turn(name: string, { signal }: CallLimits = {}): Promise<void> {
     const turn = this.held.get(name)
     if (!turn) return

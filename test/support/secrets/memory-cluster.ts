@@ -1,6 +1,6 @@
 /**
- * An API server in memory, as far as the life of objects goes: generations, finalizers, deletion in two steps, namespaces that
- * are deleted with all that is in them, and watches. It checks nothing against schemas.
+ * An API server in memory with the life cycle of objects: generations, finalizers, deletion in two steps, namespaces that are
+ * deleted with their content, and watches. It does not validate schemas.
  */
 import type { ResourceType } from '../../../src/apis/meta.ts'
 import {
@@ -20,7 +20,7 @@ import { MemoryStore } from '../memory-store.ts'
 
 type Told = { plural: string; version: number; event: Exclude<WatchEvent, { type: 'BOOKMARK' }> }
 
-/** Enough for what a watch may be behind. */
+/** More than a watch may lag behind. */
 const MOST_TOLD = 5000
 
 export class MemoryCluster extends MemoryStore implements WatchSource {
@@ -80,7 +80,7 @@ export class MemoryCluster extends MemoryStore implements WatchSource {
     this.#tell(type, 'MODIFIED', await super.patch(type, ref, { metadata: { deletionTimestamp } }))
   }
 
-  /** As the namespace controller does: everything in it at once, and nothing new comes. */
+  /** Deletes a namespace like the namespace controller: all content at once, and no new objects. */
   async terminate(namespace: string, types: readonly ResourceType[]): Promise<void> {
     this.#terminating.add(namespace)
     for (const type of types) {
@@ -151,7 +151,7 @@ function refuseNewFinalizers(held: RawObject, patch: { metadata?: { finalizers?:
     throw new ApiError('Invalid', 'no new finalizers can be added while it is being deleted', { status: 422 })
 }
 
-/** Of the selectors only `type=`, by which hand-over Secrets are watched. */
+/** Supports only the selector `type=`, with which input Secrets are watched. */
 function isSelected(object: RawObject, { namespace, fieldSelector }: ListQuery): boolean {
   if (namespace !== undefined && object.metadata.namespace !== namespace) return false
   return fieldSelector === undefined || fieldSelector === `type=${object.type}`

@@ -14,13 +14,13 @@ import type { Lifeline } from './lifeline.ts'
 
 type Api = ResourceReader & ResourceWriter & WatchSource
 
-/** The API server as a process sees it that may end. */
+/** The API server as seen by a process that may die. */
 export class MortalApi implements ResourceReader, ResourceWriter, WatchSource {
   readonly #inner: Api
   readonly #life: Lifeline
-  /** Told of a Secret that this process has deleted. */
+  /** Called for a Secret that this process has deleted. */
   onSecretDeleted: (secret: RawObject) => void = () => undefined
-  /** Calls that write. */
+  /** Number of writes. */
   writes = 0
   reads = 0
 

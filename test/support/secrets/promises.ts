@@ -1,18 +1,21 @@
-/** What holds of secrets whenever a process ends, and whatever is deleted in which order; each broken promise in words. */
+/**
+ * Promises about secrets that hold whenever a process ends, and whatever is deleted in which order. Returns a description of each
+ * broken one.
+ */
 import { secrets } from '../../../src/apis/core-kinds.ts'
 import type { RegistryCredential } from '../../../src/apis/registry-credential.ts'
 import type { RawObject } from '../../../src/kube/client.ts'
 import type { Held } from './memory-cloud.ts'
 import { type SecretsWorld, TENANT_TYPES } from './secrets-world.ts'
 
-/** Tries go on for a minute, and the last one may take its time. */
+/** Tries continue for a minute, and the last one may be slow. */
 export const HELD_LIMIT_MS = 100_000
 
 export class Promises {
   readonly #world: SecretsWorld
   readonly #broken = new Set<string>()
   readonly #foreign = new Map<Map<string, Held>, string>()
-  /** The longest that a finalizer held something. */
+  /** The longest time that a finalizer held an object. */
   longestHeldMs = 0
 
   constructor(world: SecretsWorld) {
@@ -21,7 +24,7 @@ export class Promises {
     world.onSecretDeleted = (secret) => this.#lookForStored(secret)
   }
 
-  /** What nobody may touch: parameters of others, beside ours. */
+  /** Adds parameters of other owners, which must never be touched. */
   plant(account: string, region: string): void {
     const store = this.#world.cloud.store(account, region)
     const held = (tags: Record<string, string>): Held => ({
@@ -43,7 +46,7 @@ export class Promises {
     this.#foreign.set(store, JSON.stringify(foreignIn(store)))
   }
 
-  /** Everything has come to rest. */
+  /** The broken promises, when nothing is in progress. */
   broken(): string[] {
     const world = this.#world
     for (const [store, before] of this.#foreign) {
@@ -71,7 +74,7 @@ export class Promises {
     }
   }
 
-  /** A hand-over Secret is deleted only when its value is stored, and pinned. */
+  /** An input Secret is deleted only after its value is stored and pinned. */
   #lookForStored({ metadata, data }: RawObject): void {
     const value = Buffer.from((data as { secret: string }).secret, 'base64').toString()
     const owners = this.#world
@@ -117,15 +120,18 @@ export class Promises {
     this.#broken.add(`${name} in ${place} is nobody's`)
   }
 
-  /** What holds no secret, in an account that was never connected: the process ended that tried it, and then the spec was changed. */
+  /**
+   * A value without a secret in an account that was never connected: its process ended during the check, and then the spec was
+   * changed.
+   */
   #isLeftTry(place: string, name: string): boolean {
     const isConnected = this.#world.allSettings().some(({ status }) => placeOf(status?.connected) === place)
     return name.endsWith('/rc__probe') && !isConnected
   }
 
   /**
-   * Its process ended between put and status, and its Secret is gone: it is there for as long as the credential and the account
-   * are, which remove it when they go.
+   * Its process ended between the write and the status, and its Secret is gone: it stays as long as the credential and the
+   * account, and is removed with them.
    */
   #isFound(place: string, name: string): boolean {
     const settings = this.#world.allSettings()

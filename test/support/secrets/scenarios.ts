@@ -1,4 +1,4 @@
-/** What people do to secrets, as steps between which everything comes to rest. */
+/** What users do with secrets, as steps after which everything settles. */
 
 import { secrets } from '../../../src/apis/core-kinds.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
@@ -138,7 +138,10 @@ export const MEANWHILE: Record<string, Step> = {
   'the Secret is changed': handOver('v-9'),
 }
 
-/** A request to the facade: the parameter, the resource with its finalizer, the status. The facade may end at any of its calls. */
+/**
+ * A request to the REST server: the parameter, the resource with its finalizer, the status. The server may end at any of its
+ * calls.
+ */
 export async function createByRest(world: SecretsWorld, life = new Lifeline()): Promise<void> {
   const { accounts } = world.process.role
   const organizationUid = world.organizations.get(ORGANIZATION) ?? ''

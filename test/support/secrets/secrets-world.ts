@@ -1,4 +1,4 @@
-/** The controller of secrets on a cluster and accounts in memory, in time that is stepped; its process can end and begin again. */
+/** The secrets controller on a cluster and accounts in memory, with stepped time; its process can end and restart. */
 
 import { configMaps, namespaces, secrets } from '../../../src/apis/core-kinds.ts'
 import { API_VERSION, type ResourceType } from '../../../src/apis/meta.ts'
@@ -31,10 +31,10 @@ import { MortalApi } from './mortal-api.ts'
 
 export const NAMESPACE = 'davit-system'
 export const REGION = 'eu-west-1'
-/** One for all worlds: a registry of metrics is never given back. */
+/** Shared by all worlds, because a registry of metrics is never freed. */
 const METRICS = createMetrics({ version: '0.0.0-test' })
 const KEY = new Uint8Array(32).fill(7)
-/** What a namespace has that its end takes along. */
+/** The content of a namespace that is deleted with it. */
 export const TENANT_TYPES = [secretsSettingsResource, registryCredentials, secrets]
 
 type Process = { life: Lifeline; api: MortalApi; role: CredentialControllers; organizations: Organizations }
@@ -42,7 +42,7 @@ type Process = { life: Lifeline; api: MortalApi; role: CredentialControllers; or
 export type SecretsWorldOptions = {
   organizations: readonly string[]
   clock?: FakeClock
-  /** Other accounts than those in memory. */
+  /** Replaces the accounts in memory. */
   cloud?: (life: Lifeline) => Ports
   /** ARN of the operator's own identity. */
   principal?: string
@@ -51,7 +51,7 @@ export type SecretsWorldOptions = {
 export class SecretsWorld {
   readonly clock: FakeClock
   readonly cluster = new MemoryCluster(() => this.clock.now())
-  /** The cluster as processes have it. */
+  /** The cluster as seen by processes. */
   readonly faults = new FaultyApi(this.cluster)
   readonly cloud: MemoryCloud
   readonly #options: SecretsWorldOptions
@@ -60,9 +60,9 @@ export class SecretsWorld {
   /** UIDs of the organizations. */
   readonly organizations = new Map<string, string>()
   readonly #processes: Process[] = []
-  /** Looked at after each step of time. */
+  /** Called after each step of time. */
   watchers: (() => void)[] = []
-  /** Told of a Secret that a process has deleted. */
+  /** Called for a Secret that a process has deleted. */
   onSecretDeleted: (secret: RawObject) => void = () => undefined
   declare process: Process
   #onDeath: () => Promise<void> = async () => undefined
@@ -90,7 +90,7 @@ export class SecretsWorld {
     return externalId(KEY, this.organizations.get(organization) ?? '')
   }
 
-  /** Starts a process; what it knows comes from cluster and accounts. */
+  /** Starts a process; it gets all of its state from cluster and accounts. */
   async begin(): Promise<void> {
     const life = new Lifeline()
     const api = new MortalApi(this.faults, life)
@@ -126,7 +126,7 @@ export class SecretsWorld {
     if (!life.dead) role.start()
   }
 
-  /** The process that runs ends at this call; then `meanwhile` happens, and the next one begins. */
+  /** Ends the running process at this call; then `meanwhile` happens, and the next one starts. */
   dies(death: Death | undefined, meanwhile: () => Promise<void> = async () => undefined): void {
     this.process.life.count(death)
     this.#onDeath = meanwhile
@@ -137,13 +137,13 @@ export class SecretsWorld {
     await this.begin()
   }
 
-  /** Of all processes, the dead included. */
+  /** Stops all processes, including dead ones. */
   async stop(): Promise<void> {
     for (const { life } of this.#processes) life.bury()
     await Promise.all(this.#processes.map(({ role }) => role.stop()))
   }
 
-  /** Lets time go on, in steps that grow. */
+  /** Advances time in growing steps. */
   async elapse(ms: number): Promise<void> {
     const end = this.clock.monotonic() + ms
     for (let step = 100; this.clock.monotonic() < end; step = Math.min(60_000, step * 1.5)) {
@@ -161,7 +161,7 @@ export class SecretsWorld {
     await this.begin()
   }
 
-  // What people do.
+  // Actions of users.
 
   async settings(organization: string, spec: Record<string, unknown>): Promise<void> {
     await this.#apply(secretsSettingsResource, organization, {
@@ -188,7 +188,7 @@ export class SecretsWorld {
     await this.#apply(registryCredentials, organization, { kind: 'RegistryCredential', name, spec: whole })
   }
 
-  /** Makes it, or changes what is there. */
+  /** Creates or changes the input Secret and the credential. */
   async handOver(organization: string, name: string, value: string, retain = false): Promise<void> {
     const data = { secret: Buffer.from(value).toString('base64') }
     const ref = { namespace: organization, name }
@@ -209,7 +209,7 @@ export class SecretsWorld {
     if (await this.find(type, ref)) await this.cluster.delete(type, ref)
   }
 
-  // What is there.
+  // Queries.
 
   async find(type: ResourceType, ref: { namespace: string; name: string }): Promise<RawObject | undefined> {
     try {

@@ -1,10 +1,10 @@
-/** Time that stands still until a test moves it, and goes on only while no request is on the wire. */
+/** Time that stands still until a test moves it, and advances only while no request is on the wire. */
 import { channel } from 'node:diagnostics_channel'
 import { FakeClock, settle } from '../fake-clock.ts'
 
-/** Rounds without a request on the wire after which none will come by itself. */
+/** After this many rounds without a request on the wire, none will come by itself. */
 const QUIET_ROUNDS = 2
-/** What becomes due within it goes on the wire together. */
+/** Timers that become due within it send their requests together. */
 const STEP_MS = 100
 
 export class WireClock extends FakeClock {
