@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import type { BakeMetrics } from '../boxes/controller/gather.ts'
-import { type CloudAccounts, createCloudAccounts } from '../credentials/aws/cloud-accounts.ts'
+import { CloudAccounts } from '../credentials/aws/cloud-accounts.ts'
 import { sessionName, sessionPolicy, sessionTags } from '../credentials/aws/policies.ts'
 import type { AccountProbes, ParameterListing, ParameterStore } from '../credentials/cloud.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client.ts'
@@ -178,7 +178,7 @@ export function createOrganizationAccounts(options: OrganizationAccountsOptions)
   const writes = { perSecond: config.writesPerSecond, burst: WRITE_BURST }
   const writeTurns = new FairRateLimiters(machine.clock, { ...writes, ...QUEUES })
   const listTurns = new FairRateLimiters(machine.clock, { ...LISTINGS, ...QUEUES })
-  return createCloudAccounts({
+  return new CloudAccounts({
     ...machine,
     userAgent: `davit/${version}`,
     sessionRules: (access, purpose) => ({

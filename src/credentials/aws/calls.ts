@@ -84,7 +84,7 @@ export type Call<C, T> = {
   /** As `ssm:PutParameter`. */
   operation: string
   limits: CallLimits
-  turns?: { of: RateLimiter; flow: string }
+  turns?: { of: RateLimiter; flow: string } | undefined
   /** Nothing was sent to the service if this fails. Its CloudErrors end the call: they had their own attempts. */
   connect(signal: AbortSignal): Promise<C>
   /** @param lost earlier attempts of this call that may have had their effect */
@@ -94,7 +94,7 @@ export type Call<C, T> = {
   /** Drops a session that is no longer accepted. Absent if a new one would be the same. */
   forgetSession?: () => void
   /** Whether this error code may show the state before Davit's last write. Not asked if this call itself may be the reason. */
-  isStale?: (code: string) => boolean
+  isStale?: ((code: string) => boolean) | undefined
 }
 
 type Failure = ClassifiedError & {

@@ -1,22 +1,9 @@
 /** The AWS accounts of organizations: Parameter Store, and probes of what a role can do. */
 import type { Random } from '../../lib/time.ts'
-import {
-  type AccountProbes,
-  type CallLimits,
-  type CloudAccess,
-  isCloudError,
-  type ParameterListing,
-  type ParameterStore,
-} from '../cloud.ts'
+import { type AccountProbes, type CallLimits, type CloudAccess, isCloudError } from '../cloud.ts'
 import { type AwsDependencies, runCall } from './calls.ts'
 import { AwsClients, type Ssm } from './clients.ts'
-import {
-  accountOfArn,
-  createParameterListing,
-  createParameterStore,
-  type RateLimiterFor,
-  SsmCalls,
-} from './parameter-store.ts'
+import { AwsParameterStore, accountOfArn, type RateLimiterFor } from './parameter-store.ts'
 import { assumeRole, ownIdentity, type SessionRules, Sessions } from './sessions.ts'
 
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz234567'
@@ -32,31 +19,6 @@ export function otherExternalId(externalId: string, random: Random): string {
   const own = externalId.slice(kept.length)
   const letters = own === own.toUpperCase() ? chosen.toUpperCase() : chosen
   return letters === own ? `${kept}${letters}${LETTERS[0]}` : `${kept}${letters}`
-}
-
-/** ARN of the identity of this process. @throws CloudError */
-async function callerIdentity(
-  { dependencies, clients }: AccountProbesOptions,
-  region: string,
-  limits: CallLimits,
-): Promise<{ arn: string }> {
-  return await runCall(dependencies, {
-    operation: 'sts:GetCallerIdentity',
-    limits,
-    connect: () => ownIdentity(clients, region),
-    send: async ({ module, client }, abortSignal) => {
-      const command = new module.GetCallerIdentityCommand({})
-      const { Arn } = await clients.timed(client, () => client.send(command, { abortSignal }))
-      return { arn: Arn ?? '' }
-    },
-  })
-}
-
-type AccountProbesOptions = {
-  dependencies: AwsDependencies
-  clients: AwsClients
-  sessions: Sessions
-  calls: SsmCalls
 }
 
 type Read = (ssm: Ssm, name: string, signal: AbortSignal) => Promise<unknown>
@@ -84,69 +46,6 @@ const READS: Readonly<Record<string, Read>> = {
     ),
 }
 
-function createAccountProbes(options: AccountProbesOptions): AccountProbes {
-  return {
-    self: (region, limits = {}) => callerIdentity(options, region, limits),
-    async identify(access, limits = {}) {
-      const { arn } = await options.sessions.renew(access, 'write', limits)
-      return { account: accountOfArn(arn), arn }
-    },
-    async readable(access, name, limits) {
-      const operations: string[] = []
-      let refusal: string | undefined
-      for (const [operation, read] of Object.entries(READS)) {
-        const code = await refusalOf(
-          options.calls,
-          access,
-          operation,
-          (ssm, signal) => read(ssm, name, signal),
-          limits,
-        )
-        if (code === undefined) operations.push(operation)
-        refusal ??= code
-      }
-      return { operations, ...(refusal === undefined ? {} : { code: refusal }) }
-    },
-    refusesOtherId: (access, limits = {}) => refusesOtherId(options, access, limits),
-  }
-}
-
-async function refusalOf(
-  calls: SsmCalls,
-  access: CloudAccess,
-  operation: string,
-  read: (ssm: Ssm, signal: AbortSignal) => Promise<unknown>,
-  limits: CallLimits | undefined,
-): Promise<string | undefined> {
-  try {
-    // The value is the probe's own, and dropped here all the same.
-    const send = async (ssm: Ssm, signal: AbortSignal) => void (await read(ssm, signal))
-    await calls.run(access, { operation, purpose: 'probe', limits, send })
-    return undefined
-  } catch (error) {
-    // Authorization comes first: a role that gets "not found" could have read it.
-    if (isCloudError(error) && error.remedy === 'gone') return undefined
-    if (isCloudError(error, ...DENIED) && error.operation === operation) return error.code
-    throw error
-  }
-}
-
-async function refusesOtherId(
-  { dependencies, clients, sessions }: AccountProbesOptions,
-  access: CloudAccess,
-  limits: CallLimits,
-): Promise<{ refused: boolean; code?: string }> {
-  const request = sessions.requestFor(access, 'write')
-  const externalId = otherExternalId(request.externalId, dependencies.random)
-  try {
-    await assumeRole({ ...dependencies, clients }, { ...request, externalId, seconds: SHORT_SECONDS }, limits)
-    return { refused: false }
-  } catch (error) {
-    if (isCloudError(error, ...DENIED)) return { refused: true, code: error.code }
-    throw error
-  }
-}
-
 const DENIED = ['AccessDenied', 'AccessDeniedException']
 const SHORT_SECONDS = 900
 
@@ -160,29 +59,87 @@ export type CloudAccountsOptions = AwsDependencies & {
   maxSessions?: number
 }
 
-export type CloudAccounts = ParameterStore & ParameterListing & AccountProbes & { close(): void }
-
 const SESSION_SECONDS = 3600
 const MAX_SESSIONS = 2000
 
 /** The SDK is not loaded before the first call. */
-export function createCloudAccounts(options: CloudAccountsOptions): CloudAccounts {
-  const { clock, random, metrics, writeTurns, listTurns } = options
-  const dependencies = { clock, random, metrics }
-  const clients = new AwsClients(options.userAgent)
-  const sessions = new Sessions({
-    ...dependencies,
-    clients,
-    rules: options.sessionRules,
-    sessionSeconds: options.sessionSeconds ?? SESSION_SECONDS,
-    maxSessions: options.maxSessions ?? MAX_SESSIONS,
-  })
-  const calls = new SsmCalls(dependencies, clients, sessions)
-  const listing = createParameterListing({ calls, listTurns })
-  return {
-    ...createParameterStore({ calls, tagsOf: listing.tagsOf, writeTurns, random }),
-    ...listing,
-    ...createAccountProbes({ dependencies, clients, sessions, calls }),
-    close: () => clients.close(),
+export class CloudAccounts extends AwsParameterStore implements AccountProbes {
+  constructor(options: CloudAccountsOptions) {
+    const { userAgent, sessionRules: rules, ...given } = options
+    const clients = new AwsClients(userAgent)
+    const { sessionSeconds = SESSION_SECONDS, maxSessions = MAX_SESSIONS } = options
+    const sessions = new Sessions({ ...given, clients, rules, sessionSeconds, maxSessions })
+    super({ ...given, clients, sessions })
+  }
+
+  close(): void {
+    this.options.clients.close()
+  }
+
+  async self(region: string, limits: CallLimits = {}): Promise<{ arn: string }> {
+    const { clients } = this.options
+    return await runCall(this.options, {
+      operation: 'sts:GetCallerIdentity',
+      limits,
+      connect: () => ownIdentity(clients, region),
+      send: async ({ module, client }, abortSignal) => {
+        const command = new module.GetCallerIdentityCommand({})
+        const { Arn } = await clients.timed(client, () => client.send(command, { abortSignal }))
+        return { arn: Arn ?? '' }
+      },
+    })
+  }
+
+  async identify(access: CloudAccess, limits: CallLimits = {}): Promise<{ account: string; arn: string }> {
+    const { arn } = await this.options.sessions.renew(access, 'write', limits)
+    return { account: accountOfArn(arn), arn }
+  }
+
+  async readable(
+    access: CloudAccess,
+    name: string,
+    limits?: CallLimits,
+  ): Promise<{ operations: string[]; code?: string }> {
+    const operations: string[] = []
+    let refusal: string | undefined
+    for (const [operation, read] of Object.entries(READS)) {
+      // The value is the probe's own, and dropped here all the same.
+      const send = async (ssm: Ssm, signal: AbortSignal) => void (await read(ssm, name, signal))
+      const code = await refusalOf(operation, () =>
+        this.run(access, { operation, purpose: 'probe', limits, send }),
+      )
+      if (code === undefined) operations.push(operation)
+      refusal ??= code
+    }
+    return { operations, ...(refusal === undefined ? {} : { code: refusal }) }
+  }
+
+  async refusesOtherId(
+    access: CloudAccess,
+    limits: CallLimits = {},
+  ): Promise<{ refused: boolean; code?: string }> {
+    const { sessions, random } = this.options
+    const request = sessions.requestFor(access, 'write')
+    const externalId = otherExternalId(request.externalId, random)
+    try {
+      await assumeRole(this.options, { ...request, externalId, seconds: SHORT_SECONDS }, limits)
+      return { refused: false }
+    } catch (error) {
+      if (isCloudError(error, ...DENIED)) return { refused: true, code: error.code }
+      throw error
+    }
+  }
+}
+
+/** The code with which an attempt to read was refused. */
+async function refusalOf(operation: string, attempt: () => Promise<void>): Promise<string | undefined> {
+  try {
+    await attempt()
+    return undefined
+  } catch (error) {
+    // Authorization comes first: a role that gets "not found" could have read it.
+    if (isCloudError(error) && error.remedy === 'gone') return undefined
+    if (isCloudError(error, ...DENIED) && error.operation === operation) return error.code
+    throw error
   }
 }

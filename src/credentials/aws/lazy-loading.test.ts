@@ -17,7 +17,7 @@ registerHooks({
     return next(specifier, context)
   },
 })
-const { createCloudAccounts } = await import(process.argv[1] + 'cloud-accounts.ts')
+const { CloudAccounts } = await import(process.argv[1] + 'cloud-accounts.ts')
 const { createRegistryTokens } = await import(process.argv[1] + 'registry-logins.ts')
 const after = (ms, run) => {
   const timer = setTimeout(run, ms)
@@ -28,7 +28,7 @@ const world = { clock, random: { fraction: () => 0, bytes: (n) => new Uint8Array
 const tokens = createRegistryTokens({ ...world, userAgent: 'davit/test' })
 const turns = { acquire: async () => undefined, slowDown() {} }
 const sessionRules = () => ({ name: 'davit', policy: '{}', tags: {} })
-const cloud = createCloudAccounts({ ...world, userAgent: 'davit/test', sessionRules, writeTurns: () => turns, listTurns: () => turns })
+const cloud = new CloudAccounts({ ...world, userAgent: 'davit/test', sessionRules, writeTurns: () => turns, listTurns: () => turns })
 const before = [...loaded]
 if (process.argv[2] === 'call') {
   const access = { organization: 'acme', organizationUid: 'uid', roleArn: 'arn:aws:iam::222222222222:role/davit', region: 'eu-west-1', externalId: 'davit-acme' }

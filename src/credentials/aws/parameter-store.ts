@@ -2,7 +2,7 @@
 
 import type { RateLimiter } from '../../lib/rate-limit.ts'
 import type { SecretText } from '../../lib/redact.ts'
-import type { Clock, Random } from '../../lib/time.ts'
+import type { Clock } from '../../lib/time.ts'
 import {
   type CallLimits,
   type CloudAccess,
@@ -83,7 +83,7 @@ export class ReadLagGuard {
 /** @param location account and region */
 export type RateLimiterFor = (location: string) => RateLimiter
 
-export type SsmCall<T> = {
+type SsmCall<T> = {
   operation: string
   purpose?: SessionPurpose
   limits: CallLimits | undefined
@@ -91,46 +91,278 @@ export type SsmCall<T> = {
   /** Calls of an organization with the same queue share turns; absent: all its other calls. */
   queue?: string
   secrets?: readonly string[]
-  isStale?: (code: string) => boolean
+  isStale?: ((code: string) => boolean) | undefined
   /** @param lost earlier attempts of this call that may have had their effect */
   send(ssm: Ssm, signal: AbortSignal, lost: number): Promise<T>
 }
 
-/** Calls of Parameter Store in the session of an organization. */
-export class SsmCalls {
-  readonly #dependencies: AwsDependencies
-  readonly #clients: AwsClients
-  readonly #sessions: Sessions
-  readonly recent: ReadLagGuard
+export type ParameterStoreOptions = AwsDependencies & {
+  clients: AwsClients
+  sessions: Sessions
+  writeTurns: RateLimiterFor
+  listTurns: RateLimiterFor
+}
 
-  constructor(dependencies: AwsDependencies, clients: AwsClients, sessions: Sessions) {
-    this.#dependencies = dependencies
-    this.#clients = clients
-    this.#sessions = sessions
-    this.recent = new ReadLagGuard(dependencies.clock)
+/** Tag with a random value in each create call: if the response is lost, it tells whether an existing parameter is from this call. */
+const WRITE_TAG = 'davit.dev/write'
+const WRITE_TAG_BYTES = 12
+
+/** The maximum of the API. */
+const PAGE_SIZE = 50
+/** A page may be short, even empty, with more to come. */
+const SPARE_PAGES = 20
+const FEWEST_OF_PAGE = 10
+/** Listings until one shows all recent writes; the last one counts as it is. */
+const MAX_LISTINGS = 3
+const GONE: ReadonlySet<string> = new Set(['InvalidResourceId', 'ParameterNotFound'])
+
+type Put = {
+  name: string
+  value: SecretText
+  limits: CallLimits | undefined
+  /** Absent: writes over the parameter. */
+  create?: { description: string; tags: OwnerTags; isStale(code: string): boolean }
+}
+
+type Filter = { prefix: string; tags?: OwnerTags; limit: number }
+
+/** Calls of Parameter Store in the sessions of organizations. */
+export class AwsParameterStore implements ParameterStore, ParameterListing {
+  protected readonly options: ParameterStoreOptions
+  readonly #recent: ReadLagGuard
+
+  constructor(options: ParameterStoreOptions) {
+    this.options = options
+    this.#recent = new ReadLagGuard(options.clock)
   }
 
-  async run<T>(access: CloudAccess, call: SsmCall<T>): Promise<T> {
+  async create(
+    access: CloudAccess,
+    parameter: NewParameter,
+    limits?: CallLimits,
+  ): Promise<{ version: number }> {
+    const location = locationOf(access)
+    const { name, value, description } = parameter
+    const mark = Buffer.from(this.options.random.bytes(WRITE_TAG_BYTES)).toString('hex')
+    const tags = { ...parameter.tags, [WRITE_TAG]: mark }
+    // A parameter that was just removed may still seem to exist.
+    const isStale = (code: string) =>
+      code === 'ParameterAlreadyExists' && this.#recent.lastOf(location, name)?.done === 'removed'
+    try {
+      const { version } = await this.#put(access, {
+        name,
+        value,
+        limits,
+        create: { description, tags, isStale },
+      })
+      this.#recent.note(location, { name, done: 'written', version })
+      return { version }
+    } catch (error) {
+      if (!isCloudError(error, 'ParameterAlreadyExists')) throw error
+      if (!error.unsure) throw isStale(error.code) ? amended(error, { remedy: 'retry' }) : error
+      // Version 1, since it did not exist before; a later write by others shows in the version number.
+      this.#recent.note(location, { name, done: 'written', version: 1 })
+      const written = await this.#tagsAfterWrite(access, name, limits)
+      if (written?.[WRITE_TAG] === mark) return { version: 1 }
+      throw written === undefined ? error : amended(error, { unsure: false })
+    }
+  }
+
+  async replace(
+    access: CloudAccess,
+    name: string,
+    value: SecretText,
+    limits?: CallLimits,
+  ): Promise<{ version: number }> {
+    const { version, lost } = await this.#put(access, { name, value, limits })
+    this.#recent.note(locationOf(access), { name, done: 'written', version })
+    // Versions count from 1: such a low one may be of a parameter that was gone and that this call recreated, without tags. What Davit
+    // creates has tags at once; a parameter that does not show yet was created just now.
+    const isRecreated = async () =>
+      Object.keys((await this.#tagsAfterWrite(access, name, limits)) ?? {}).length === 0
+    if (version <= lost + 1 && (version === 1 || (await isRecreated()))) {
+      await this.#takeBack(access, name)
+      throw new CloudError('gone', 'ParameterNotFound', 'There was no parameter to write over.', {
+        operation: 'ssm:PutParameter',
+      })
+    }
+    return { version }
+  }
+
+  async remove(access: CloudAccess, name: string, limits?: CallLimits): Promise<'deleted' | 'not-found'> {
+    const location = locationOf(access)
+    try {
+      await this.run(access, {
+        operation: 'ssm:DeleteParameter',
+        limits,
+        turns: this.options.writeTurns,
+        // A deletion holds up its namespace, so it does not wait behind what the organization has to store.
+        queue: 'removals',
+        // A parameter that was just created may not show yet.
+        isStale: (code) =>
+          code === 'ParameterNotFound' && this.#recent.lastOf(location, name)?.done === 'written',
+        send: ({ module, client }, signal) =>
+          client.send(new module.DeleteParameterCommand({ Name: name }), { abortSignal: signal }),
+      })
+    } catch (error) {
+      if (!isCloudError(error, 'ParameterNotFound')) throw error
+      // An earlier attempt of this call, whose response was lost, may have removed it.
+      if (!error.unsure) return 'not-found'
+    }
+    this.#recent.note(location, { name, done: 'removed' })
+    return 'deleted'
+  }
+
+  async list(access: CloudAccess, filter: Filter, limits?: CallLimits): Promise<ListedParameter[]> {
+    const location = locationOf(access)
+    for (let listing = 1; ; listing += 1) {
+      const writes = this.#recent.under(location, `${filter.prefix}/`)
+      const listed = await this.#allPages(access, filter, limits)
+      if (listing >= MAX_LISTINGS || !writes.some((write) => contradicts(listed, write))) {
+        return [...listed.values()]
+      }
+    }
+  }
+
+  async tagsOf(access: CloudAccess, name: string, limits?: CallLimits): Promise<OwnerTags> {
+    const location = locationOf(access)
+    return await this.run(access, {
+      operation: 'ssm:ListTagsForResource',
+      limits,
+      isStale: (code) => GONE.has(code) && this.#recent.lastOf(location, name)?.done === 'written',
+      send: async ({ module, client }, signal) => {
+        const command = new module.ListTagsForResourceCommand({ ResourceType: 'Parameter', ResourceId: name })
+        const { TagList = [] } = await client.send(command, { abortSignal: signal })
+        return Object.fromEntries(TagList.map(({ Key = '', Value = '' }) => [Key, Value]))
+      },
+    })
+  }
+
+  protected async run<T>(access: CloudAccess, call: SsmCall<T>): Promise<T> {
+    const { clients, sessions } = this.options
     const { purpose = 'write' } = call
     const { organizationUid } = access
     const flow = call.queue === undefined ? organizationUid : `${organizationUid} ${call.queue}`
-    const location = locationOf(access)
     let role: AssumedRole | undefined
-    return await runCall(this.#dependencies, {
+    return await runCall(this.options, {
       operation: call.operation,
       limits: call.limits ?? {},
-      ...(call.turns && { turns: { of: call.turns(location), flow } }),
+      turns: call.turns && { of: call.turns(locationOf(access)), flow },
       connect: async (signal) => {
-        role = await this.#sessions.of(access, purpose, signal)
-        return await this.#clients.ssm(access.region, role.credentials)
+        role = await sessions.of(access, purpose, signal)
+        return await clients.ssm(access.region, role.credentials)
       },
-      send: async (ssm, signal, lost) =>
-        await this.#clients.timed(ssm.client, () => call.send(ssm, signal, lost)),
+      send: async (ssm, signal, lost) => await clients.timed(ssm.client, () => call.send(ssm, signal, lost)),
       secrets: () => [...(call.secrets ?? []), ...(role ? [role.credentials.sessionToken] : [])],
       forgetSession: () => {
-        if (role) this.#sessions.forget(access, purpose, role)
+        if (role) sessions.forget(access, purpose, role)
       },
-      ...(call.isStale && { isStale: call.isStale }),
+      isStale: call.isStale,
+    })
+  }
+
+  /** Undefined if the parameter does not exist. @throws CloudError, `unsure` about the write before it */
+  async #tagsAfterWrite(
+    access: CloudAccess,
+    name: string,
+    limits: CallLimits | undefined,
+  ): Promise<OwnerTags | undefined> {
+    try {
+      return await this.tagsOf(access, name, limits)
+    } catch (error) {
+      if (isCloudError(error) && error.remedy === 'gone') return undefined
+      throw isCloudError(error) ? amended(error, { unsure: true }) : error
+    }
+  }
+
+  /** Also after an abort: nothing would find a parameter without tags. */
+  async #takeBack(access: CloudAccess, name: string): Promise<void> {
+    try {
+      await this.remove(access, name)
+    } catch (error) {
+      throw isCloudError(error) ? amended(error, { unsure: true }) : error
+    }
+  }
+
+  async #put(
+    access: CloudAccess,
+    { name, value, limits, create }: Put,
+  ): Promise<{ version: number; lost: number }> {
+    return await this.run(access, {
+      operation: 'ssm:PutParameter',
+      limits,
+      turns: this.options.writeTurns,
+      secrets: [value.reveal()],
+      isStale: create?.isStale,
+      send: async ({ module, client }, signal, lost) => {
+        const command = new module.PutParameterCommand({
+          Name: name,
+          Value: value.reveal(),
+          Type: 'SecureString',
+          // The account's default tier may cost money. Some partitions reject a data type.
+          Tier: 'Standard',
+          Overwrite: create === undefined,
+          KeyId: access.kmsKeyId,
+          Description: create?.description,
+          Tags: create && Object.entries(create.tags).map(([Key, Value]) => ({ Key, Value })),
+        })
+        const { Version } = await client.send(command, { abortSignal: signal })
+        if (Version === undefined)
+          throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no version.', {
+            operation: 'ssm:PutParameter',
+            unsure: true,
+          })
+        return { version: Version, lost }
+      },
+    })
+  }
+
+  async #allPages(
+    access: CloudAccess,
+    filter: Filter,
+    limits: CallLimits | undefined,
+  ): Promise<Map<string, ListedParameter>> {
+    const { limit, prefix } = filter
+    const found = new Map<string, ListedParameter>()
+    let token: string | undefined
+    for (let pages = 0; pages < SPARE_PAGES + Math.ceil(limit / FEWEST_OF_PAGE); pages += 1) {
+      const page = await this.#onePage(access, filter, limits, token)
+      for (const one of page.parameters) if (one.name.startsWith(`${prefix}/`)) found.set(one.name, one)
+      if (found.size > limit) throw tooMany(`There are more than ${limit} parameters under ${prefix}.`)
+      token = page.next
+      if (token === undefined) return found
+    }
+    throw tooMany(`The parameters under ${prefix} come in too many pages.`)
+  }
+
+  async #onePage(
+    access: CloudAccess,
+    { prefix, tags = {} }: Filter,
+    limits: CallLimits | undefined,
+    token: string | undefined,
+  ): Promise<{ parameters: ListedParameter[]; next: string | undefined }> {
+    const ofTags = Object.entries(tags).map(([key, value]) => ({ Key: `tag:${key}`, Values: [value] }))
+    return await this.run(access, {
+      operation: 'ssm:DescribeParameters',
+      limits,
+      turns: this.options.listTurns,
+      send: async ({ module, client }, signal) => {
+        const command = new module.DescribeParametersCommand({
+          ParameterFilters: [{ Key: 'Path', Option: 'Recursive', Values: [prefix] }, ...ofTags],
+          MaxResults: PAGE_SIZE,
+          NextToken: token,
+        })
+        const { Parameters = [], NextToken } = await client.send(command, { abortSignal: signal })
+        const parameters = Parameters.map((one) => ({
+          name: one.Name ?? '',
+          version: one.Version ?? 0,
+          type: one.Type ?? '',
+          ...(one.KeyId !== undefined && { kmsKeyId: one.KeyId }),
+          modifiedAt: one.LastModifiedDate?.getTime() ?? 0,
+          modifiedBy: one.LastModifiedUser ?? '',
+        }))
+        return { parameters, next: NextToken || undefined }
+      },
     })
   }
 }
@@ -140,224 +372,9 @@ function locationOf(access: CloudAccess): string {
   return `${accountOfArn(access.roleArn)}/${access.region}`
 }
 
-/** Tag with a random value in each create call: if the response is lost, it tells whether an existing parameter is from this call. */
-const WRITE_TAG = 'davit.dev/write'
-const WRITE_TAG_BYTES = 12
-
-export type ParameterStoreOptions = {
-  calls: SsmCalls
-  tagsOf: ParameterListing['tagsOf']
-  writeTurns: RateLimiterFor
-  random: Random
-}
-
-/** SecureStrings of Parameter Store, written and never read. */
-export function createParameterStore(options: ParameterStoreOptions): ParameterStore {
-  return {
-    create: (access, parameter, limits) => create(options, access, parameter, limits),
-    replace: (access, name, value, limits) => replace(options, access, name, value, limits),
-    remove: (access, name, limits) => remove(options, access, name, limits),
-  }
-}
-
-type Put = { name: string; value: SecretText; limits: CallLimits | undefined } & (
-  | { overwrite: true }
-  | { overwrite: false; description: string; tags: OwnerTags; isStale(code: string): boolean }
-)
-
-async function create(
-  options: ParameterStoreOptions,
-  access: CloudAccess,
-  parameter: NewParameter,
-  limits: CallLimits | undefined,
-): Promise<{ version: number }> {
-  const { recent } = options.calls
-  const location = locationOf(access)
-  const { name } = parameter
-  const mark = Buffer.from(options.random.bytes(WRITE_TAG_BYTES)).toString('hex')
-  const tags = { ...parameter.tags, [WRITE_TAG]: mark }
-  // A parameter that was just removed may still seem to exist.
-  const isStale = (code: string) =>
-    code === 'ParameterAlreadyExists' && recent.lastOf(location, name)?.done === 'removed'
-  try {
-    const { version } = await put(options, access, { ...parameter, tags, overwrite: false, isStale, limits })
-    recent.note(location, { name, done: 'written', version })
-    return { version }
-  } catch (error) {
-    if (!isCloudError(error, 'ParameterAlreadyExists')) throw error
-    if (!error.unsure) throw isStale(error.code) ? amended(error, { remedy: 'retry' }) : error
-    // Version 1, since it did not exist before; a later write by others shows in the version number.
-    recent.note(location, { name, done: 'written', version: 1 })
-    const written = await writeMarkOf(options, access, name, limits)
-    if (written === mark) return { version: 1 }
-    throw written === undefined ? error : amended(error, { unsure: false })
-  }
-}
-
-/** Of the call that created it, '' if it has none; undefined if the parameter does not exist. */
-async function writeMarkOf(
-  options: ParameterStoreOptions,
-  access: CloudAccess,
-  name: string,
-  limits: CallLimits | undefined,
-): Promise<string | undefined> {
-  const tags = await tagsAfterWrite(options, access, name, limits)
-  return tags && (tags[WRITE_TAG] ?? '')
-}
-
-/** Undefined if it does not exist. @throws CloudError, `unsure` about the write before it */
-async function tagsAfterWrite(
-  { tagsOf }: ParameterStoreOptions,
-  access: CloudAccess,
-  name: string,
-  limits: CallLimits | undefined,
-): Promise<OwnerTags | undefined> {
-  try {
-    return await tagsOf(access, name, limits)
-  } catch (error) {
-    if (isCloudError(error) && error.remedy === 'gone') return undefined
-    throw isCloudError(error) ? amended(error, { unsure: true }) : error
-  }
-}
-
 function amended(error: CloudError, change: { remedy?: CloudRemedy; unsure?: boolean }): CloudError {
   const { remedy, code, message, operation, unsure } = { ...error, message: error.message, ...change }
   return new CloudError(remedy, code, message, { operation, unsure })
-}
-
-async function replace(
-  options: ParameterStoreOptions,
-  access: CloudAccess,
-  name: string,
-  value: SecretText,
-  limits: CallLimits | undefined,
-): Promise<{ version: number }> {
-  const { version, lost } = await put(options, access, { name, value, overwrite: true, limits })
-  options.calls.recent.note(locationOf(access), { name, done: 'written', version })
-  // Versions count from 1: such a low one may be of a parameter that was gone and that this call recreated, without tags. What Davit
-  // creates has tags at once; a parameter that does not show yet was created just now.
-  const isRecreated = async () => {
-    const tags = await tagsAfterWrite(options, access, name, limits)
-    return Object.keys(tags ?? {}).length === 0
-  }
-  if (version <= lost + 1 && (version === 1 || (await isRecreated()))) {
-    await takeBack(options, access, name)
-    throw new CloudError('gone', 'ParameterNotFound', 'There was no parameter to write over.', {
-      operation: 'ssm:PutParameter',
-    })
-  }
-  return { version }
-}
-
-/** Also after an abort: nothing would find a parameter without tags. */
-async function takeBack(options: ParameterStoreOptions, access: CloudAccess, name: string): Promise<void> {
-  try {
-    await remove(options, access, name, undefined)
-  } catch (error) {
-    throw isCloudError(error) ? amended(error, { unsure: true }) : error
-  }
-}
-
-async function put(
-  { calls, writeTurns }: ParameterStoreOptions,
-  access: CloudAccess,
-  given: Put,
-): Promise<{ version: number; lost: number }> {
-  return await calls.run(access, {
-    operation: 'ssm:PutParameter',
-    limits: given.limits,
-    turns: writeTurns,
-    secrets: [given.value.reveal()],
-    ...(given.overwrite ? {} : { isStale: given.isStale }),
-    send: async ({ module, client }, signal, lost) => {
-      const command = new module.PutParameterCommand({
-        Name: given.name,
-        Value: given.value.reveal(),
-        Type: 'SecureString',
-        // The account's default tier may cost money. Some partitions reject a data type.
-        Tier: 'Standard',
-        Overwrite: given.overwrite,
-        ...(access.kmsKeyId !== undefined && { KeyId: access.kmsKeyId }),
-        ...(given.overwrite
-          ? {}
-          : {
-              Description: given.description,
-              Tags: Object.entries(given.tags).map(([Key, Value]) => ({ Key, Value })),
-            }),
-      })
-      const { Version } = await client.send(command, { abortSignal: signal })
-      if (Version === undefined)
-        throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no version.', {
-          operation: 'ssm:PutParameter',
-          unsure: true,
-        })
-      return { version: Version, lost }
-    },
-  })
-}
-
-async function remove(
-  { calls, writeTurns }: ParameterStoreOptions,
-  access: CloudAccess,
-  name: string,
-  limits: CallLimits | undefined,
-): Promise<'deleted' | 'not-found'> {
-  const location = locationOf(access)
-  const { recent } = calls
-  try {
-    await calls.run(access, {
-      operation: 'ssm:DeleteParameter',
-      limits,
-      turns: writeTurns,
-      // A deletion holds up its namespace, so it does not wait behind what the organization has to store.
-      queue: 'removals',
-      // A parameter that was just created may not show yet.
-      isStale: (code) => code === 'ParameterNotFound' && recent.lastOf(location, name)?.done === 'written',
-      send: ({ module, client }, signal) =>
-        client.send(new module.DeleteParameterCommand({ Name: name }), { abortSignal: signal }),
-    })
-  } catch (error) {
-    if (!isCloudError(error, 'ParameterNotFound')) throw error
-    // An earlier attempt of this call, whose response was lost, may have removed it.
-    if (!error.unsure) return 'not-found'
-  }
-  recent.note(location, { name, done: 'removed' })
-  return 'deleted'
-}
-
-/** The maximum of the API. */
-const PAGE_SIZE = 50
-/** A page may be short, even empty, with more to come. */
-const SPARE_PAGES = 20
-const FEWEST_OF_PAGE = 10
-/** Listings until one shows all recent writes; the last one counts as it is. */
-const MAX_LISTINGS = 3
-
-type ParameterListingOptions = { calls: SsmCalls; listTurns: RateLimiterFor }
-
-type Filter = { prefix: string; tags?: OwnerTags; limit: number }
-
-export function createParameterListing(options: ParameterListingOptions): ParameterListing {
-  return {
-    list: (access, filter, limits = {}) => list(options, access, filter, limits),
-    tagsOf: (access, name, limits = {}) => tagsOf(options, access, name, limits),
-  }
-}
-
-async function list(
-  options: ParameterListingOptions,
-  access: CloudAccess,
-  filter: Filter,
-  limits: CallLimits,
-): Promise<ListedParameter[]> {
-  const location = locationOf(access)
-  for (let listing = 1; ; listing += 1) {
-    const writes = options.calls.recent.under(location, `${filter.prefix}/`)
-    const listed = await allPages(options, access, filter, limits)
-    if (listing >= MAX_LISTINGS || !writes.some((write) => contradicts(listed, write))) {
-      return [...listed.values()]
-    }
-  }
 }
 
 /** Whether a listing shows the state before a write. */
@@ -367,82 +384,6 @@ function contradicts(listed: ReadonlyMap<string, ListedParameter>, write: Recent
   return found === undefined || found.version < write.version
 }
 
-async function allPages(
-  options: ParameterListingOptions,
-  access: CloudAccess,
-  filter: Filter,
-  limits: CallLimits,
-): Promise<Map<string, ListedParameter>> {
-  const { limit, prefix } = filter
-  const found = new Map<string, ListedParameter>()
-  let token: string | undefined
-  for (let pages = 0; pages < SPARE_PAGES + Math.ceil(limit / FEWEST_OF_PAGE); pages += 1) {
-    const page = await onePage(options, access, filter, limits, token)
-    for (const one of page.parameters) if (one.name.startsWith(`${prefix}/`)) found.set(one.name, one)
-    if (found.size > limit) throw tooMany(`There are more than ${limit} parameters under ${prefix}.`)
-    token = page.next
-    if (token === undefined) return found
-  }
-  throw tooMany(`The parameters under ${prefix} come in too many pages.`)
-}
-
 function tooMany(message: string): CloudError {
   return new CloudError('spec', 'TooManyParameters', message, { operation: 'ssm:DescribeParameters' })
 }
-
-async function onePage(
-  { calls, listTurns }: ParameterListingOptions,
-  access: CloudAccess,
-  filter: Filter,
-  limits: CallLimits,
-  token: string | undefined,
-): Promise<{ parameters: ListedParameter[]; next: string | undefined }> {
-  const ofTags = Object.entries(filter.tags ?? {}).map(([key, value]) => ({
-    Key: `tag:${key}`,
-    Values: [value],
-  }))
-  return await calls.run(access, {
-    operation: 'ssm:DescribeParameters',
-    limits,
-    turns: listTurns,
-    send: async ({ module, client }, signal) => {
-      const command = new module.DescribeParametersCommand({
-        ParameterFilters: [{ Key: 'Path', Option: 'Recursive', Values: [filter.prefix] }, ...ofTags],
-        MaxResults: PAGE_SIZE,
-        ...(token !== undefined && { NextToken: token }),
-      })
-      const { Parameters = [], NextToken } = await client.send(command, { abortSignal: signal })
-      const parameters = Parameters.map((one) => ({
-        name: one.Name ?? '',
-        version: one.Version ?? 0,
-        type: one.Type ?? '',
-        ...(one.KeyId !== undefined && { kmsKeyId: one.KeyId }),
-        modifiedAt: one.LastModifiedDate?.getTime() ?? 0,
-        modifiedBy: one.LastModifiedUser ?? '',
-      }))
-      return { parameters, next: NextToken || undefined }
-    },
-  })
-}
-
-async function tagsOf(
-  { calls }: ParameterListingOptions,
-  access: CloudAccess,
-  name: string,
-  limits: CallLimits,
-): Promise<OwnerTags> {
-  const location = locationOf(access)
-  const wasWritten = () => calls.recent.lastOf(location, name)?.done === 'written'
-  return await calls.run(access, {
-    operation: 'ssm:ListTagsForResource',
-    limits,
-    isStale: (code) => GONE.has(code) && wasWritten(),
-    send: async ({ module, client }, signal) => {
-      const command = new module.ListTagsForResourceCommand({ ResourceType: 'Parameter', ResourceId: name })
-      const { TagList = [] } = await client.send(command, { abortSignal: signal })
-      return Object.fromEntries(TagList.map(({ Key = '', Value = '' }) => [Key, Value]))
-    },
-  })
-}
-
-const GONE: ReadonlySet<string> = new Set(['InvalidResourceId', 'ParameterNotFound'])

@@ -1,7 +1,7 @@
 /** The AWS adapter against the emulator, with an operator and organizations that share one account or have their own. */
 
 import { randomBytes } from 'node:crypto'
-import { type CloudAccounts, createCloudAccounts } from '../../../src/credentials/aws/cloud-accounts.ts'
+import { CloudAccounts } from '../../../src/credentials/aws/cloud-accounts.ts'
 import type { SessionRules } from '../../../src/credentials/aws/sessions.ts'
 import type { CloudAccess, NewParameter } from '../../../src/credentials/cloud.ts'
 import type { CloudMetrics } from '../../../src/lib/metrics.ts'
@@ -76,7 +76,7 @@ export async function startAccountsBed(options: AccountsBedOptions = {}): Promis
   const counted = new CountedCalls()
   const writes = new FairRateLimiters(clock, { ...BUCKET, ...options.writes })
   const lists = new FairRateLimiters(clock, BUCKET)
-  const cloud = createCloudAccounts({
+  const cloud = new CloudAccounts({
     clock,
     random: { fraction: () => 0.5, bytes: (count) => randomBytes(count) },
     metrics: counted,
