@@ -67,14 +67,7 @@ function within(
   if (repository.length > MAX_REPOSITORY)
     return { problem: `must have a repository of at most ${MAX_REPOSITORY} characters` }
   const effectiveTag = tag ?? (digest === undefined ? 'latest' : undefined)
-  return {
-    reference: {
-      registry,
-      repository,
-      ...(effectiveTag === undefined ? {} : { tag: effectiveTag }),
-      ...(digest === undefined ? {} : { digest }),
-    },
-  }
+  return { reference: { registry, repository, tag: effectiveTag, digest } }
 }
 
 function tagProblem(tag: string): string {

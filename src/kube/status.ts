@@ -10,6 +10,23 @@ export type ConditionUpdate = {
   message: string
 }
 
+/** What a condition says, whichever it is of. */
+export type Finding = Omit<ConditionUpdate, 'type'>
+
+/** Of `Reconciling`, when nothing is left to do. */
+export const UP_TO_DATE: Finding = {
+  status: 'False',
+  reason: 'UpToDate',
+  message: 'The status speaks of the current spec.',
+}
+
+/** Of `Stalled`, when nobody has to change anything. */
+export const NOTHING_TO_MEND: Finding = {
+  status: 'False',
+  reason: 'NothingToMend',
+  message: 'Nothing waits for somebody to act.',
+}
+
 /** The updated conditions: `lastTransitionTime` changes only with the status. @param at.now milliseconds since 1970 */
 export function mergeConditions(
   before: readonly Condition[] | undefined,

@@ -67,7 +67,7 @@ export async function writeStatus(
   const current = currentCondition({ bake, generation, credentialState, names, credentials })
   const findings = templateFindings({ bake, problem, isDue, waitsFor, current })
   return await writer.updateStatus(template, {
-    ...(bake === undefined ? {} : { bake }),
+    bake,
     observedGeneration: generation,
     conditions: mergeConditions(template.status?.conditions, findings, { now, generation }),
   })
@@ -97,7 +97,7 @@ async function start(
     job,
     attempts,
     generation,
-    ...(rebake === undefined ? {} : { observedRebake: rebake }),
+    observedRebake: rebake,
     credentialState,
     startedAt: new Date(now).toISOString(),
     services: services.map(bakedService),
@@ -115,29 +115,14 @@ function observedRebake(request: Request, bake: BakeStatus | undefined): string 
 function bakedService({ name, image, credential, why = '' }: PreparedService): BakedService {
   if (credential === undefined) return { name, image }
   const { id, generation, parameter } = credential
-  return {
-    name,
-    image,
-    credential: {
-      id,
-      ...(parameter === undefined ? {} : { parameterVersion: parameter.version }),
-      ...(generation === undefined ? {} : { generation }),
-      why,
-    },
-  }
+  return { name, image, credential: { id, parameterVersion: parameter?.version, generation, why } }
 }
 
 /** The box that stays in place until the next bake succeeds. */
 function lastSucceeded(bake: BakeStatus | undefined): Pick<BakeStatus, 'lastSucceeded'> {
   if (bake?.state !== 'succeeded') return bake?.lastSucceeded ? { lastSucceeded: bake.lastSucceeded } : {}
   const { job, completedAt, services } = bake
-  return {
-    lastSucceeded: {
-      ...(job === undefined ? {} : { job }),
-      ...(completedAt === undefined ? {} : { completedAt }),
-      ...(services === undefined ? {} : { services }),
-    },
-  }
+  return { lastSucceeded: { job, completedAt, services } }
 }
 
 async function refuse(
@@ -148,13 +133,13 @@ async function refuse(
   const { now, generation, request, credentialState, bake } = gathered.facts
   const at = new Date(now).toISOString()
   const rebake = observedRebake(request, bake)
-  const failure = bakeFailure({ step: 'check', code, message, ...(service === undefined ? {} : { service }) })
+  const failure = bakeFailure({ step: 'check', code, message, service })
   const written = await writeStatus(context, gathered, {
     state: 'failed',
     number: bake?.number ?? 0,
     attempts: 0,
     generation,
-    ...(rebake === undefined ? {} : { observedRebake: rebake }),
+    observedRebake: rebake,
     credentialState,
     startedAt: at,
     completedAt: at,

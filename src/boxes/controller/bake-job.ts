@@ -87,14 +87,10 @@ export function buildBakeOrder(
   return {
     template: { namespace, name, uid },
     bake: bake.name,
-    services: bake.services.map(({ name, image, credential }) => ({
-      name,
-      image,
-      ...(credential === undefined ? {} : { credential }),
-    })),
+    services: bake.services.map(({ name, image, credential }) => ({ name, image, credential })),
     output: spec.output === undefined ? { kind: 'none' } : { kind: 'layout', path: OUTPUT_PATH },
-    ...(bake.startedAt === undefined ? {} : { orderedAt: bake.startedAt }),
-    ...(spec.platform === undefined ? {} : { platform: spec.platform }),
+    orderedAt: bake.startedAt,
+    platform: spec.platform,
     realms: [...realms],
     deadlineSeconds,
   }

@@ -5,11 +5,9 @@
 import type { BakedService, BakeFailure, BakeStatus } from '../../apis/bake.ts'
 import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
 import type { RegistryCredential } from '../../apis/registry-credential.ts'
-import type { ConditionUpdate } from '../../kube/status.ts'
+import { type ConditionUpdate, type Finding, NOTHING_TO_MEND, UP_TO_DATE } from '../../kube/status.ts'
 import { failureReason } from './outcome.ts'
 import type { BakeProblem } from './prepare.ts'
-
-type Finding = Omit<ConditionUpdate, 'type'>
 
 export type CurrentConditionInput = {
   bake: BakeStatus | undefined
@@ -145,12 +143,6 @@ function reconciling({ bake, problem, isDue, waitsFor }: TemplateView): Finding 
   return UP_TO_DATE
 }
 
-const UP_TO_DATE: Finding = {
-  status: 'False',
-  reason: 'UpToDate',
-  message: 'The status speaks of the current spec.',
-}
-
 /** True if only a change of the template or of what it references helps. */
 function stalled(view: TemplateView): Finding {
   const { bake, problem } = view
@@ -158,12 +150,6 @@ function stalled(view: TemplateView): Finding {
   if (problem) return { status: 'True', ...problemText(problem) }
   if (bake?.state === 'failed' && bake.failure) return { status: 'True', ...failureText(bake.failure) }
   return NOTHING_TO_MEND
-}
-
-const NOTHING_TO_MEND: Finding = {
-  status: 'False',
-  reason: 'NothingToMend',
-  message: 'Nothing waits for somebody to act.',
 }
 
 function problemText({ service, code, message }: BakeProblem): { reason: string; message: string } {

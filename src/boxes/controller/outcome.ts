@@ -177,7 +177,7 @@ export function bakeFailure(failure: Omit<BakeFailure, 'fix'>): BakeFailure {
   const lines = message.split('\n').map((line) => sanitizeText(line, MAX_MESSAGE).trimEnd())
   const text = lines.join('\n').trim()
   return {
-    ...(service === undefined ? {} : { service }),
+    service,
     step,
     code,
     message: text.length > MAX_MESSAGE ? text.slice(0, MAX_MESSAGE).toWellFormed() : text,

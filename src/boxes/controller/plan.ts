@@ -90,7 +90,7 @@ export function finishAction(
   // Registries lock accounts: no retry after a wrong password, whatever else failed.
   const isLocking = services.some(({ verified }) => verified?.code === 'wrong_credentials')
   const next = failure && !isLocking ? nextAttemptAt({ code: failure.code, attempts }, now) : undefined
-  return { step: 'finish', outcome, ...(next === undefined ? {} : { nextAttemptAt: next }) }
+  return { step: 'finish', outcome, nextAttemptAt: next }
 }
 
 function planMissing(facts: BakeFacts, bake: BakeStatus): BakeAction {

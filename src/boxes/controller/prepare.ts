@@ -167,7 +167,7 @@ function orderedCredential(
   const { metadata, spec, status } = credential
   const { uid, generation } = metadata
   if (readyCondition(credential)?.status !== 'True' || isBehind(credential)) return undefined
-  const shared = { id, uid, ...(generation === undefined ? {} : { generation }), registry }
+  const shared = { id, uid, generation, registry }
   if (spec.type === 'ecr') return { ...shared, type: 'ecr' }
   if (status?.parameter === undefined) return undefined
   const { name, version, region } = status.parameter

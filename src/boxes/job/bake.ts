@@ -55,13 +55,7 @@ function buildCredentialsFile(
     const known = credentials.get(credential.id)
     const repositories = new Set([...(known?.repositories ?? []), reference.repository])
     const { id, uid, generation, registry } = credential
-    const shared = {
-      id,
-      ...(uid === undefined ? {} : { uid }),
-      ...(generation === undefined ? {} : { generation }),
-      registry,
-      repositories: [...repositories].sort(),
-    }
+    const shared = { id, uid, generation, registry, repositories: [...repositories].sort() }
     const { username, parameter } = credential
     if (credential.type === 'ecr') credentials.set(credential.id, { ...shared, type: 'ecr' })
     else if (username !== undefined && parameter !== undefined)
@@ -73,7 +67,7 @@ function buildCredentialsFile(
     version: 1,
     template: { namespace, name },
     bake,
-    ...(orderedAt === undefined ? {} : { orderedAt }),
+    orderedAt,
     bakedAt,
     credentials: [...credentials.values()],
   }
@@ -190,11 +184,7 @@ async function probeAndRecord(context: BakeContext, item: Item): Promise<ProbeRe
     ...(found ? { digest: result.digest } : {}),
   })
   if (login && (!found || result.loggedIn))
-    item.result.verified = {
-      at: new Date(at).toISOString(),
-      ok: found,
-      ...(code === undefined ? {} : { code }),
-    }
+    item.result.verified = { at: new Date(at).toISOString(), ok: found, code }
   return result
 }
 

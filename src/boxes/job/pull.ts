@@ -102,8 +102,8 @@ async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promis
       {
         image,
         registry,
-        ...(login && { login }),
-        ...(order.platform !== undefined && { platform: order.platform }),
+        login,
+        platform: order.platform,
         folder: await folder.folderOf(service),
         blobs: folder.blobs,
         temporary: folder.temporary,

@@ -13,9 +13,9 @@ export type CopyOrder = {
   image: string
   registry: string
   /** Absent: pulls anonymously. */
-  login?: RegistryLogin
+  login?: RegistryLogin | undefined
   /** Such as `linux/amd64` or `linux/arm64/v8`. Absent: that of this machine. */
-  platform?: string
+  platform?: string | undefined
   /** An empty folder for the OCI layout without its blobs. */
   folder: string
   /** Folder of blobs, by algorithm and digest. Blobs that exist are not downloaded again. */

@@ -50,7 +50,7 @@ export type RegistryRefusal = {
   /** The challenge says that the login is known and lacks the right. */
   insufficientScope: boolean
   /** Seconds, if the server sent them. */
-  retryAfter?: number
+  retryAfter?: number | undefined
 }
 
 export type ProbeResult =

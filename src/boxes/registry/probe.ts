@@ -236,7 +236,6 @@ function refusalFrom(
   response: HttpResponse,
   { step, loggedIn, authorization = '' }: RegistryRequest,
 ): RegistryRefusal {
-  const retryAfter = secondsOf(response.headers['retry-after'])
   return {
     kind: 'refused',
     step,
@@ -247,7 +246,7 @@ function refusalFrom(
     insufficientScope: challengesOf(response).some(
       ({ parameters }) => parameters.get('error') === 'insufficient_scope',
     ),
-    ...(retryAfter === undefined ? {} : { retryAfter }),
+    retryAfter: secondsOf(response.headers['retry-after']),
   }
 }
 

@@ -93,14 +93,8 @@ export class AccountIdentity {
     { organization, organizationUid }: { organization: string; organizationUid: string },
     { roleArn, region, kmsKeyId }: AccountRef,
   ): CloudAccess {
-    return {
-      organization,
-      organizationUid,
-      roleArn,
-      region,
-      externalId: this.externalIdOf(organizationUid),
-      ...(kmsKeyId === undefined ? {} : { kmsKeyId }),
-    }
+    const externalId = this.externalIdOf(organizationUid)
+    return { organization, organizationUid, roleArn, region, externalId, kmsKeyId }
   }
 
   /** Tags of a new parameter. @param credential absent for the probe */

@@ -8,7 +8,13 @@ import type {
   SecretsSettingsStatus,
   SettingsStall,
 } from '../../apis/secrets-settings.ts'
-import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
+import {
+  type ConditionUpdate,
+  type Finding,
+  mergeConditions,
+  NOTHING_TO_MEND,
+  UP_TO_DATE,
+} from '../../kube/status.ts'
 import { awsScopeOf, organizationPath, parseRoleArn } from '../aws/names.ts'
 import {
   ASSUME_STATEMENT,
@@ -59,73 +65,67 @@ export type ConnectionAssessment = {
 }
 
 export function assessConnection(view: ConnectionView): ConnectionAssessment {
-  const reachable = held(view, reachableFinding(view))
+  const reachable = held(view, 'Reachable', reachableFinding(view))
   const isReached = reachable.status === 'True'
-  const writeOnly = isReached ? held(view, writeOnlyFinding(view)) : unknown('WriteOnly')
-  const enforced = isReached ? held(view, enforcedFinding(view)) : unknown('ExternalIdEnforced')
+  const writeOnly = isReached ? held(view, 'WriteOnly', writeOnlyFinding(view)) : NOT_TRIED
+  const enforced = isReached ? held(view, 'ExternalIdEnforced', enforcedFinding(view)) : NOT_TRIED
   const needed = [reachable, enforced, ...(view.requireWriteOnly ? [writeOnly] : [])]
   const stall = stallOf(view, needed)
   const ready = stall === undefined && needed.every(({ status }) => status === 'True')
   const waits = transient(view, needed)
   return {
     findings: [
-      readyFinding(ready, stall ?? waits, writeOnly),
-      reconcilingFinding(stall ? undefined : waits),
-      stalledFinding(stall),
-      reachable,
-      writeOnly,
-      enforced,
+      { type: 'Ready', ...readyFinding(ready, stall ?? waits, writeOnly) },
+      { type: 'Reconciling', ...(waits && !stall ? { status: 'True', ...explain(waits) } : UP_TO_DATE) },
+      { type: 'Stalled', ...(stall ? { status: 'True', ...explain(stall) } : NOTHING_TO_MEND) },
+      { type: 'Reachable', ...reachable },
+      { type: 'WriteOnly', ...writeOnly },
+      { type: 'ExternalIdEnforced', ...enforced },
     ],
     ready,
     connected: isReached,
-    ...(writeOnly.status === 'False' ? { warning: writeOnly } : {}),
+    warning: writeOnly.status === 'False' ? writeOnly : undefined,
   }
 }
 
 type Explanation = { reason: string; message: string }
 
 /** A transient failure keeps the previous finding; a result replaces it. A pass without a probe changes nothing. */
-function held({ before, problem, results }: ConnectionView, finding: ConditionUpdate): ConditionUpdate {
+function held({ before, problem, results }: ConnectionView, type: string, finding: Finding): Finding {
   if (finding.status !== 'Unknown' || finding.reason === 'CheckFailed' || problem) return finding
   const isKnown = ({ status, reason }: ConditionUpdate) =>
     status !== 'Unknown' || (results === undefined && reason !== 'NotChecked' && reason !== 'Connecting')
-  const known = before?.find((one) => one.type === finding.type && isKnown(one))
-  return known
-    ? { type: known.type, status: known.status, reason: known.reason, message: known.message }
-    : finding
+  const known = before?.find((one) => one.type === type && isKnown(one))
+  return known ? { status: known.status, ...explain(known) } : finding
 }
 
-function unknown(type: string): ConditionUpdate {
-  return {
-    type,
-    status: 'Unknown',
-    reason: 'NotChecked',
-    message: 'It was not tried: the account is not reached.',
-  }
+const NOT_TRIED: Finding = {
+  status: 'Unknown',
+  reason: 'NotChecked',
+  message: 'It was not tried: the account is not reached.',
 }
 
-function reachableFinding(view: ConnectionView): ConditionUpdate {
-  const type = 'Reachable'
+function reachableFinding(view: ConnectionView): Finding {
   const { results, roleArn, problem } = view
-  if (problem) return { type, status: 'Unknown', reason: 'NotChecked', message: 'It was not tried.' }
+  if (problem) return { status: 'Unknown', reason: 'NotChecked', message: 'It was not tried.' }
   if (roleArn === undefined) {
     const message = view.principal === undefined ? `${IDENTITY_FIRST} ${ROLE_REQUIRED}` : ROLE_REQUIRED
-    return { type, status: 'False', reason: 'RoleRequired', message }
+    return { status: 'False', reason: 'RoleRequired', message }
   }
-  if (results === undefined) return { type, status: 'Unknown', ...CONNECTING }
+  if (results === undefined) return { status: 'Unknown', ...CONNECTING }
   const { failure, value } = results.identify
-  if (failure) return { type, ...identifyFailed(view, failure) }
+  if (failure) return identifyFailed(view, failure)
   const wanted = parseRoleArn(roleArn)?.account
   if (value.account !== wanted) {
     const message = `The session is in account ${value.account}, the role in ${wanted}. The operator's endpoints of AWS are not those of this account.`
-    return { type, status: 'False', reason: 'WrongAccount', message }
+    return { status: 'False', reason: 'WrongAccount', message }
   }
-  if (results.put === undefined) return { type, status: 'Unknown', ...CONNECTING }
-  if (results.put.failure) return { type, ...putFailed(results.put.failure) }
+  if (results.put === undefined) return { status: 'Unknown', ...CONNECTING }
+  if (results.put.failure) return putFailed(results.put.failure)
   const missing = rightMissing(results)
-  if (missing) return { type, ...missing }
+  if (missing) return missing
   const message = `Davit writes as ${value.arn}.`
-  return { type, status: 'True', reason: 'Connected', message }
+  return { status: 'True', reason: 'Connected', message }
 }
 
 const CONNECTING = { reason: 'Connecting', message: 'The account is being tried.' }
@@ -133,8 +133,6 @@ const ROLE_REQUIRED =
   'Make a role with status.trustPolicy as its trust policy and status.writerPolicy as its permissions, and put its ARN into spec.roleArn.'
 const IDENTITY_FIRST =
   'Davit does not know who it is in AWS, so that there may be no status.trustPolicy yet: whoever runs Davit gives it an identity (aws.identity of the chart) or names it (DAVIT_OPERATOR_PRINCIPAL_ARN).'
-
-type Finding = Omit<ConditionUpdate, 'type'>
 
 function identifyFailed({ roleArn, externalId, principal }: ConnectionView, failure: CloudFailure): Finding {
   if (failure.remedy === 'retry') return unavailable(failure)
@@ -202,40 +200,38 @@ function checkFailed(failure: CloudFailure): Finding {
   return { status: 'Unknown', reason: 'CheckFailed', message: `${failureText(failure)}. It is not known.` }
 }
 
-function writeOnlyFinding({ results }: ConnectionView): ConditionUpdate {
-  const type = 'WriteOnly'
-  if (!results?.readable) return unknown(type)
+function writeOnlyFinding({ results }: ConnectionView): Finding {
+  if (!results?.readable) return NOT_TRIED
   const { failure, value } = results.readable
-  if (failure) return { type, ...checkFailed(failure) }
+  if (failure) return checkFailed(failure)
   if (value.operations.length === 0) {
     const message = `The role was refused every way of reading what it writes${value.code ? ` (${value.code})` : ''}.`
-    return { type, status: 'True', reason: 'ReadsRefused', message }
+    return { status: 'True', reason: 'ReadsRefused', message }
   }
   const message = `The role can read the secrets: ${value.operations.join(', ')}. Remove what allows it, or add the statement ${NEVER_READ_STATEMENT} of status.writerPolicy, which denies it whatever else the role has.`
-  return { type, status: 'False', reason: 'CanRead', message }
+  return { status: 'False', reason: 'CanRead', message }
 }
 
-function enforcedFinding({ results, externalId }: ConnectionView): ConditionUpdate {
-  const type = 'ExternalIdEnforced'
-  if (!results?.otherId) return unknown(type)
+function enforcedFinding({ results, externalId }: ConnectionView): Finding {
+  if (!results?.otherId) return NOT_TRIED
   const { failure, value } = results.otherId
-  if (failure) return { type, ...checkFailed(failure) }
+  if (failure) return checkFailed(failure)
   if (value.refused) {
     const message = `Another external id is refused${value.code ? ` (${value.code})` : ''}.`
-    return { type, status: 'True', reason: 'OtherIdRefused', message }
+    return { status: 'True', reason: 'OtherIdRefused', message }
   }
   const message = `The role can be assumed with another external id, on behalf of another organization. Add the condition StringEquals sts:ExternalId ${externalId} to every statement of its trust policy that allows sts:AssumeRole: paste status.trustPolicy.`
-  return { type, status: 'False', reason: 'OtherIdAccepted', message }
+  return { status: 'False', reason: 'OtherIdAccepted', message }
 }
 
-function stallOf({ problem }: ConnectionView, needed: readonly ConditionUpdate[]): Explanation | undefined {
+function stallOf({ problem }: ConnectionView, needed: readonly Finding[]): Explanation | undefined {
   return problem ?? needed.find(({ status }) => status === 'False')
 }
 
 /** What will be known later, or failed transiently. */
 function transient(
   { results, problem }: ConnectionView,
-  needed: readonly ConditionUpdate[],
+  needed: readonly Finding[],
 ): Explanation | undefined {
   if (problem) return undefined
   const tries = [results?.identify, results?.put, results?.readable, results?.otherId]
@@ -245,27 +241,10 @@ function transient(
   return unknown?.reason === 'CloudUnavailable' ? explain(unknown) : unknown && CONNECTING
 }
 
-function readyFinding(
-  ready: boolean,
-  why: Explanation | undefined,
-  writeOnly: ConditionUpdate,
-): ConditionUpdate {
-  const type = 'Ready'
-  if (!ready) return { type, status: 'False', ...explain(why ?? CONNECTING) }
+function readyFinding(ready: boolean, why: Explanation | undefined, writeOnly: Finding): Finding {
+  if (!ready) return { status: 'False', ...explain(why ?? CONNECTING) }
   const warning = writeOnly.status === 'False' ? ` Warning: ${writeOnly.message}` : ''
-  return { type, status: 'True', reason: 'Connected', message: `Secrets can be saved.${warning}` }
-}
-
-function reconcilingFinding(waits: Explanation | undefined): ConditionUpdate {
-  const type = 'Reconciling'
-  if (waits) return { type, status: 'True', ...explain(waits) }
-  return { type, status: 'False', reason: 'UpToDate', message: 'The status speaks of the current spec.' }
-}
-
-function stalledFinding(stall: Explanation | undefined): ConditionUpdate {
-  const type = 'Stalled'
-  if (stall) return { type, status: 'True', ...explain(stall) }
-  return { type, status: 'False', reason: 'NothingToMend', message: 'Nothing waits for somebody to act.' }
+  return { status: 'True', reason: 'Connected', message: `Secrets can be saved.${warning}` }
 }
 
 /** Without the type and status of a finding. */
@@ -307,7 +286,7 @@ export function settingsStatus(facts: SettingsFacts): SecretsSettingsStatus {
 export function connectedTo({ spec }: SecretsSettings): ConnectedAccount | undefined {
   const { roleArn, region, kmsKeyId } = spec
   if (roleArn === undefined) return undefined
-  return { roleArn, region, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
+  return { roleArn, region, kmsKeyId }
 }
 
 function policiesOf(
@@ -318,8 +297,9 @@ function policiesOf(
   const { region, kmsKeyId } = settings.spec
   // Without a role the account is unknown: `*`, which the owner may narrow.
   const scope = { awsScope: awsScopeOf(region, account ?? '*'), prefix, organization, kmsKeyId }
+  const trust = trustPolicyOf(settings, principal, externalId)
   return {
-    ...trustPolicyOf(settings, principal, externalId),
+    ...(trust === undefined ? {} : { trustPolicy: trust }),
     writerPolicy: policyText(writerPolicy(scope)),
     readerPolicy: policyText(readerPolicy(scope)),
   }
@@ -330,8 +310,7 @@ function trustPolicyOf(
   { status }: SecretsSettings,
   principal: string | undefined,
   externalId: string,
-): Pick<SecretsSettingsStatus, 'trustPolicy'> {
-  if (principal !== undefined) return { trustPolicy: policyText(trustPolicy({ principal, externalId })) }
-  const before = status?.externalId === externalId ? status.trustPolicy : undefined
-  return before === undefined ? {} : { trustPolicy: before }
+): string | undefined {
+  if (principal !== undefined) return policyText(trustPolicy({ principal, externalId }))
+  return status?.externalId === externalId ? status.trustPolicy : undefined
 }

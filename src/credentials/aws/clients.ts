@@ -19,8 +19,7 @@ export function credentialsIn(given: StsCredentials | undefined, operation?: str
   const { AccessKeyId, SecretAccessKey, SessionToken } = given ?? {}
   if (AccessKeyId && SecretAccessKey && SessionToken)
     return { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken: SessionToken }
-  const about = operation === undefined ? {} : { operation }
-  throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no credentials.', about)
+  throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no credentials.', { operation })
 }
 
 const CONNECT_MS = 2000

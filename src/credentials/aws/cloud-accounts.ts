@@ -99,19 +99,19 @@ export class CloudAccounts extends AwsParameterStore implements AccountProbes {
     access: CloudAccess,
     name: string,
     limits?: CallLimits,
-  ): Promise<{ operations: string[]; code?: string }> {
+  ): Promise<{ operations: string[]; code?: string | undefined }> {
     const operations: string[] = []
-    let refusal: string | undefined
+    let code: string | undefined
     for (const [operation, read] of Object.entries(READS)) {
       // The value is the probe's own, and dropped here all the same.
       const send = async (ssm: Ssm, signal: AbortSignal) => void (await read(ssm, name, signal))
-      const code = await refusalOf(operation, () =>
+      const refusal = await refusalOf(operation, () =>
         this.run(access, { operation, purpose: 'probe', limits, send }),
       )
-      if (code === undefined) operations.push(operation)
-      refusal ??= code
+      if (refusal === undefined) operations.push(operation)
+      code ??= refusal
     }
-    return { operations, ...(refusal === undefined ? {} : { code: refusal }) }
+    return { operations, code }
   }
 
   async refusesOtherId(

@@ -27,7 +27,7 @@ export type OwnIdentityOptions = AwsDependencies & {
   /** As `davit/0.1.0`. */
   userAgent: string
   /** Instead of the identity of this process. */
-  credentials?: Credentials
+  credentials?: Credentials | undefined
 }
 
 /**
@@ -175,7 +175,7 @@ export function createBoxLogins(options: BoxLoginsOptions): BoxLogins {
   return {
     async login(credential, pod) {
       const credentials = pod && (await sessionOf(options, credential, pod))
-      const given = { ...options, ...(credentials && { credentials }) }
+      const given = { ...options, credentials }
       return credential.type === 'ecr'
         ? await ecrLogin(given, options.registryOf(credential.registry))
         : await tokenLogin(given, credential)
@@ -183,7 +183,7 @@ export function createBoxLogins(options: BoxLoginsOptions): BoxLogins {
   }
 }
 
-type Given = BoxLoginsOptions & { credentials?: Credentials }
+type Given = BoxLoginsOptions & { credentials: Credentials | undefined }
 
 async function sessionOf(
   options: BoxLoginsOptions,

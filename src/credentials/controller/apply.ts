@@ -150,7 +150,7 @@ function conditionsOf(
 
 function storedAt(at: ParameterLocation, version: number): StoredParameter {
   const { name, region, account, roleArn, kmsKeyId } = at
-  return { name, version, region, account, roleArn, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
+  return { name, version, region, account, roleArn, kmsKeyId }
 }
 
 /** @throws the signal's reason: an interruption is no fact about the cloud */

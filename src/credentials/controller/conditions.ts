@@ -12,7 +12,7 @@ import type {
   StoredParameter,
 } from '../../apis/registry-credential.ts'
 import { failureReason } from '../../boxes/controller/outcome.ts'
-import type { ConditionUpdate } from '../../kube/status.ts'
+import { type ConditionUpdate, type Finding, NOTHING_TO_MEND, UP_TO_DATE } from '../../kube/status.ts'
 import type { CredentialAction, ListingFacts } from './plan.ts'
 
 /**
@@ -55,8 +55,6 @@ const UNUSABLE: ReadonlySet<string> = new Set([
 ])
 /** Of them, those after which the secret is not stored. */
 const LOST: ReadonlySet<string> = new Set(['ParameterMissing', 'ParameterReplaced', 'AccountChanged'])
-
-type Finding = Omit<ConditionUpdate, 'type'>
 
 export function credentialFindings(view: CredentialView): ConditionUpdate[] {
   const findings: ConditionUpdate[] = [
@@ -105,14 +103,13 @@ function no({ reason, message }: { reason: string; message: string }): Finding {
 
 function reconciling(step: CredentialAction): Finding {
   if (step.step === 'wait') return { status: 'True', reason: step.reason, message: step.message }
-  if (step.step === 'nothing' || step.step === 'refuse')
-    return { status: 'False', reason: 'UpToDate', message: 'The status speaks of the current spec.' }
+  if (step.step === 'nothing' || step.step === 'refuse') return UP_TO_DATE
   return { status: 'True', ...STORING }
 }
 
 function stalled(step: CredentialAction): Finding {
   if (step.step === 'refuse') return { status: 'True', reason: step.reason, message: step.message }
-  return { status: 'False', reason: 'NothingToMend', message: 'Nothing waits for somebody to act.' }
+  return NOTHING_TO_MEND
 }
 
 function drifted({ listing, stored: parameter }: CredentialView): Finding {
@@ -187,15 +184,14 @@ function verificationOf(
   { at, ok, code }: NonNullable<BakeResult['services'][number]['verified']>,
   now: number,
 ): CredentialVerification {
-  const { parameterVersion, generation } = credential
   return {
     at: Date.parse(at) > now ? new Date(now).toISOString() : at,
     ok,
-    ...(code === undefined ? {} : { code }),
+    code,
     repository: repositoryOf(image),
     template,
-    ...(parameterVersion === undefined ? {} : { parameterVersion }),
-    generation,
+    parameterVersion: credential.parameterVersion,
+    generation: credential.generation,
   }
 }
 

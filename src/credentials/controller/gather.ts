@@ -138,7 +138,7 @@ function locationIn(account: ConnectedAccount | undefined, name: string): Parame
   const id = account && parseRoleArn(account.roleArn)?.account
   if (account === undefined || id === undefined) return undefined
   const { roleArn, region, kmsKeyId } = account
-  return { name, region, account: id, roleArn, ...(kmsKeyId === undefined ? {} : { kmsKeyId }) }
+  return { name, region, account: id, roleArn, kmsKeyId }
 }
 
 export function gatherFacts(
