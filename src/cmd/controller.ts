@@ -12,17 +12,28 @@
  * | `orphaned-parameters` | failed deletions, as one key   | shard 0                   | credentials/controller/  |
  * | `box-template`        | BoxTemplate                    | shard 0                   | boxes/controller/        |
  *
- * `...-controllers.ts` builds the loops, `watches.ts` says how each kind is listed, `start-controller.ts` starts and stops everything.
+ * `...-controllers.ts` builds the loops, `start-controller.ts` starts and stops everything.
  */
 
-import { type BoxTemplate, TEMPLATE_LABEL } from '../apis/box-template.ts'
-import { jobs, pods } from '../apis/core-kinds.ts'
+import { type BoxTemplate, boxTemplate, boxTemplates, TEMPLATE_LABEL } from '../apis/box-template.ts'
+import { jobs, pods, secrets } from '../apis/core-kinds.ts'
+import { eventType, eventTypes } from '../apis/event-type.ts'
 import { CREDENTIAL_PREFIX } from '../apis/ids.ts'
-import type { ObjectMeta } from '../apis/meta.ts'
+import { type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
+import { registryCredential, registryCredentials } from '../apis/registry-credential.ts'
+import { secretsSettings, secretsSettingsResource } from '../apis/secrets-settings.ts'
+import { SIGNING_KEYS_LABEL, webhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
+import { eventOutline, webhookEvents } from '../apis/webhook-event.ts'
+import { bakeSelector } from '../boxes/controller/bake-job.ts'
 import { isBaking, templateKey } from '../boxes/controller/controller.ts'
 import { templatesOverQuota } from '../boxes/controller/limits.ts'
+import type { RawObject } from '../kube/client.ts'
+import { informers, into, kindOf } from '../kube/informer.ts'
+import { ORGANIZATIONS } from '../kube/organizations.ts'
 import type { ReconcileLoop } from '../kube/reconcile-loop.ts'
 import type { Watch } from '../kube/watch-health.ts'
+import { readKeys } from '../webhooks/endpoints/signing-keys.ts'
+import { type LogWatch, outcomesOf, segmentsOf } from '../webhooks/log/reader.ts'
 import {
   type BoxLoop,
   type BoxOptions,
@@ -31,7 +42,6 @@ import {
   type CredentialLoops,
   type CredentialOptions,
 } from './leader-controllers.ts'
-import * as kinds from './watches.ts'
 import { buildWebhookLoops, type WebhookLoops, type WebhookOptions } from './webhook-controllers.ts'
 
 /** Webhooks. Every replica watches everything here and works on its own shards. */
@@ -41,7 +51,7 @@ export type WebhookControllers = WebhookLoops & {
 }
 
 export type WebhookControllersOptions = Omit<WebhookOptions, 'observedVersion'> &
-  Pick<kinds.LogWatch, 'onStoreRestored' | 'onOutcomesMissed'>
+  Pick<LogWatch, 'onStoreRestored' | 'onOutcomesMissed'>
 
 export function createWebhookControllers(options: WebhookControllersOptions): WebhookControllers {
   const loops = buildWebhookLoops({ ...options, observedVersion: () => watches.log.version })
@@ -53,24 +63,26 @@ export function createWebhookControllers(options: WebhookControllersOptions): We
 function watchWebhooks(loops: WebhookLoops, options: WebhookControllersOptions) {
   const { organizations, catalogue, directory, book, eventLoop, retention, follower, segmentNamers } = loops
   const { namespace } = options.config
-  const watch = kinds.informers(options.dependencies)
+  const watch = informers(options.dependencies)
+  const signingKeys = {
+    type: secrets,
+    query: { namespace, labelSelector: `${SIGNING_KEYS_LABEL}=true` },
+    decode: readKeys,
+  }
   const inputs = [
-    watch(kinds.ORGANIZATIONS, {
-      applied: (organization) => organizations.apply(organization),
-      deleted: ({ name }) => organizations.remove(name),
-    }),
-    watch(kinds.EVENT_TYPES, kinds.into(catalogue)),
-    watch(kinds.signingKeysIn(namespace), {
+    watch(ORGANIZATIONS, into(organizations)),
+    watch(kindOf(eventTypes, eventType), into(catalogue)),
+    watch(signingKeys, {
       applied: ({ namespace, endpoint, keys }) => directory.applyKeys(namespace, endpoint, keys),
       deleted: ({ namespace, endpoint, keys }, version = Number(keys.version)) =>
         directory.removeKeys(namespace, endpoint, version),
     }),
-    watch(kinds.ENDPOINTS, kinds.into(directory)),
+    watch(kindOf(webhookEndpoints, webhookEndpoint), into(directory)),
   ]
   const lowWater = () => loops.engine.ctx.segments.lowWater
   const logWatch = { ...options, namespace, lowWater, logger: options.dependencies.log }
   // New segments feed the delivery engine, by way of the follower.
-  const log = watch(kinds.segmentsOf(logWatch), {
+  const log = watch(segmentsOf(logWatch), {
     applied: (segment) => {
       segmentNamers.segments.observe(segment.name)
       retention.segmentSeen(segment)
@@ -78,14 +90,14 @@ function watchWebhooks(loops: WebhookLoops, options: WebhookControllersOptions) 
     },
     gone: (key) => retention.segmentGone(key.slice(namespace.length + 1)),
   })
-  const outcomes = watch(kinds.outcomesOf(logWatch), {
+  const outcomes = watch(outcomesOf(logWatch), {
     applied: (seen) => {
       segmentNamers.outcomes.observe(seen.name)
       retention.outcomesSeen(seen)
       follower.applyOutcomes(seen)
     },
   })
-  const events = watch(kinds.EVENTS, {
+  const events = watch(kindOf(webhookEvents, eventOutline), {
     applied: (event) => {
       if (book.apply(event)) eventLoop.add(event.metadata.namespace)
     },
@@ -130,10 +142,10 @@ export function createCredentialControllers(options: CredentialOptions): Credent
   const loops = buildCredentialLoops(options)
   const { settings, credentials, organizations, listings } = loops
   const { settingsLoop, credentialLoop, failedDeletionLoop, settingsReconciler, credentialReconciler } = loops
-  const watch = kinds.informers(options.dependencies)
+  const watch = informers(options.dependencies)
   const watches = [
-    watch(kinds.SETTINGS, kinds.into(settings)),
-    watch(kinds.CREDENTIALS, kinds.into(credentials)),
+    watch(kindOf(secretsSettingsResource, secretsSettings), into(settings)),
+    watch(kindOf(registryCredentials, registryCredential), into(credentials)),
   ]
   const keysIn = (organization: string) =>
     credentials.in(organization).map(({ metadata }) => `${organization}/${metadata.name}`)
@@ -180,7 +192,7 @@ export function createBoxController(options: BoxOptions): BoxController {
   const loop = buildBoxLoop(options)
   const { templates, templateLoop, slots } = loop
   const { organizations, credentials, config } = options
-  const watch = kinds.informers(options.dependencies)
+  const watch = informers(options.dependencies)
   const add = (template: BoxTemplate) => templateLoop.add(templateKey(template))
   // Labels count in organizations only.
   const wakeLabelled = ({ namespace = '', labels }: ObjectMeta) => {
@@ -188,8 +200,14 @@ export function createBoxController(options: BoxOptions): BoxController {
     if (name === undefined || organizations.get(namespace) === undefined) return
     if (templates.get(namespace, name)) templateLoop.add(`${namespace}/${name}`)
   }
+  // By their metadata alone: the loop reads the rest itself.
+  const bakes = (type: ResourceType) => ({
+    type,
+    query: { labelSelector: bakeSelector() },
+    decode: (raw: RawObject) => objectMeta.parse(raw.metadata),
+  })
   const runs = (config.bake.image === undefined ? [] : [jobs, pods]).map((type) =>
-    watch(kinds.ofBakes(type), { applied: wakeLabelled, deleted: wakeLabelled }),
+    watch(bakes(type), { applied: wakeLabelled, deleted: wakeLabelled }),
   )
   templates.listen((template) => {
     // Before the first pass: a bake that an earlier process started has its slot.
@@ -210,7 +228,7 @@ export function createBoxController(options: BoxOptions): BoxController {
   })
   return {
     ...loop,
-    ...leaderController([templateLoop], [watch(kinds.TEMPLATES, kinds.into(templates)), ...runs]),
+    ...leaderController([templateLoop], [watch(kindOf(boxTemplates, boxTemplate), into(templates)), ...runs]),
   }
 }
 

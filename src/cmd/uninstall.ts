@@ -123,22 +123,12 @@ async function* objectsWithFinalizer(
   resources: ResourceReader,
   { type, finalizer }: (typeof FINALIZERS)[number],
 ): AsyncGenerator<RawObject> {
-  let from: string | undefined
-  do {
-    const page = await listed(resources, type, from)
-    for (const object of page.items)
-      if (objectMeta.parse(object.metadata).finalizers?.includes(finalizer)) yield object
-    from = page.continue
-  } while (from !== undefined)
-}
-
-/** Nothing of a kind whose CRD is gone. */
-async function listed(resources: ResourceReader, type: ResourceType, from: string | undefined) {
   try {
-    return await resources.list(type, {}, from)
+    for await (const object of listObjects(resources, type, {}))
+      if (objectMeta.parse(object.metadata).finalizers?.includes(finalizer)) yield object
   } catch (error) {
-    if (isApiError(error, 'NotFound')) return { items: [], continue: undefined }
-    throw error
+    // Nothing of a kind whose CRD is gone.
+    if (!isApiError(error, 'NotFound')) throw error
   }
 }
 

@@ -428,3 +428,22 @@ export class Informer<T> implements Watch {
     }
   }
 }
+
+/** What is listed of a kind, and the form in which its objects are kept. */
+export type WatchedKind<T> = Omit<InformerOptions<T>, 'handler'>
+
+/** @returns a function that makes informers, none of them started */
+export function informers(dependencies: InformerDependencies) {
+  return <T>(kind: WatchedKind<T>, handler: InformerHandler<T>): Informer<T> =>
+    new Informer({ ...kind, handler }, dependencies)
+}
+
+/** Passes every change to a store. */
+export function into<T>(store: { apply(object: T): void; remove(object: T): void }): InformerHandler<T> {
+  return { applied: (object) => store.apply(object), deleted: (object) => store.remove(object) }
+}
+
+/** All objects of a kind, as its schema reads them. */
+export function kindOf<T>(type: ResourceType, schema: { parse(raw: RawObject): T }): WatchedKind<T> {
+  return { type, decode: (raw) => schema.parse(raw) }
+}

@@ -1,5 +1,5 @@
 /** The organizations: labelled namespaces and their owners. */
-import { namespace } from '../apis/core-kinds.ts'
+import { namespace, namespaces } from '../apis/core-kinds.ts'
 import { ORGANIZATION_LABEL, OWNER_EMAILS_ANNOTATION } from '../apis/meta.ts'
 import type { RawObject } from './client.ts'
 
@@ -53,7 +53,7 @@ export class Organizations {
     for (const listener of this.#listeners) listener(organization.name)
   }
 
-  remove(name: string): void {
+  remove({ name }: Pick<Organization, 'name'>): void {
     this.#organizations.delete(name)
     for (const listener of this.#listeners) listener(name)
   }
@@ -68,4 +68,10 @@ export function readOrganization(raw: RawObject): Organization | undefined {
     .map((email) => email.trim())
   const ownerEmails = emails.filter((email) => email !== '').slice(0, MAX_OWNERS)
   return { name: metadata.name, uid: metadata.uid, ownerEmails }
+}
+
+export const ORGANIZATIONS = {
+  type: namespaces,
+  query: { labelSelector: `${ORGANIZATION_LABEL}=true` },
+  decode: readOrganization,
 }

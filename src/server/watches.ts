@@ -1,13 +1,11 @@
-import { namespaces } from '../apis/core-kinds.ts'
 import { deliverySegments, readDeliverySegment } from '../apis/delivery-segment.ts'
 import { eventType, eventTypes } from '../apis/event-type.ts'
 import { timeOfName } from '../apis/ids.ts'
-import { ORGANIZATION_LABEL } from '../apis/meta.ts'
 import { registryCredential, registryCredentials } from '../apis/registry-credential.ts'
 import { webhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import type { RawObject } from '../kube/client.ts'
-import { Informer, type InformerDependencies } from '../kube/informer.ts'
-import { type Organizations, readOrganization } from '../kube/organizations.ts'
+import { Informer, type InformerDependencies, informers, into, kindOf } from '../kube/informer.ts'
+import { ORGANIZATIONS, type Organizations } from '../kube/organizations.ts'
 import type { Watch } from '../kube/watch-health.ts'
 import { copyString } from '../lib/text.ts'
 import type { Clock } from '../lib/time.ts'
@@ -130,12 +128,26 @@ export class ServerWatches {
     index: Pick<Watch, 'reopen'>,
   ) {
     const keys = watchKeys(stores, needs, namespace)
-    this.endpoints = watchEndpoints(stores, needs)
+    const { directory, progress } = stores
+    const watch = informers(needs)
+    this.endpoints = watch(kindOf(webhookEndpoints, webhookEndpoint), {
+      applied: (endpoint) => {
+        directory.apply(endpoint)
+        progress.applied(endpoint)
+      },
+      deleted: (endpoint, version) => {
+        directory.remove(endpoint)
+        progress.deleted(endpoint, version)
+      },
+    })
     this.#watches = new Map<Watched, Watch>([
-      ['organizations', watchOrganizations(stores, needs)],
-      ['event types', watchEventTypes(stores, needs)],
+      ['organizations', watch(ORGANIZATIONS, into(stores.organizations))],
+      ['event types', watch(kindOf(eventTypes, eventType), into(stores.catalogue))],
       ['endpoints', this.endpoints],
-      ['registry credentials', watchCredentials(stores, needs)],
+      [
+        'registry credentials',
+        watch(kindOf(registryCredentials, registryCredential), into(stores.credentials)),
+      ],
       ['keys', keys],
     ])
     this.ready = Promise.all([...this.#watches.values()].map((watch) => watch.synced))
@@ -184,66 +196,6 @@ export class ServerWatches {
   problems(): string[] {
     return [...this.#watches.keys()].flatMap((name) => this.problemOf(name) ?? [])
   }
-}
-
-function watchOrganizations({ organizations }: ServerStores, needs: InformerDependencies) {
-  return new Informer(
-    {
-      type: namespaces,
-      query: { labelSelector: `${ORGANIZATION_LABEL}=true` },
-      decode: readOrganization,
-      handler: {
-        applied: (organization) => organizations.apply(organization),
-        deleted: ({ name }) => organizations.remove(name),
-      },
-    },
-    needs,
-  )
-}
-
-function watchEventTypes({ catalogue }: ServerStores, needs: InformerDependencies) {
-  return new Informer(
-    {
-      type: eventTypes,
-      decode: (raw) => eventType.parse(raw),
-      handler: { applied: (type) => catalogue.apply(type), deleted: (type) => catalogue.remove(type) },
-    },
-    needs,
-  )
-}
-
-function watchEndpoints({ directory, progress }: ServerStores, needs: InformerDependencies) {
-  return new Informer(
-    {
-      type: webhookEndpoints,
-      decode: (raw) => webhookEndpoint.parse(raw),
-      handler: {
-        applied: (endpoint) => {
-          directory.apply(endpoint)
-          progress.applied(endpoint)
-        },
-        deleted: (endpoint, version) => {
-          directory.remove(endpoint)
-          progress.deleted(endpoint, version)
-        },
-      },
-    },
-    needs,
-  )
-}
-
-function watchCredentials({ credentials }: ServerStores, needs: InformerDependencies) {
-  return new Informer(
-    {
-      type: registryCredentials,
-      decode: (raw) => registryCredential.parse(raw),
-      handler: {
-        applied: (credential) => credentials.apply(credential),
-        deleted: (credential) => credentials.remove(credential),
-      },
-    },
-    needs,
-  )
 }
 
 function watchKeys({ cache, names }: ServerStores, needs: InformerDependencies, namespace: string) {

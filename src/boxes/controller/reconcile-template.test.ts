@@ -113,7 +113,7 @@ describe('a pass', () => {
   })
 
   test('in a namespace that is no organization makes nothing', async () => {
-    bed.organizations.remove('acme')
+    bed.organizations.remove({ name: 'acme' })
     await bed.pass()
     expect((await bed.status())?.bake?.failure).toMatchObject({ step: 'check', code: 'not_an_organization' })
     expect(bed.store.all(jobs)).toEqual([])

@@ -24,7 +24,7 @@ describe('a template whose bake cannot begin', () => {
   })
 
   test('is not looked at again where only a change of it helps', async () => {
-    bed.organizations.remove('acme')
+    bed.organizations.remove({ name: 'acme' })
     expect(await bed.pass()).toEqual({ afterMs: undefined })
   })
 })

@@ -141,7 +141,7 @@ describe('settings', () => {
 
   test('of a namespace that is no organization any more say so, and are tried again when it is one', async () => {
     const world = await connected()
-    world.process.organizations.remove('acme')
+    world.process.organizations.remove({ name: 'acme' })
     await world.elapse(MINUTE)
     expect(conditionOf(world, 'Stalled')?.reason).toBe('NotAnOrganization')
     expect(settings(world)?.status?.connected?.region).toBe(REGION)

@@ -125,7 +125,7 @@ describe('a credential', () => {
 
   test('of a namespace that is no organization any more is not Ready, keeps its secret, and can be deleted', async () => {
     const world = await stored()
-    world.process.organizations.remove('acme')
+    world.process.organizations.remove({ name: 'acme' })
     await world.elapse(1000)
     expect([readyOf(world)?.reason, valuesIn(world)]).toEqual(['NotAnOrganization', ['v-1']])
     await remove(world)

@@ -15,6 +15,7 @@ import type { PayloadRef } from '../../apis/webhook-delivery.ts'
 import { findObject, type RawObject, type ResourceReader, UnreadableError } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
 import { decodeDeliveries } from './codec.ts'
+import { MIN_AGE_MS } from './retention-plan.ts'
 import type { LoggedOutcomes, LogSegment } from './store.ts'
 
 /**
@@ -146,6 +147,55 @@ export function readLoggedOutcomes(raw: RawObject, log: Logger): LoggedOutcomes 
     lowWater: Number(spec.lowWater),
     size: spec.records.length,
     records,
+  }
+}
+
+/** What a watch of the two halves of the log needs. */
+export type LogWatch = {
+  /** The controller's own. */
+  namespace: string
+  lowWater: () => number
+  /** Called when the store is older than what was read of it. */
+  onStoreRestored: () => void
+  /** Called when outcomes may have been written and deleted that were never read here. */
+  onOutcomesMissed: () => void
+  logger: Logger
+}
+
+export function segmentsOf(log: LogWatch) {
+  return { ...logKind(log), type: deliverySegments, decode: readLiveSegment }
+}
+
+/** How far the clocks of the replica that deletes and of the one that watches may differ, plus the time from decision to deletion. */
+const MISSED_MARGIN_MS = 20_000
+
+export function outcomesOf(log: LogWatch) {
+  return {
+    ...logKind(log),
+    gapDetection: { afterMs: MIN_AGE_MS - MISSED_MARGIN_MS, onGap: log.onOutcomesMissed },
+    type: outcomeSegments,
+    decode: (raw: RawObject) => readLoggedOutcomes(raw, log.logger),
+  }
+}
+
+/** What the two halves of the log have in common. */
+function logKind({ namespace, lowWater, onStoreRestored }: LogWatch) {
+  return {
+    query: { namespace, limit: LOG_PAGE },
+    largestPage: LARGEST_LOG_PAGE,
+    streaming: true,
+    onStoreRestored,
+    stopListing: stopAtLowWater(lowWater),
+  }
+}
+
+/** Each list of the log ends soon after the low-water mark that was known when the list before it ended. */
+function stopAtLowWater(lowWater: () => number): (page: readonly RawObject[]) => boolean {
+  let enough = reachesLowWater(lowWater())
+  return (page) => {
+    if (!enough(page)) return false
+    enough = reachesLowWater(lowWater())
+    return true
   }
 }
 
