@@ -2,7 +2,6 @@
 import { BlockList, isIP } from 'node:net'
 import { z } from 'zod'
 
-export const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 const PRINCIPAL_ARN = /^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)\/[A-Za-z0-9+=,.@_/-]{1,576}$/
 export const MAILBOX = /^([^\p{Cc}<>@,;]{1,100} <[^\s<>@,;]+@[^\s<>@,;]+>|[^\s<>@,;]+@[^\s<>@,;]+)$/u
 

@@ -5,19 +5,12 @@
  */
 import { hostname } from 'node:os'
 import { z } from 'zod'
-import {
-  type BakeOrder,
-  bakeOrder,
-  MAX_ORDER_BYTES,
-  ORDER_VARIABLE,
-  OUTPUT_PATH,
-  TMPFS_PATH,
-} from '../apis/bake.ts'
+import { bakeOrder, MAX_ORDER_BYTES, ORDER_VARIABLE, OUTPUT_PATH, TMPFS_PATH } from '../apis/bake.ts'
+import { DNS_LABEL } from '../apis/meta.ts'
 import {
   address,
   BAKE_IMAGE,
   configMapKey,
-  DNS_LABEL,
   endpointUrl,
   formerUids,
   hosts,
@@ -437,20 +430,33 @@ export type BakeConfig = ReturnType<typeof parseBakeConfig>
 /** Where programs and trusted authorities are; no identity and no secret. */
 const FOR_THE_TOOL = ['PATH', 'SSL_CERT_FILE', 'SSL_CERT_DIR'] as const
 
+const orderAsJson = z
+  .string()
+  .default('')
+  .transform((text, context) => {
+    const refuse = (message: string) => {
+      context.addIssue({ code: 'custom', message })
+      return z.NEVER
+    }
+    if (Buffer.byteLength(text) > MAX_ORDER_BYTES) return refuse(`must have at most ${MAX_ORDER_BYTES} bytes`)
+    let order: unknown
+    try {
+      order = JSON.parse(text)
+    } catch {
+      return refuse('must be the order of a bake as JSON')
+    }
+    const { data, error } = bakeOrder.safeParse(order)
+    if (data) return data
+    const [issue] = error.issues
+    return refuse(`must be the order of a bake: ${issue?.path.join('.')}: ${issue?.message}`)
+  })
+
 /** @throws ConfigError with every mistake */
 export function parseBakeConfig(environment: Environment) {
-  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
-  const parsed = bakeVariables.safeParse(given)
-  const order = orderOf(environment[ORDER_VARIABLE] ?? '')
-  if (!parsed.success || 'mistake' in order) {
-    const issues = parsed.error?.issues ?? []
-    const mistakes = issues.map(({ path: [name], message }) => ({ variable: String(name), allowed: message }))
-    throw new ConfigError([...mistakes, ...('mistake' in order ? [order.mistake] : [])])
-  }
-  const { data } = parsed
-  const tool = FOR_THE_TOOL.flatMap((name) => (given[name] ? [[name, given[name]] as const] : []))
+  const data = parseVariables(bakeVariables.extend({ [ORDER_VARIABLE]: orderAsJson }), environment)
+  const tool = FOR_THE_TOOL.flatMap((name) => (environment[name] ? [[name, environment[name]] as const] : []))
   return {
-    order: order.order,
+    order: data[ORDER_VARIABLE],
     /** A folder in memory. */
     memory: data.DAVIT_TMPFS,
     /** A folder on disk, for images that are only pulled and verified. */
@@ -462,19 +468,4 @@ export function parseBakeConfig(environment: Environment) {
     /** The environment of the tool. */
     tool: Object.fromEntries(tool) as Record<string, string>,
   }
-}
-
-function orderOf(text: string): { order: BakeOrder } | { mistake: ConfigMistake } {
-  const mistake = (allowed: string) => ({ mistake: { variable: ORDER_VARIABLE, allowed } })
-  if (Buffer.byteLength(text) > MAX_ORDER_BYTES) return mistake(`must have at most ${MAX_ORDER_BYTES} bytes`)
-  let order: unknown
-  try {
-    order = JSON.parse(text)
-  } catch {
-    return mistake('must be the order of a bake as JSON')
-  }
-  const parsed = bakeOrder.safeParse(order)
-  if (parsed.success) return { order: parsed.data }
-  const [issue] = parsed.error.issues
-  return mistake(`must be the order of a bake: ${issue?.path.join('.')}: ${issue?.message}`)
 }

@@ -6,7 +6,7 @@ import { CloudAccounts } from '../credentials/aws/cloud-accounts.ts'
 import { sessionName, sessionPolicy, sessionTags } from '../credentials/aws/policies.ts'
 import type { AccountProbes, ParameterListing, ParameterStore } from '../credentials/cloud.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client.ts'
-import { createEventRecorder, type EventRecorder } from '../kube/recorder.ts'
+import { AggregatingRecorder, type EventRecorder } from '../kube/recorder.ts'
 import { connectKubernetes } from '../kube/resources.ts'
 import { type AccessReviewer, connectReviews, type TokenReviewer } from '../kube/reviews.ts'
 import { createSchemaValidator, type SchemaValidator } from '../lib/json-schema.ts'
@@ -70,7 +70,7 @@ export async function createControllerDependencies({
   const ca = config.extraCaFile === undefined ? undefined : await readFile(config.extraCaFile, 'utf8')
   const sender = createWebhookSender({ networks: config.networks, clock, ca })
   const cloud = createOrganizationAccounts({ config: config.cloud, version, clock, random, metrics })
-  const events = createEventRecorder({ api, reporter: config.replica, clock, random, log })
+  const events = new AggregatingRecorder({ api, reporter: config.replica, clock, random, log })
   const { smtpUrl } = secrets
   return {
     api,
@@ -153,10 +153,7 @@ export async function createApiDependencies(
 }
 
 function connectionOf({ kubeconfig }: Config, clock: ReturnType<typeof createSyncedClock>) {
-  return {
-    onDate: clock.observeServerDate,
-    ...(kubeconfig === undefined ? {} : { kubeconfigPath: kubeconfig }),
-  }
+  return { onDate: clock.observeServerDate, kubeconfigPath: kubeconfig }
 }
 
 export type OrganizationAccountsOptions = {

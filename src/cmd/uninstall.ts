@@ -224,8 +224,7 @@ async function connected(
   use: (resources: KubernetesClient, clock: Clock) => Promise<void>,
 ): Promise<void> {
   const clock = createClock()
-  const path = kubeconfig === undefined ? {} : { kubeconfigPath: kubeconfig }
-  const api = await connectKubernetes({ clock, random: createRandom(), ...path })
+  const api = await connectKubernetes({ clock, random: createRandom(), kubeconfigPath: kubeconfig })
   // Timers of the clock do not keep the process alive between two looks at pods.
   const alive = setInterval(() => undefined, 60_000)
   try {

@@ -7,6 +7,7 @@ import {
   VIEW_ANNOTATION,
 } from '../apis/core-kinds.ts'
 import { ApiError, type RawObject, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
+import { microTime } from '../kube/recorder.ts'
 import { type Clock, within } from '../lib/time.ts'
 import { SHARD_COUNT } from './assignment.ts'
 
@@ -248,8 +249,7 @@ export class ReplicaLeases<R extends LeaseRecord> implements LeaseRecords<R> {
       spec: {
         holderIdentity: record.session,
         leaseDurationSeconds: Math.ceil(record.leaseMs / 1000),
-        // The API server wants microseconds.
-        renewTime: new Date(this.#options.clock.now()).toISOString().replace('Z', '000Z'),
+        renewTime: microTime(this.#options.clock.now()),
       },
     }
   }

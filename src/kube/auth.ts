@@ -76,7 +76,7 @@ export type RenewalOptions = {
   /** `refused`: the server answered 401, so cached credentials must not be returned. */
   load(refused: boolean): Promise<Credentials>
   /** How often to reload in the background. Absent: only after a 401. */
-  everyMs?: number
+  everyMs?: number | undefined
   clock: Clock
 }
 
@@ -192,7 +192,6 @@ const EXEC_EVERY_MS = 10_000
 export async function loadCluster(clock: Clock, kubeconfigPath?: string): Promise<ClusterAccess> {
   if (kubeconfigPath === undefined) return inClusterAccess(clock)
   let kubeconfig = await readKubeconfig(kubeconfigPath)
-  const everyMs = renewalOf(kubeconfig)
   const credentials = new RefreshingCredentials({
     first: await credentialsOf(kubeconfig),
     load: async (refused) => {
@@ -200,7 +199,7 @@ export async function loadCluster(clock: Clock, kubeconfigPath?: string): Promis
       if (refused) kubeconfig = await readKubeconfig(kubeconfigPath)
       return credentialsOf(kubeconfig)
     },
-    ...(everyMs === undefined ? {} : { everyMs }),
+    everyMs: renewalOf(kubeconfig),
     clock,
   })
   return { ...splitServer(kubeconfig.cluster.server), credentials }

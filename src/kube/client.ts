@@ -136,7 +136,12 @@ export class ApiError extends Error {
   constructor(
     kind: ApiErrorKind,
     message: string,
-    details: { status?: number; retryAfterMs?: number; lacksRight?: boolean; cause?: unknown } = {},
+    details: {
+      status?: number
+      retryAfterMs?: number | undefined
+      lacksRight?: boolean
+      cause?: unknown
+    } = {},
   ) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
     this.kind = kind
@@ -212,11 +217,7 @@ export function apiErrorFromEvent(object: unknown): ApiError {
   const code = typeof status.code === 'number' ? status.code : 500
   const error = apiErrorFromStatus(status, { code, from: 'the watch ended with an error' })
   // The response was 200: the error is in the stream, and may come again from the same version.
-  return new ApiError(error.kind, error.message, { ...retryOf(error), status: 200 })
-}
-
-function retryOf(error: ApiError): { retryAfterMs?: number } {
-  return error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }
+  return new ApiError(error.kind, error.message, { retryAfterMs: error.retryAfterMs, status: 200 })
 }
 
 function apiErrorFromStatus(
@@ -224,16 +225,15 @@ function apiErrorFromStatus(
   response: { code: number; retryAfter?: string | undefined; from: string },
 ): ApiError {
   const message = typeof status.message === 'string' ? status.message : response.from
-  const retryAfterMs = waitOf(status, response.retryAfter)
-  const kind = kindOf(status, response.code, message)
+  const kind = errorKind(status, response.code, message)
   return new ApiError(kind, message.slice(0, MAX_MESSAGE), {
     status: response.code,
-    ...(kind === 'Forbidden' && LACKS_RIGHT.test(message) ? { lacksRight: true } : {}),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    lacksRight: kind === 'Forbidden' && LACKS_RIGHT.test(message),
+    retryAfterMs: waitOf(status, response.retryAfter),
   })
 }
 
-function kindOf(status: Status, code: number, message: string): ApiErrorKind {
+function errorKind(status: Status, code: number, message: string): ApiErrorKind {
   const causes = causesOf(status)
   if (code === 409 && status.reason === 'AlreadyExists') return 'AlreadyExists'
   if (code === 403) return forbiddenKind(causes, message)

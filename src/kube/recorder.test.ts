@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { ApiError, type RawObject, type ResourceWriter } from './client.ts'
-import { createEventRecorder, eventObject, microTime, type RecordedEvent, truncateUtf8 } from './recorder.ts'
+import { AggregatingRecorder, eventObject, microTime, type RecordedEvent, truncateUtf8 } from './recorder.ts'
 
 const endpoint: RawObject = {
   apiVersion: 'davit.dev/v1alpha1',
@@ -44,7 +44,7 @@ function start() {
     void (fields?.reason === undefined ? lines.push(message) : told.push(fields))
   const log = { info: write, warn: write, error() {} }
   const random = { fraction: () => 0, bytes }
-  const recorder = createEventRecorder({ api, reporter: 'davit-0', clock, random, log })
+  const recorder = new AggregatingRecorder({ api, reporter: 'davit-0', clock, random, log })
   return { clock, created, patched, lines, told, faults, recorder }
 }
 

@@ -15,7 +15,7 @@ export type RecordedEvent = { type: 'Normal' | 'Warning'; reason: string; messag
 
 /** Best effort, bounded, never throws. Repeats of the same event are counted on one object. */
 export interface EventRecorder {
-  record(about: Pick<RawObject, 'apiVersion' | 'kind' | 'metadata'>, event: RecordedEvent): void
+  record(about: RegardingObject, event: RecordedEvent): void
 }
 
 type RegardingObject = Pick<RawObject, 'apiVersion' | 'kind' | 'metadata'>
@@ -84,13 +84,6 @@ export type EventRecorderOptions = {
   log: Logger
 }
 
-/** `drain` resolves when everything recorded was written, or failed. */
-export type DrainingEventRecorder = EventRecorder & { drain(): Promise<void> }
-
-export function createEventRecorder(options: EventRecorderOptions): DrainingEventRecorder {
-  return new AggregatingRecorder(options)
-}
-
 export const EVENTS: ResourceType = {
   group: 'events.k8s.io',
   version: 'v1',
@@ -119,7 +112,7 @@ type Series = {
   lastAt: number
 }
 
-class AggregatingRecorder implements DrainingEventRecorder {
+export class AggregatingRecorder implements EventRecorder {
   readonly #options: EventRecorderOptions
   readonly #series = new LRUCache<string, Series>({ max: REMEMBERED })
   readonly #buckets = new LRUCache<string, TokenBucket>({ max: REMEMBERED })
@@ -143,6 +136,7 @@ class AggregatingRecorder implements DrainingEventRecorder {
     if (series.count === 1) this.#logEvent(series)
   }
 
+  /** Resolves when everything recorded was written, or failed. */
   async drain(): Promise<void> {
     await this.#writing
   }

@@ -115,8 +115,6 @@ export type ResourcesOptions = {
   transport: Transport
   clock: Clock
   random: Random
-  /** A watch that was silent for this long is ended. */
-  watchSilenceMs?: number
   maxLineBytes?: number
 }
 
@@ -124,6 +122,8 @@ export type ResourcesOptions = {
 const WRITE_QUERY = 'fieldManager=davit&fieldValidation=Ignore'
 const METADATA_ONLY = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1'
 const DEFAULT_PAGE = 500
+/** A watch that was silent for this long is ended. */
+const WATCH_SILENCE_MS = 90_000
 
 export function createResources(options: ResourcesOptions): ResourceReader & ResourceWriter & WatchSource {
   return new Resources(options)
@@ -133,7 +133,6 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
   readonly #transport: Transport
   readonly #clock: Clock
   readonly #random: Random
-  readonly #silenceMs: number
   readonly #maxLineBytes: number
   readonly #pageSize = new AdaptivePageSize()
 
@@ -141,7 +140,6 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
     this.#transport = options.transport
     this.#clock = options.clock
     this.#random = options.random
-    this.#silenceMs = options.watchSilenceMs ?? 90_000
     this.#maxLineBytes = options.maxLineBytes ?? 4 * 1024 * 1024
   }
 
@@ -219,7 +217,7 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
     return watchEvents(() => this.#transport.open({ verb: 'watch', path }, signal), {
       parse: jsonParserFor(type),
       clock: this.#clock,
-      silenceMs: this.#silenceMs,
+      silenceMs: WATCH_SILENCE_MS,
       maxLineBytes: this.#maxLineBytes,
     })
   }
@@ -491,7 +489,7 @@ function parseChunks(
 }
 
 function broken(message: string, cause?: unknown): ApiError {
-  return new ApiError('Unavailable', `the watch broke: ${message}`, cause === undefined ? {} : { cause })
+  return new ApiError('Unavailable', `the watch broke: ${message}`, { cause })
 }
 
 /** Ends a silent stream. One timer that looks back, instead of one per chunk. */

@@ -214,7 +214,7 @@ class KubernetesTransport implements Transport {
       method: METHOD[request.verb],
       path: this.#access.basePath + request.path,
       headers,
-      ...(request.body === undefined ? {} : { body: request.body }),
+      body: request.body,
     }
   }
 
@@ -264,14 +264,14 @@ async function readAtMost(chunks: AsyncIterable<Buffer[]>, limit: number): Promi
   return Buffer.concat(read).subarray(0, limit)
 }
 
-export function unavailable(what: string, cause?: unknown): ApiError {
+function unavailable(what: string, cause?: unknown): ApiError {
   const why = cause instanceof Error ? `: ${cause.message || cause.name}` : ''
-  return new ApiError('Unavailable', what + why, cause === undefined ? {} : { cause })
+  return new ApiError('Unavailable', what + why, { cause })
 }
 
 export type ConnectOptions = Omit<TransportOptions, 'access'> & {
   /** Absent: the service account of the pod. */
-  kubeconfigPath?: string
+  kubeconfigPath?: string | undefined
 }
 
 /** Connections of its own, made when they are needed. @throws Error when there is no way to a cluster */
@@ -288,7 +288,7 @@ export type HttpRequest = {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   path: string
   headers: string[]
-  body?: string
+  body?: string | undefined
 }
 
 type HttpLimits = { clock: Clock; timeoutMs: number; maxBytes: number }

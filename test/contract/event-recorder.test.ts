@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { configMaps } from '../../src/apis/core-kinds.ts'
-import { createEventRecorder } from '../../src/kube/recorder.ts'
+import { AggregatingRecorder } from '../../src/kube/recorder.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/time.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
@@ -25,7 +25,7 @@ describe('an event recorder on a real API server', () => {
     })
     const log = { info() {}, warn: (message: string) => void told.push(message), error() {} }
     const told: string[] = []
-    const recorder = createEventRecorder({ api, reporter: 'davit-0', clock, random, log })
+    const recorder = new AggregatingRecorder({ api, reporter: 'davit-0', clock, random, log })
     const event = { type: 'Warning', reason: 'TestReason', message: 'the 𝄞 message' } as const
     for (let repeat = 0; repeat < 3; repeat += 1) {
       recorder.record(about, event)

@@ -1,5 +1,5 @@
 import type { ResourceWriter } from '../../src/kube/client.ts'
-import { createEventRecorder, type EventRecorder, type RecordedEvent } from '../../src/kube/recorder.ts'
+import { AggregatingRecorder, type EventRecorder, type RecordedEvent } from '../../src/kube/recorder.ts'
 import type { Logger } from '../../src/lib/log.ts'
 import { type Clock, createRandom } from '../../src/lib/time.ts'
 
@@ -11,7 +11,7 @@ export function seeingRecorder(
   seen: SeenEvent[],
   write?: { api: ResourceWriter; clock: Clock; log: Logger },
 ): EventRecorder {
-  const writer = write && createEventRecorder({ ...write, reporter: 'test', random: createRandom() })
+  const writer = write && new AggregatingRecorder({ ...write, reporter: 'test', random: createRandom() })
   return {
     record(about, event) {
       seen.push({ about: about.metadata.name, ...event })
