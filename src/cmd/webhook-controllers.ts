@@ -12,7 +12,7 @@ import { DeliveryEngine, DRAIN_TIMEOUT_MS } from '../webhooks/delivery/engine.ts
 import { LogFollower } from '../webhooks/delivery/log-follower.ts'
 import { DeliveryObjects } from '../webhooks/delivery/objects.ts'
 import { OpenSegments } from '../webhooks/delivery/queue.ts'
-import { EndpointReconciler, EndpointRequests } from '../webhooks/endpoints/controller.ts'
+import { EndpointReconciler } from '../webhooks/endpoints/controller.ts'
 import { EndpointDirectory, EndpointStatusWriter } from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { EndpointHealth } from '../webhooks/endpoints/health.ts'
@@ -174,8 +174,10 @@ function buildEndpointLoop(shared: Shared) {
   const notifier = new DisabledNotifier({ ...dependencies, ...shared })
   const reconciler = new EndpointReconciler({
     ...shared,
-    signingKeys: new SigningKeyReconciler(keyStore, sharedSecrets, events, clock, dependencies.random),
-    requests: new EndpointRequests(publisher, events, api, namespace),
+    signingKeys: new SigningKeyReconciler({ ...dependencies, keyStore, sharedSecrets, recorder: events }),
+    publisher,
+    resources: api,
+    namespace,
     notifier,
     recorder: events,
     clock,

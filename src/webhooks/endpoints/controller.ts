@@ -1,4 +1,4 @@
-import { readRedeliverRequest, readRequest } from '../../apis/annotations.ts'
+import { type RedeliverItem, readRedeliverRequest } from '../../apis/annotations.ts'
 import { messageId } from '../../apis/ids.ts'
 import { PING_ANNOTATION, REDELIVER_ANNOTATION } from '../../apis/webhook-endpoint.ts'
 import type { ResourceReader } from '../../kube/client.ts'
@@ -16,7 +16,7 @@ import {
 } from './directory.ts'
 import type { EventTypeStore } from './event-types.ts'
 import type { DisabledNotifier } from './notifier.ts'
-import { endpointStatus, type Problem } from './plan.ts'
+import { createdMs, endpointStatus, type Problem, requestOf } from './plan.ts'
 import type { SigningKeyReconciler } from './signing-keys.ts'
 
 /**
@@ -25,108 +25,16 @@ import type { SigningKeyReconciler } from './signing-keys.ts'
  * same id and thus no second effect.
  */
 
-/** Pings and redeliveries that owners request by annotation, and the event about automatic disabling. */
-export class EndpointRequests {
-  readonly #publisher: Publisher
-  readonly #recorder: EventRecorder
-  readonly #resources: ResourceReader
-  readonly #namespace: string
-
-  /** @param namespace the controller's own */
-  constructor(publisher: Publisher, recorder: EventRecorder, resources: ResourceReader, namespace: string) {
-    this.#publisher = publisher
-    this.#recorder = recorder
-    this.#resources = resources
-    this.#namespace = namespace
-  }
-
-  /** Acts on new requests. @returns the values that are handled now @throws ApiError if a retry may succeed */
-  async handle(view: EndpointView): Promise<{ ping?: string; redeliver?: string }> {
-    return { ...(await this.#ping(view)), ...(await this.#redeliver(view)) }
-  }
-
-  /** @returns the `disabledAt` that was published to the other endpoints, if the endpoint was disabled automatically */
-  async publishDisabled(view: EndpointView): Promise<string | undefined> {
-    const { status } = view.endpoint
-    if (status?.disabledReason !== 'ConsecutiveFailures' || status.disabledAt === undefined)
-      return status?.announcedAt
-    if (status.announcedAt === status.disabledAt) return status.announcedAt
-    await this.#publisher.endpointDisabled(view.endpoint, status.disabledAt)
-    const message = `Disabled automatically after ${status.consecutiveFailures} exhausted deliveries in a row since ${status.failingSince}.`
-    this.#record(view, 'Warning', 'DisabledAutomatically', message)
-    return status.disabledAt
-  }
-
-  async #ping(view: EndpointView): Promise<{ ping?: string }> {
-    const { metadata, status } = view.endpoint
-    const request = readRequest(
-      metadata.annotations?.[PING_ANNOTATION],
-      status?.lastHandled?.ping,
-      createdAt(view),
-    )
-    if (request.kind === 'none') return {}
-    if (request.kind === 'invalid')
-      this.#record(view, 'Warning', 'InvalidRequest', `${PING_ANNOTATION}: ${request.message}`)
-    if (request.kind === 'new' && !view.enabled)
-      this.#record(
-        view,
-        'Warning',
-        'EndpointDisabled',
-        'A disabled endpoint cannot be pinged; enable it first.',
-      )
-    if (request.kind === 'new' && view.enabled) {
-      const id = await this.#publisher.ping(view.endpoint, request)
-      this.#record(view, 'Normal', 'Pinged', `webhook.ping is delivered as ${messageId(id)}.`)
-    }
-    return { ping: request.value }
-  }
-
-  async #redeliver(view: EndpointView): Promise<{ redeliver?: string }> {
-    const { metadata, status } = view.endpoint
-    const value = metadata.annotations?.[REDELIVER_ANNOTATION]
-    const request = readRedeliverRequest(value, status?.lastHandled?.redeliver, createdAt(view))
-    if (request.handled === undefined) return {}
-    for (const item of request.invalid)
-      this.#record(view, 'Warning', 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}.`)
-    if (request.items.length > 0 && !view.enabled) {
-      const message = 'Nothing can be redelivered to a disabled endpoint; enable it first.'
-      this.#record(view, 'Warning', 'EndpointDisabled', message)
-    } else {
-      for (const item of request.items) await this.#redeliverOne(view, item)
-    }
-    return { redeliver: request.handled }
-  }
-
-  async #redeliverOne(
-    view: EndpointView,
-    item: { deliveryId: string; at: number; raw: string },
-  ): Promise<void> {
-    const from = { resources: this.#resources, namespace: this.#namespace }
-    const original = await findOriginal(from, view.endpoint, item.deliveryId)
-    if (!original) {
-      const message = `This endpoint has no delivery ${item.deliveryId} (any more); it cannot be repeated.`
-      return this.#record(view, 'Warning', 'DeliveryNotFound', message)
-    }
-    const id = await this.#publisher.redeliver(view.endpoint, original, { value: item.raw, at: item.at })
-    this.#record(view, 'Normal', 'Redelivered', `${item.deliveryId} is delivered again as ${messageId(id)}.`)
-  }
-
-  #record({ endpoint }: EndpointView, type: 'Normal' | 'Warning', reason: string, message: string): void {
-    recordEndpointEvent(this.#recorder, endpoint, type, reason, message)
-  }
-}
-
-function createdAt(view: EndpointView): number {
-  return Date.parse(view.endpoint.metadata.creationTimestamp ?? '') || 0
-}
-
 export type ReconcileEndpointOptions = {
   directory: EndpointDirectory
   statuses: EndpointStatusWriter
   organizations: Organizations
   catalogue: EventTypeStore
   signingKeys: SigningKeyReconciler
-  requests: EndpointRequests
+  publisher: Publisher
+  resources: ResourceReader
+  /** The controller's own. */
+  namespace: string
   notifier: DisabledNotifier
   recorder: EventRecorder
   clock: Clock
@@ -153,16 +61,15 @@ export class EndpointReconciler implements Reconciler {
   }
 
   async #pass(seen: EndpointView): Promise<ReconcileResult> {
-    const { signingKeys, requests, directory, statuses, recorder, notifier, clock } = this.#options
+    const { signingKeys, directory, statuses, notifier, clock } = this.#options
     const { namespace = '', name, uid } = seen.endpoint.metadata
     const problems = this.#problemsOf(seen)
     const keys = await signingKeys.reconcile(seen)
     problems.push(...keys.problems)
     const handled = { ...seen.endpoint.status?.lastHandled, ...seen.decision.handled, ...keys.handled }
-    for (const problem of seen.decision.problems)
-      recordEndpointEvent(recorder, seen.endpoint, 'Warning', 'InvalidRequest', problem)
-    Object.assign(handled, await requests.handle(seen))
-    const announced = await requests.publishDisabled(seen)
+    for (const problem of seen.decision.problems) this.#record(seen, 'InvalidRequest', problem)
+    Object.assign(handled, await this.#ping(seen), await this.#redeliver(seen))
+    const announced = await this.#publishDisabled(seen)
     const view = directory.find({ namespace, name, uid }) ?? seen
     const found = { problems, handled, announced, rolled: keys.rolled }
     let desired = endpointStatus(view, clock.now(), found)
@@ -192,5 +99,66 @@ export class EndpointReconciler implements Reconciler {
       problems.push({ reason: 'UnknownEventTypes', message })
     }
     return problems
+  }
+
+  /** @returns the `disabledAt` that was published to the other endpoints, if the endpoint was disabled automatically */
+  async #publishDisabled(view: EndpointView): Promise<string | undefined> {
+    const { status } = view.endpoint
+    if (status?.disabledReason !== 'ConsecutiveFailures' || status.disabledAt === undefined)
+      return status?.announcedAt
+    if (status.announcedAt === status.disabledAt) return status.announcedAt
+    await this.#options.publisher.endpointDisabled(view.endpoint, status.disabledAt)
+    const message = `Disabled automatically after ${status.consecutiveFailures} exhausted deliveries in a row since ${status.failingSince}.`
+    this.#record(view, 'DisabledAutomatically', message)
+    return status.disabledAt
+  }
+
+  async #ping(view: EndpointView): Promise<{ ping?: string }> {
+    const request = requestOf(view.endpoint, PING_ANNOTATION, 'ping')
+    if (request.kind === 'none') return {}
+    if (request.kind === 'invalid')
+      this.#record(view, 'InvalidRequest', `${PING_ANNOTATION}: ${request.message}`)
+    if (request.kind === 'new' && !view.enabled)
+      this.#record(view, 'EndpointDisabled', 'A disabled endpoint cannot be pinged; enable it first.')
+    if (request.kind === 'new' && view.enabled) {
+      const id = await this.#options.publisher.ping(view.endpoint, request)
+      this.#record(view, 'Pinged', `webhook.ping is delivered as ${messageId(id)}.`, 'Normal')
+    }
+    return { ping: request.value }
+  }
+
+  async #redeliver(view: EndpointView): Promise<{ redeliver?: string }> {
+    const { metadata, status } = view.endpoint
+    const value = metadata.annotations?.[REDELIVER_ANNOTATION]
+    const request = readRedeliverRequest(value, status?.lastHandled?.redeliver, createdMs(metadata))
+    if (request.handled === undefined) return {}
+    for (const item of request.invalid)
+      this.#record(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}.`)
+    if (request.items.length > 0 && !view.enabled) {
+      const message = 'Nothing can be redelivered to a disabled endpoint; enable it first.'
+      this.#record(view, 'EndpointDisabled', message)
+    } else {
+      for (const item of request.items) await this.#redeliverOne(view, item)
+    }
+    return { redeliver: request.handled }
+  }
+
+  async #redeliverOne(view: EndpointView, { deliveryId, at, raw }: RedeliverItem): Promise<void> {
+    const original = await findOriginal(this.#options, view.endpoint, deliveryId)
+    if (!original) {
+      const message = `This endpoint has no delivery ${deliveryId} (any more); it cannot be repeated.`
+      return this.#record(view, 'DeliveryNotFound', message)
+    }
+    const id = await this.#options.publisher.redeliver(view.endpoint, original, { value: raw, at })
+    this.#record(view, 'Redelivered', `${deliveryId} is delivered again as ${messageId(id)}.`, 'Normal')
+  }
+
+  #record(
+    { endpoint }: EndpointView,
+    reason: string,
+    message: string,
+    type: 'Normal' | 'Warning' = 'Warning',
+  ): void {
+    recordEndpointEvent(this.#options.recorder, endpoint, type, reason, message)
   }
 }

@@ -7,7 +7,7 @@ import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Mailer } from '../../lib/mail.ts'
 import type { MailMetrics } from '../../lib/metrics.ts'
-import { type Clock, sleep } from '../../lib/time.ts'
+import { type Clock, exponentialMs, sleep } from '../../lib/time.ts'
 import type { EndpointDirectory, EndpointIdentity, EndpointStatusWriter } from './directory.ts'
 
 /**
@@ -67,8 +67,7 @@ const RESULTS: Readonly<Record<string, Parameters<MailMetrics['mailed']>[0]>> = 
   NoMailServer: 'no-mail-server',
   NoOwners: 'no-owners',
 }
-const FIRST_RETRY_MS = 60_000
-const MAX_RETRY_MS = 3_600_000
+const RETRIES = { firstMs: 60_000, longestMs: 3_600_000 }
 const GIVE_UP_AFTER_MS = 7 * 24 * 3_600_000
 const STATUS_RETRY_MS = 5000
 
@@ -111,7 +110,7 @@ export class DisabledNotifier {
   async #notify(notice: DisabledNotice): Promise<void> {
     const { clock } = this.#options
     const { signal } = this.#stopping
-    for (let wait = FIRST_RETRY_MS; !signal.aborted; wait = Math.min(MAX_RETRY_MS, wait * 2)) {
+    for (let failures = 1; !signal.aborted; failures += 1) {
       const status = this.#statusOf(notice)
       // The new owner of its shard notifies: its first pass over the endpoint starts that.
       if (!status || isNotified(status) || !this.#isOurs(notice)) return
@@ -119,7 +118,7 @@ export class DisabledNotifier {
       this.#options.metrics.mailed(RESULTS[condition.reason] ?? 'refused')
       await this.#record(notice, condition)
       if (condition.reason !== MAIL_REFUSED || this.#isTooLate(notice.disabledAt)) return
-      await sleep(clock, wait, signal)
+      await sleep(clock, exponentialMs(failures, RETRIES), signal)
     }
   }
 

@@ -1,5 +1,6 @@
 import { type Request, readRequest } from '../../apis/annotations.ts'
 import { createdAtOf } from '../../apis/ids.ts'
+import type { ObjectMeta } from '../../apis/meta.ts'
 import {
   DISABLE_ANNOTATION,
   ENABLE_ANNOTATION,
@@ -38,11 +39,9 @@ export type StateDecision = {
 }
 
 export function decideState(endpoint: WebhookEndpoint): StateDecision {
-  const status = endpoint.status
-  const createdAt = Date.parse(endpoint.metadata.creationTimestamp ?? '1970-01-01T00:00:00Z')
-  const annotations = endpoint.metadata.annotations ?? {}
-  const enable = readRequest(annotations[ENABLE_ANNOTATION], status?.lastHandled?.enable, createdAt)
-  const disable = readRequest(annotations[DISABLE_ANNOTATION], status?.lastHandled?.disable, createdAt)
+  const { status } = endpoint
+  const enable = requestOf(endpoint, ENABLE_ANNOTATION, 'enable')
+  const disable = requestOf(endpoint, DISABLE_ANNOTATION, 'disable')
   const asked = latest(enable, disable)
   const override = overrideOf(endpoint, asked)
   const wanted = override?.state ?? endpoint.spec.state
@@ -66,6 +65,20 @@ export function decideState(endpoint: WebhookEndpoint): StateDecision {
   // Also if the owner disabled it after Davit had done so.
   const wasAutoDisabled = status?.state === 'disabled' && status.announcedAt !== undefined
   return { ...base, state: 'enabled', newStreak: autoDisabled || wasAutoDisabled }
+}
+
+/** What an annotation of the owner requests. @param action under which the last request is in the status */
+export function requestOf(
+  { metadata, status }: WebhookEndpoint,
+  annotation: string,
+  action: keyof LastHandled,
+): Request {
+  return readRequest(metadata.annotations?.[annotation], status?.lastHandled?.[action], createdMs(metadata))
+}
+
+/** When the object was created, milliseconds since 1970; 0 if it does not say. */
+export function createdMs({ creationTimestamp = '' }: Pick<ObjectMeta, 'creationTimestamp'>): number {
+  return Date.parse(creationTimestamp) || 0
 }
 
 /** The newest request that is not handled yet; of two at the same time, the safe one. */
@@ -358,10 +371,10 @@ const MAX_AHEAD_MS = 3_600_000
  * wins, and not before the creation of the object.
  */
 export function requestTime({ metadata }: WebhookEndpoint, now: number): number {
-  const { annotations = {}, creationTimestamp = '' } = metadata
+  const { annotations = {} } = metadata
   const earlier = [ENABLE_ANNOTATION, DISABLE_ANNOTATION].map((name) => Date.parse(annotations[name] ?? ''))
   const plausible = earlier.filter((at) => at <= now + MAX_AHEAD_MS)
-  return Math.max(now, Date.parse(creationTimestamp) || 0, ...plausible.map((at) => at + 1))
+  return Math.max(now, createdMs(metadata), ...plausible.map((at) => at + 1))
 }
 
 function isChange({ spec }: WebhookEndpoint, name: string, value: unknown): boolean {

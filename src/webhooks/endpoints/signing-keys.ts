@@ -1,4 +1,3 @@
-import { readRequest } from '../../apis/annotations.ts'
 import { type Secret, secret, secrets } from '../../apis/core-kinds.ts'
 import { API_VERSION, isRestored, NO_BACKUP_LABEL } from '../../apis/meta.ts'
 import {
@@ -39,7 +38,7 @@ import {
   recordEndpointEvent,
   signingSecretName,
 } from './directory.ts'
-import type { Problem } from './plan.ts'
+import { type Problem, requestOf } from './plan.ts'
 
 /**
  * The signing keys of endpoints: created with the first pass, rotated on request, kept in one Secret per endpoint in the
@@ -164,21 +163,25 @@ export class SigningKeyStore {
       const { keys: held } = readKeys(await this.#resources.get(secrets, this.#refOf(namespace, name)))
       if (held.endpointUid === uid) this.#directory.applyKeys(namespace, name, held)
       else if (held.endpointUid === NO_ENDPOINT_YET)
-        await this.#bind(endpoint, keysData(uid, held.keys, held.restoredAt), held.version)
+        await this.replace(endpoint, held.keys, held.version, held.restoredAt)
       else await this.replace(endpoint, keys, held.version)
     }
     // The handler of its deletion may have found no keys yet.
     if (!this.#directory.find({ namespace, name, uid })) await this.remove(namespace, name, uid)
   }
 
-  /** @param version of the Secret that `keys` is based on @throws ApiError `Conflict` if it has changed */
-  async replace(endpoint: WebhookEndpoint, keys: readonly SigningKey[], version: string): Promise<void> {
-    await this.#bind(endpoint, keysData(endpoint.metadata.uid, keys), version)
-  }
-
-  async #bind({ metadata }: WebhookEndpoint, data: { keys: string }, version: string): Promise<void> {
-    const { namespace = '', name } = metadata
-    const patch = { metadata: { resourceVersion: version }, data }
+  /**
+   * @param version of the Secret that `keys` is based on @param restoredAt if a restore created it
+   * @throws ApiError `Conflict` if it has changed
+   */
+  async replace(
+    { metadata }: WebhookEndpoint,
+    keys: readonly SigningKey[],
+    version: string,
+    restoredAt?: string,
+  ): Promise<void> {
+    const { namespace = '', name, uid } = metadata
+    const patch = { metadata: { resourceVersion: version }, data: keysData(uid, keys, restoredAt) }
     this.#apply(await this.#resources.patch(secrets, this.#refOf(namespace, name), patch))
   }
 
@@ -374,36 +377,31 @@ export type KeyResult = {
 /** No watch reports that a Secret in the way is gone. */
 const PROBLEM_RETRY_MS = 60_000
 
+export type SigningKeyOptions = {
+  keyStore: SigningKeyStore
+  sharedSecrets: SharedSecrets
+  recorder: EventRecorder
+  clock: Clock
+  random: Random
+}
+
 /** Creates the first key of an endpoint, rotates on request, and updates the owner's Secret. */
 export class SigningKeyReconciler {
-  readonly #store: SigningKeyStore
-  readonly #shared: SharedSecrets
-  readonly #recorder: EventRecorder
-  readonly #clock: Clock
-  readonly #random: Random
+  readonly #options: SigningKeyOptions
 
-  constructor(
-    store: SigningKeyStore,
-    shared: SharedSecrets,
-    recorder: EventRecorder,
-    clock: Clock,
-    random: Random,
-  ) {
-    this.#store = store
-    this.#shared = shared
-    this.#recorder = recorder
-    this.#clock = clock
-    this.#random = random
+  constructor(options: SigningKeyOptions) {
+    this.#options = options
   }
 
   /** @throws ApiError if a retry may succeed, including a conflict with another writer of the keys */
   async reconcile(view: EndpointView): Promise<KeyResult> {
     const { endpoint } = view
     if (!view.keys) return await this.#create(endpoint)
+    const { sharedSecrets, clock } = this.#options
     const rotation = await this.#rotate(endpoint, view.keys)
     const keys = rotation.keys ?? view.keys.keys
-    const problem = await this.#shared.sync(endpoint, keys)
-    const now = this.#clock.now()
+    const problem = await sharedSecrets.sync(endpoint, keys)
+    const now = clock.now()
     const times = activeKeys(keys, now).flatMap(({ expiresAt }) => (expiresAt ? [Date.parse(expiresAt)] : []))
     if (problem) times.push(now + PROBLEM_RETRY_MS)
     return {
@@ -416,15 +414,15 @@ export class SigningKeyReconciler {
 
   async #create(endpoint: WebhookEndpoint): Promise<KeyResult> {
     try {
-      await this.#store.create(endpoint, [this.#newKey(endpoint)])
+      await this.#options.keyStore.create(endpoint, [this.#newKey(endpoint)])
       // A rotation that was requested along with the creation is satisfied by the first key.
-      const request = rollRequestOf(endpoint)
+      const request = requestOf(endpoint, ROLL_ANNOTATION, 'roll')
       return { problems: [], handled: request.kind === 'none' ? {} : { roll: request.value }, rolled: false }
     } catch (error) {
       if (!(error instanceof KeysDamagedError)) throw error
       const message = `Nothing is sent: the Secret ${error.secret}, which holds the signing keys, cannot be read. Whoever runs Davit can restore it, or delete it for a new key.`
       const problems: Problem[] = [{ reason: 'SigningKeysDamaged', message }]
-      return { problems, handled: {}, rolled: false, requeueAt: this.#clock.now() + PROBLEM_RETRY_MS }
+      return { problems, handled: {}, rolled: false, requeueAt: this.#options.clock.now() + PROBLEM_RETRY_MS }
     }
   }
 
@@ -432,26 +430,27 @@ export class SigningKeyReconciler {
     endpoint: WebhookEndpoint,
     held: EndpointKeys,
   ): Promise<{ keys?: SigningKey[]; handled: { roll?: string } }> {
-    const request = rollRequestOf(endpoint)
+    const { keyStore, recorder, clock, random } = this.#options
+    const request = requestOf(endpoint, ROLL_ANNOTATION, 'roll')
     const emit = (type: 'Normal' | 'Warning', reason: string, message: string) =>
-      recordEndpointEvent(this.#recorder, endpoint, type, reason, message)
+      recordEndpointEvent(recorder, endpoint, type, reason, message)
     if (request.kind === 'none') return { handled: {} }
     if (request.kind === 'invalid')
       emit('Warning', 'InvalidRequest', `${ROLL_ANNOTATION}: ${request.message}`)
     if (request.kind !== 'new') return { handled: { roll: request.value } }
     const roll = {
-      secret: formatSecret(this.#random.bytes(KEY_BYTES)),
+      secret: formatSecret(random.bytes(KEY_BYTES)),
       expireOld: endpoint.metadata.annotations?.[ROLL_EXPIRE_OLD_ANNOTATION] === 'true',
       request: request.value,
       shared: endpoint.spec.signingSecret !== undefined,
     }
-    const result = rollKeys(held.keys, roll, this.#clock.now())
+    const result = rollKeys(held.keys, roll, clock.now())
     if (result.kind === 'tooMany') {
       const message = `${MAX_ACTIVE_KEYS} keys are in force; wait until one ends, or roll with ${ROLL_EXPIRE_OLD_ANNOTATION}=true`
       emit('Warning', 'TooManySigningKeys', message)
     }
     if (result.kind !== 'rolled') return { handled: { roll: request.value } }
-    await this.#store.replace(endpoint, result.keys, held.version)
+    await keyStore.replace(endpoint, result.keys, held.version)
     const message = roll.expireOld
       ? 'A new signing key is in force; earlier keys are invalid from now on.'
       : 'A new signing key is in force; earlier keys go on signing beside it for 24 hours.'
@@ -461,15 +460,9 @@ export class SigningKeyReconciler {
 
   #newKey(endpoint: WebhookEndpoint): SigningKey {
     return {
-      secret: formatSecret(this.#random.bytes(KEY_BYTES)),
-      createdAt: new Date(this.#clock.now()).toISOString(),
+      secret: formatSecret(this.#options.random.bytes(KEY_BYTES)),
+      createdAt: new Date(this.#options.clock.now()).toISOString(),
       ...(endpoint.spec.signingSecret ? { shared: true } : {}),
     }
   }
-}
-
-function rollRequestOf({ metadata, status }: WebhookEndpoint) {
-  const { annotations, creationTimestamp } = metadata
-  const createdAt = Date.parse(creationTimestamp ?? '') || 0
-  return readRequest(annotations?.[ROLL_ANNOTATION], status?.lastHandled?.roll, createdAt)
 }
