@@ -10,7 +10,7 @@ import {
   type WebhookEndpointSpec,
   type WebhookEndpointStatus,
 } from '../../apis/webhook-endpoint.ts'
-import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
+import { type ConditionUpdate, mergeConditions, NOTHING_TO_MEND, UP_TO_DATE } from '../../kube/status.ts'
 import { fingerprintOf, keysInStatus, type SigningKey } from '../sender/signature.ts'
 
 /**
@@ -122,61 +122,38 @@ export type EndpointFacts = {
 
 /** `Ready` follows from the problems. */
 export function endpointConditions(facts: EndpointFacts): ConditionUpdate[] {
-  const { decision, keysReady, consecutiveFailures, failingSince, notified } = facts
+  const { decision, keysReady, consecutiveFailures, failingSince = 'an unknown time', notified } = facts
   const stalled = stalledBy(facts)
-  const isMakingKey = !keysReady && !stalled
+  const waits = keysReady || stalled ? undefined : MAKING_KEY
   return [
-    readyCondition(decision, isMakingKey, stalled),
-    isMakingKey
-      ? { type: 'Reconciling', status: 'True', ...MAKING_KEY }
-      : {
-          type: 'Reconciling',
-          status: 'False',
-          reason: 'UpToDate',
-          message: 'The status speaks of the current spec.',
-        },
-    stalled
-      ? { type: 'Stalled', status: 'True', ...stalled }
-      : {
-          type: 'Stalled',
-          status: 'False',
-          reason: 'NothingToMend',
-          message: 'Nothing waits for somebody to act.',
-        },
-    deliveringCondition(decision, consecutiveFailures, failingSince ?? 'an unknown time'),
+    readyCondition(decision, stalled ?? waits),
+    { type: 'Reconciling', ...(waits ? { status: 'True', ...waits } : UP_TO_DATE) },
+    { type: 'Stalled', ...(stalled ? { status: 'True', ...stalled } : NOTHING_TO_MEND) },
+    deliveringCondition(decision, consecutiveFailures, failingSince),
     ...(notified ? [notified] : []),
   ]
 }
 
-type Stall = { reason: string; message: string }
+type Obstacle = { reason: string; message: string }
 
-const MAKING_KEY: Stall = { reason: 'MakingSigningKey', message: 'The signing key is being made.' }
+const MAKING_KEY: Obstacle = { reason: 'MakingSigningKey', message: 'The signing key is being made.' }
 
-function stalledBy({
-  problems,
-  decision,
-  consecutiveFailures,
-  failingSince,
-}: EndpointFacts): Stall | undefined {
-  const problem = problems[0]
+function stalledBy(facts: EndpointFacts): Obstacle | undefined {
+  const { problems, decision, consecutiveFailures, failingSince = 'an unknown time' } = facts
+  const [problem] = problems
   if (problem) return problem
   if (decision.disabledReason !== 'ConsecutiveFailures') return undefined
   return {
     reason: 'ConsecutiveFailures',
     message:
       `Disabled automatically: ${consecutiveFailures} deliveries in a row used up their attempts, the first at ` +
-      `${failingSince ?? 'an unknown time'}. Mend the receiver, then set the annotation davit.dev/enable-requested-at to the time now.`,
+      `${failingSince}. Mend the receiver, then set the annotation davit.dev/enable-requested-at to the time now.`,
   }
 }
 
-function readyCondition(
-  decision: StateDecision,
-  isMakingKey: boolean,
-  stalled: Stall | undefined,
-): ConditionUpdate {
+function readyCondition(decision: StateDecision, obstacle: Obstacle | undefined): ConditionUpdate {
   const type = 'Ready'
-  if (stalled) return { type, status: 'False', ...stalled }
-  if (isMakingKey) return { type, status: 'False', ...MAKING_KEY }
+  if (obstacle) return { type, status: 'False', ...obstacle }
   if (decision.state === 'disabled') {
     const message = 'Disabled as asked; nothing is sent until it is enabled.'
     return { type, status: 'True', reason: 'Paused', message }
