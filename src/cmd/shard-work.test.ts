@@ -10,7 +10,7 @@ it('a shard is delivered from though what one replica does for all cannot begin'
   const bed = new EngineBed()
   bed.engine.start()
   const begun = Promise.withResolvers<void>()
-  const { engine, follower, directory, api } = bed
+  const { engine, follower, directory } = bed
   const log = { info: nothing, warn: nothing, error: nothing }
   const webhooks = {
     engine,
@@ -20,7 +20,7 @@ it('a shard is delivered from though what one replica does for all cannot begin'
     watches: { log: { version: Number.POSITIVE_INFINITY } },
   } as unknown as WebhookControllers
   const leaderTasks = { start: () => begun.promise } as unknown as LeaderTasks
-  const work = createShardWork({ api, log }, webhooks, leaderTasks)
+  const work = createShardWork({ log }, webhooks, leaderTasks)
   let isStarted = false
   void work.start([LEADER_SHARD], new AbortController().signal).then(() => {
     isStarted = true

@@ -15,7 +15,7 @@ import { Replica } from './replica.ts'
 /** What starts and stops with a shard: its deliveries, endpoints and events, and, with shard 0, the leader's tasks. */
 
 export function createShardWork(
-  { api, log }: Pick<ControllerDependencies, 'api' | 'log'>,
+  { log }: Pick<ControllerDependencies, 'log'>,
   webhooks: WebhookControllers,
   leaderTasks: LeaderTasks,
 ): ShardWork {
@@ -23,8 +23,6 @@ export function createShardWork(
   const takeover = new ShardTakeover({
     engine,
     follower: webhooks.follower,
-    directory,
-    resources: api,
     syncedVersion: () => webhooks.watches.log.version,
     onFound: (outline, isOurs) => retention.objectFound(outline, isOurs),
   })

@@ -104,8 +104,6 @@ export function engineParts(options: EnginePartsOptions) {
   const takeOver = new ShardTakeover({
     engine,
     follower,
-    directory,
-    resources: api,
     syncedVersion: shownUpTo,
   })
   return { directory, keys, segments, engine, follower, takeOver }

@@ -1,13 +1,12 @@
 import { secrets } from '../../apis/core-kinds.ts'
 import { deliveryObjectName } from '../../apis/ids.ts'
-import { SHARD_LABEL } from '../../apis/meta.ts'
+import { type ResourceType, SHARD_LABEL } from '../../apis/meta.ts'
 import { type DeliveryOutline, webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { SIGNING_KEYS_LABEL, webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
-import { isApiError, type Page, type RawObject, type ResourceReader } from '../../kube/client.ts'
+import { isApiError, type ListQuery, type Page, type RawObject } from '../../kube/client.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { pollUntil, sleep, withDeadline } from '../../lib/time.ts'
-import type { EndpointDirectory } from '../endpoints/directory.ts'
 import { readKeys, type StoredKeys } from '../endpoints/signing-keys.ts'
 import { retryUntilDurable } from './context.ts'
 import type { DeliveryEngine } from './engine.ts'
@@ -84,8 +83,6 @@ export class RemoteDeliverySweeper {
 export type ShardTakeoverOptions = {
   engine: DeliveryEngine
   follower: LogFollower
-  directory: EndpointDirectory
-  resources: ResourceReader
   syncedVersion: () => number
   /** Called for every delivery found, of all shards the first time; `isOurs` if its shard is taken over. */
   onFound?: (outline: DeliveryOutline, isOurs: boolean) => void
@@ -179,7 +176,7 @@ export class ShardTakeover {
 
   /** Reads the endpoints with the status that the previous owner wrote, and learns which were deleted. */
   async #readEndpoints(signal: AbortSignal): Promise<void> {
-    const { directory } = this.#options
+    const { directory } = this.#options.engine.ctx
     const uids = new Set<string>()
     let version = ''
     for await (const page of this.#pages(webhookEndpoints, { limit: ENDPOINTS_PAGE }, signal)) {
@@ -209,9 +206,9 @@ export class ShardTakeover {
   }
 
   async #readKeys(signal: AbortSignal): Promise<void> {
-    const { directory, engine } = this.#options
+    const { directory, namespace } = this.#options.engine.ctx
     const labelSelector = `${SIGNING_KEYS_LABEL}=true`
-    const query = { namespace: engine.ctx.namespace, labelSelector, limit: ENDPOINTS_PAGE }
+    const query = { namespace, labelSelector, limit: ENDPOINTS_PAGE }
     for await (const page of this.#pages(secrets, query, signal))
       for (const raw of page.items) {
         const stored = keysIn(raw)
@@ -251,19 +248,15 @@ export class ShardTakeover {
   }
 
   /** Pages of a consistent list, from the first again if it took longer than the server keeps old versions. */
-  async *#pages(
-    type: Parameters<ResourceReader['list']>[0],
-    query: Parameters<ResourceReader['list']>[1],
-    signal: AbortSignal,
-  ): AsyncGenerator<Page> {
-    const { resources, engine } = this.#options
-    const ctx = { ...engine.ctx, giveUp: AbortSignal.any([engine.ctx.giveUp, signal]) }
+  async *#pages(type: ResourceType, query: ListQuery, signal: AbortSignal): AsyncGenerator<Page> {
+    const { ctx: engineContext } = this.#options.engine
+    const ctx = { ...engineContext, giveUp: AbortSignal.any([engineContext.giveUp, signal]) }
     // Undefined if the continuation has expired.
     const ask = (from?: string) =>
       retryUntilDurable(ctx, `reading ${type.plural}`, async (): Promise<Page | undefined> => {
         signal.throwIfAborted()
         try {
-          return await resources.list(type, query, from)
+          return await ctx.resources.list(type, query, from)
         } catch (error) {
           if (isApiError(error, 'Gone')) return undefined
           throw error
