@@ -91,24 +91,16 @@ export function canceledStatus(
   reason: CancelReason,
   now: number,
 ): WebhookDeliveryStatus {
-  if (isFinal(before.state)) return before
-  return {
-    state: 'canceled',
-    reason,
-    attemptCount: before.attemptCount ?? 0,
-    ...(before.attempts ? { attempts: before.attempts } : {}),
-    completedAt: new Date(now).toISOString(),
-  }
+  const { state, attemptCount = 0, attempts } = before
+  if (isFinal(state)) return before
+  const completedAt = new Date(now).toISOString()
+  return { state: 'canceled', reason, attemptCount, ...(attempts && { attempts }), completedAt }
 }
 
 /** The status of a delivery that was counted as exhausted before a crash: its last attempt failed, it is not known how. */
-export function exhaustedStatus(before: WebhookDeliveryStatus, now: number): WebhookDeliveryStatus {
-  return {
-    state: 'exhausted',
-    attemptCount: MAX_ATTEMPTS,
-    ...(before.attempts ? { attempts: before.attempts } : {}),
-    completedAt: new Date(now).toISOString(),
-  }
+export function exhaustedStatus({ attempts }: WebhookDeliveryStatus, now: number): WebhookDeliveryStatus {
+  const completedAt = new Date(now).toISOString()
+  return { state: 'exhausted', attemptCount: MAX_ATTEMPTS, ...(attempts && { attempts }), completedAt }
 }
 
 /** Whether the record closes the entry: the log has its end, or its object exists. */

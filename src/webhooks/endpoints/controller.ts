@@ -67,7 +67,7 @@ export class EndpointReconciler implements Reconciler {
     const keys = await signingKeys.reconcile(seen)
     problems.push(...keys.problems)
     const handled = { ...seen.endpoint.status?.lastHandled, ...seen.decision.handled, ...keys.handled }
-    for (const problem of seen.decision.problems) this.#record(seen, 'InvalidRequest', problem)
+    for (const problem of seen.decision.problems) this.#recordEvent(seen, 'InvalidRequest', problem)
     Object.assign(handled, await this.#ping(seen), await this.#redeliver(seen))
     const announced = await this.#publishDisabled(seen)
     const view = directory.find({ namespace, name, uid }) ?? seen
@@ -109,7 +109,7 @@ export class EndpointReconciler implements Reconciler {
     if (status.announcedAt === status.disabledAt) return status.announcedAt
     await this.#options.publisher.endpointDisabled(view.endpoint, status.disabledAt)
     const message = `Disabled automatically after ${status.consecutiveFailures} exhausted deliveries in a row since ${status.failingSince}.`
-    this.#record(view, 'DisabledAutomatically', message)
+    this.#recordEvent(view, 'DisabledAutomatically', message)
     return status.disabledAt
   }
 
@@ -117,12 +117,12 @@ export class EndpointReconciler implements Reconciler {
     const request = requestOf(view.endpoint, PING_ANNOTATION, 'ping')
     if (request.kind === 'none') return {}
     if (request.kind === 'invalid')
-      this.#record(view, 'InvalidRequest', `${PING_ANNOTATION}: ${request.message}`)
+      this.#recordEvent(view, 'InvalidRequest', `${PING_ANNOTATION}: ${request.message}`)
     if (request.kind === 'new' && !view.enabled)
-      this.#record(view, 'EndpointDisabled', 'A disabled endpoint cannot be pinged; enable it first.')
+      this.#recordEvent(view, 'EndpointDisabled', 'A disabled endpoint cannot be pinged; enable it first.')
     if (request.kind === 'new' && view.enabled) {
       const id = await this.#options.publisher.ping(view.endpoint, request)
-      this.#record(view, 'Pinged', `webhook.ping is delivered as ${messageId(id)}.`, 'Normal')
+      this.#recordEvent(view, 'Pinged', `webhook.ping is delivered as ${messageId(id)}.`, 'Normal')
     }
     return { ping: request.value }
   }
@@ -133,10 +133,10 @@ export class EndpointReconciler implements Reconciler {
     const request = readRedeliverRequest(value, status?.lastHandled?.redeliver, createdMs(metadata))
     if (request.handled === undefined) return {}
     for (const item of request.invalid)
-      this.#record(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}.`)
+      this.#recordEvent(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}.`)
     if (request.items.length > 0 && !view.enabled) {
       const message = 'Nothing can be redelivered to a disabled endpoint; enable it first.'
-      this.#record(view, 'EndpointDisabled', message)
+      this.#recordEvent(view, 'EndpointDisabled', message)
     } else {
       for (const item of request.items) await this.#redeliverOne(view, item)
     }
@@ -147,13 +147,13 @@ export class EndpointReconciler implements Reconciler {
     const original = await findOriginal(this.#options, view.endpoint, deliveryId)
     if (!original) {
       const message = `This endpoint has no delivery ${deliveryId} (any more); it cannot be repeated.`
-      return this.#record(view, 'DeliveryNotFound', message)
+      return this.#recordEvent(view, 'DeliveryNotFound', message)
     }
     const id = await this.#options.publisher.redeliver(view.endpoint, original, { value: raw, at })
-    this.#record(view, 'Redelivered', `${deliveryId} is delivered again as ${messageId(id)}.`, 'Normal')
+    this.#recordEvent(view, 'Redelivered', `${deliveryId} is delivered again as ${messageId(id)}.`, 'Normal')
   }
 
-  #record(
+  #recordEvent(
     { endpoint }: EndpointView,
     reason: string,
     message: string,

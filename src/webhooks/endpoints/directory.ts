@@ -133,7 +133,15 @@ export class EndpointDirectory {
       if (Number(held.endpoint.metadata.resourceVersion) > Number(resourceVersion)) return
       this.remove(held.endpoint)
     }
-    const view = viewOf(endpoint, this.#keysFor(namespace, name, uid))
+    this.#setView(endpoint)
+  }
+
+  #setView(endpoint: WebhookEndpoint): void {
+    const { namespace = '', name, uid, deletionTimestamp } = endpoint.metadata
+    const keys = this.#keys.get(signingSecretName(namespace, name))
+    const decision = decideState(endpoint)
+    const enabled = decision.state === 'enabled' && deletionTimestamp === undefined
+    const view = { endpoint, decision, enabled, keys: keys?.endpointUid === uid ? keys : undefined }
     const views = this.#namespaces.get(namespace) ?? new Map<string, EndpointView>()
     views.set(name, view)
     this.#namespaces.set(namespace, views)
@@ -182,27 +190,13 @@ export class EndpointDirectory {
 
   #keysChanged(namespace: string, name: string): void {
     const held = this.get(namespace, name)
-    if (!held) return
-    const view = viewOf(held.endpoint, this.#keysFor(namespace, name, held.endpoint.metadata.uid))
-    this.#namespaces.get(namespace)?.set(name, view)
-    for (const listener of this.#listeners) listener.changed(view)
-  }
-
-  #keysFor(namespace: string, name: string, uid: string): EndpointKeys | undefined {
-    const keys = this.#keys.get(signingSecretName(namespace, name))
-    return keys?.endpointUid === uid ? keys : undefined
+    if (held) this.#setView(held.endpoint)
   }
 }
 
 /** Name of the Secret, in the controller's namespace, that holds an endpoint's keys. */
 export function signingSecretName(namespace: string, endpoint: string): string {
   return `${namespace}.${endpoint}`
-}
-
-function viewOf(endpoint: WebhookEndpoint, keys: EndpointKeys | undefined): EndpointView {
-  const decision = decideState(endpoint)
-  const enabled = decision.state === 'enabled' && endpoint.metadata.deletionTimestamp === undefined
-  return { endpoint, decision, enabled, keys }
 }
 
 /** Owners change an endpoint now and then, not all the time. */

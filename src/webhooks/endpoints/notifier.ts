@@ -16,13 +16,8 @@ import type { EndpointDirectory, EndpointIdentity, EndpointStatusWriter } from '
  * as well.
  */
 
-export type DisabledEndpoint = {
-  namespace: string
-  name: string
-  consecutiveFailures?: number
-  failingSince?: string | undefined
-  disabledAt?: string | undefined
-}
+type DisabledEndpoint = Omit<EndpointIdentity, 'uid'> &
+  Partial<Pick<WebhookEndpointStatus, 'consecutiveFailures' | 'failingSince' | 'disabledAt'>>
 
 export function disabledMail(endpoint: DisabledEndpoint): { subject: string; text: string } {
   const { namespace, name, consecutiveFailures = 0, failingSince, disabledAt } = endpoint

@@ -90,17 +90,10 @@ export function failureOf(error: unknown, ended: boolean, deadlineMs: number): F
   if (known) return known
   if (code === 'ETIMEDOUT') return timeoutOf(deadlineMs, false)
   if (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_')) return HANDSHAKE
-  if (isParserError(error, code)) return ended ? CUT : NOT_HTTP
+  // undici reports a response that broke off and one that is not HTTP in the same way.
+  const isCutOrInvalid = code === 'UND_ERR_SOCKET' || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
+  if (isCutOrInvalid || error instanceof errors.HTTPParserError) return ended ? CUT : NOT_HTTP
   return CANNOT_SEND
-}
-
-/** undici reports a response that broke off and one that is not HTTP in the same way. */
-function isParserError(error: unknown, code: string): boolean {
-  return (
-    error instanceof errors.HTTPParserError ||
-    code === 'UND_ERR_SOCKET' ||
-    code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
-  )
 }
 
 /** @param hasHead whether a response head had arrived */
