@@ -1,14 +1,14 @@
 /** The delivery index: answers requests for the deliveries of an endpoint from memory, over the log and the objects. */
 import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
-import { nameOfMessage } from '../../apis/ids.ts'
+import { nameOfMessage, timeOfName } from '../../apis/ids.ts'
 import type { InformerDependencies } from '../../kube/informer.ts'
 import type { GaugeRegistry } from '../../lib/metrics.ts'
+import { sleep } from '../../lib/time.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
 import { Problem } from '../http/problems.ts'
 import { countEnded, NONE, packedName } from './line-table.ts'
 import {
   type DeliveryDetail,
-  DeliveryWaiter,
   type LoggedEndpoint,
   type LogPage,
   type LogQuery,
@@ -24,6 +24,12 @@ type DeliveryIndexOptions = {
   maxEntries: number
 }
 
+/** Bounds the clock skew between processes and the lag of the watch. */
+const YOUNG_MS = 5000
+const MAX_WAIT_MS = 1000
+const POLL_MS = 25
+/** Bounds the waiting requests of clients that make up ids. */
+const MAX_WAITING = 100
 /** Retry-After of reads that come too early. */
 const RETRY_AFTER_SECONDS = 2
 
@@ -43,9 +49,10 @@ export class OpenDeliveryIndex {
   readonly ready: Promise<void>
   readonly #options: DeliveryIndexOptions
   readonly #ready = Promise.withResolvers<void>()
-  readonly #waiter: DeliveryWaiter
   #reading: IndexReading
   #wasRead = false
+  /** Requests that wait for deliveries which another process has just accepted. */
+  #waiting = 0
   #restarts = 0
   #dropped = 0
   #stopped = false
@@ -56,10 +63,6 @@ export class OpenDeliveryIndex {
     this.#options = options
     this.ready = this.#ready.promise
     this.#reading = this.#newReading()
-    this.#waiter = new DeliveryWaiter(
-      options.needs.clock,
-      (endpoint, deliveryId) => this.#find(endpoint, deliveryId) !== NONE,
-    )
   }
 
   start(): this {
@@ -105,12 +108,31 @@ export class OpenDeliveryIndex {
    * @throws Problem `overloaded` if the watch of the log is interrupted, so that the delivery may exist nevertheless
    */
   async appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
-    if (await this.#waiter.appears(endpoint, deliveryId)) return true
+    if (await this.#waitFor(endpoint, deliveryId)) return true
     if (!this.#reading.isCutOff) return false
     throw new Problem('overloaded', {
       detail: 'The log of deliveries cannot be watched now; whether it has this one is not known.',
       retryAfter: RETRY_AFTER_SECONDS,
     })
+  }
+
+  /** @returns whether it appeared; false at once if that cannot be expected */
+  async #waitFor(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
+    const { clock } = this.#options.needs
+    const age = clock.now() - timeOfName(nameOfMessage(deliveryId) ?? '')
+    const isYoung = age > -YOUNG_MS && age < YOUNG_MS
+    if (!isYoung || this.#waiting === MAX_WAITING) return false
+    this.#waiting += 1
+    try {
+      const until = clock.monotonic() + MAX_WAIT_MS
+      while (clock.monotonic() < until) {
+        await sleep(clock, POLL_MS)
+        if (this.#find(endpoint, deliveryId) !== NONE) return true
+      }
+      return false
+    } finally {
+      this.#waiting -= 1
+    }
   }
 
   async #readNow(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined> {

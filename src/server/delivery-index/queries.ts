@@ -9,7 +9,7 @@ import {
   webhookDelivery,
 } from '../../apis/webhook-delivery.ts'
 import { findObject, type RawObject, type ResourceReader } from '../../kube/client.ts'
-import { type Clock, sleep, yieldToEventLoop } from '../../lib/time.ts'
+import { type Clock, yieldToEventLoop } from '../../lib/time.ts'
 import { isFinal } from '../../webhooks/delivery/status.ts'
 import { readObjectDelivery } from './delivery-lines.ts'
 import { type LineStatus, NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
@@ -46,44 +46,6 @@ export type LogQuery = {
 
 /** `next` is the last id of the page; absent on the last page. */
 export type LogPage = { deliveries: DeliveryLine[]; next?: string }
-
-/** Bounds the clock skew between processes and the lag of the watch. */
-const YOUNG_MS = 5000
-const MAX_WAIT_MS = 1000
-const POLL_MS = 25
-/** Bounds the waiting requests of clients that make up ids. */
-const MAX_WAITING = 100
-
-/** Waits for deliveries that another process just accepted: clients may ask for the id before the watch shows the event. */
-export class DeliveryWaiter {
-  readonly #clock: Clock
-  readonly #isKnown: (endpoint: LoggedEndpoint, deliveryId: string) => boolean
-  #waiting = 0
-
-  constructor(clock: Clock, isKnown: (endpoint: LoggedEndpoint, deliveryId: string) => boolean) {
-    this.#clock = clock
-    this.#isKnown = isKnown
-  }
-
-  /** @returns whether it appeared; false at once if that cannot be expected */
-  async appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
-    const clock = this.#clock
-    const age = clock.now() - timeOfName(nameOfMessage(deliveryId) ?? '')
-    const isYoung = age > -YOUNG_MS && age < YOUNG_MS
-    if (!isYoung || this.#waiting === MAX_WAITING) return false
-    this.#waiting += 1
-    try {
-      const until = clock.monotonic() + MAX_WAIT_MS
-      while (clock.monotonic() < until) {
-        await sleep(clock, POLL_MS)
-        if (this.#isKnown(endpoint, deliveryId)) return true
-      }
-      return false
-    } finally {
-      this.#waiting -= 1
-    }
-  }
-}
 
 /** A long walk yields to the event loop after so much time, which is checked after so many lines. */
 const SLICE_MS = 10
