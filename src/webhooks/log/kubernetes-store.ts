@@ -114,52 +114,35 @@ export async function createIdempotently(
   make: () => Promise<RawObject>,
   options: IdempotentCreateOptions,
 ): Promise<RawObject> {
-  const { clock, random, mayTry, signal } = options
+  const { clock, random, mayBegin, mayTry, signal } = options
   const started = clock.monotonic()
-  const draft = new Draft(make, options)
+  let draft: { object: RawObject; namedAt: number } | undefined
+  const write = async (): Promise<RawObject> => {
+    const now = clock.monotonic()
+    if (draft && now - draft.namedAt > NAME_LIFE_MS) {
+      const written = await findObject(resources, type, draft.object.metadata)
+      if (written) return written
+      draft = undefined
+    }
+    draft ??= { object: await make(), namedAt: now }
+    if (mayBegin?.() === false) throw new WaitedTooLong()
+    try {
+      return await resources.create(type, draft.object, { answer: 'metadata' })
+    } catch (error) {
+      // An earlier try wrote it.
+      if (isApiError(error, 'AlreadyExists')) return await resources.get(type, draft.object.metadata)
+      throw error
+    }
+  }
   for (let failures = 1; ; failures += 1) {
     if (mayTry) await pollUntil(clock, mayTry, signal)
     try {
-      return await draft.write(resources, type)
+      return await write()
     } catch (error) {
       const retryAfter = isApiError(error) ? (error.retryAfterMs ?? 0) : 0
       const ms = Math.max(retryAfter, backoffMs(failures, RETRY_WAITS, random))
       if (isPermanent(error, clock.monotonic() - started + ms, options)) throw error
       await sleep(clock, ms, signal)
-    }
-  }
-}
-
-class Draft {
-  readonly #make: () => Promise<RawObject>
-  readonly #options: IdempotentCreateOptions
-  #object: RawObject | undefined
-  #namedAt = 0
-
-  constructor(make: () => Promise<RawObject>, options: IdempotentCreateOptions) {
-    this.#make = make
-    this.#options = options
-  }
-
-  async write(resources: Resources, type: ResourceType): Promise<RawObject> {
-    const { clock, mayBegin } = this.#options
-    const now = clock.monotonic()
-    if (this.#object && now - this.#namedAt > NAME_LIFE_MS) {
-      const written = await findObject(resources, type, this.#object.metadata)
-      if (written) return written
-      this.#object = undefined
-    }
-    if (!this.#object) {
-      this.#object = await this.#make()
-      this.#namedAt = now
-    }
-    if (mayBegin?.() === false) throw new WaitedTooLong()
-    try {
-      return await resources.create(type, this.#object, { answer: 'metadata' })
-    } catch (error) {
-      // An earlier try wrote it.
-      if (isApiError(error, 'AlreadyExists')) return await resources.get(type, this.#object.metadata)
-      throw error
     }
   }
 }
