@@ -19,8 +19,8 @@ import type { ResourceReader } from '../kube/client.ts'
 import { SecretText } from '../lib/redact.ts'
 import { etagOf } from '../lib/text.ts'
 import { Problem, type ProblemPlace } from './http/problems.ts'
-import { SURROGATE_MESSAGE, time } from './lists.ts'
-import { type NamespacedRef, type ResourceKind, readStored, type Stored } from './objects.ts'
+import { time, wellFormed } from './lists.ts'
+import { type NamespacedRef, type ResourceKind, readStored, refOfId, type Stored } from './objects.ts'
 
 /** Registry credentials as REST shows and takes them (interface §2.1, §4.1), and how they are read. */
 
@@ -36,19 +36,13 @@ const type = credentialType.meta({
     '`token`: a user name and a secret, which is stored in the cloud account of the organization. `ecr`: nothing is stored; the role of the box asks AWS for a token at every pull.',
   example: 'ecr',
 })
-const label = z
-  .string()
-  .refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
-  .pipe(spec.label)
-  .meta({
-    description: 'A name for people; it need not be the only one.',
-    minLength: 1,
-    maxLength: 100,
-    example: 'Our images',
-  })
-const username = z
-  .string()
-  .refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
+const label = wellFormed(z.string()).pipe(spec.label).meta({
+  description: 'A name for people; it need not be the only one.',
+  minLength: 1,
+  maxLength: 100,
+  example: 'Our images',
+})
+const username = wellFormed(z.string())
   .pipe(spec.username.unwrap())
   .meta({ description: 'Who logs in. Only for `token`, and required there.', minLength: 1, maxLength: 255 })
 /** Without a pattern: `specOf` explains why a host is invalid. */
@@ -253,7 +247,5 @@ export async function readCredential(
 
 /** @throws Problem not_found for a text that is no id of a credential */
 export function credentialRef({ organization, credentialId }: CredentialId): NamespacedRef {
-  const name = credentialId.startsWith(CREDENTIAL_PREFIX) ? credentialId.slice(CREDENTIAL_PREFIX.length) : ''
-  if (!DNS_LABEL.test(name)) throw new Problem('not_found')
-  return { namespace: organization, name }
+  return refOfId(organization, credentialId, CREDENTIAL_PREFIX)
 }

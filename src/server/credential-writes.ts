@@ -26,6 +26,7 @@ import {
   type NamespacedRef,
   notFoundOr,
   parseStored,
+  refOf,
   retryOnConflict,
   type Stored,
 } from './objects.ts'
@@ -87,8 +88,8 @@ export async function recordParameter(
   credential: RegistryCredential,
   recorded: Recorded,
 ): Promise<RegistryCredential> {
-  const { namespace = '', name, uid } = credential.metadata
-  const ref = { namespace, name }
+  const { uid } = credential.metadata
+  const ref = refOf(credential.metadata)
   let known = credential
   for (let tries = 1; ; tries += 1) {
     try {
@@ -165,8 +166,8 @@ async function patchFields(
   { credential, fields, ifMatch, withSecret }: FieldsWrite,
   how: { dryRun?: true },
 ): Promise<RawObject> {
-  const { namespace = '', name, uid } = credential.metadata
-  const ref: NamespacedRef = { namespace, name }
+  const { uid } = credential.metadata
+  const ref = refOf(credential.metadata)
   return await retryOnConflict(async () => {
     const guard = { uid, ...(ifMatch === undefined ? {} : await versionGuard(ctx, ref, ifMatch)) }
     const awaited = withSecret ? { annotations: { [PENDING_FIELDS_ANNOTATION]: null } } : {}
@@ -252,14 +253,24 @@ function versionIn(account: ReadyAccount, { metadata, status }: RegistryCredenti
   return isIn(account, parameterNameIn(account, metadata.name), held) ? held.version : 0
 }
 
-/** Removes the record and the condition of a parameter that is gone: a new one would start with the same version. */
-async function forget(ctx: CredentialsContext, live: StoredCredential): Promise<StoredCredential> {
-  const { namespace = '', name } = live.object.metadata
-  const ref: NamespacedRef = { namespace, name }
+/** Writes to the credential as it was read and, after a conflict, as it is read again. */
+async function updateCredential(
+  ctx: CredentialsContext,
+  live: StoredCredential,
+  write: (current: StoredCredential, ref: NamespacedRef) => Promise<void>,
+): Promise<void> {
+  const ref = refOf(live.object.metadata)
   let known: StoredCredential | undefined = live
   await retryOnConflict(async () => {
-    const { object: credential } = known ?? (await readCredential(ctx, ref))
+    const current = known ?? (await readCredential(ctx, ref))
     known = undefined
+    await write(current, ref)
+  })
+}
+
+/** Removes the record and the condition of a parameter that is gone: a new one would start with the same version. */
+async function forget(ctx: CredentialsContext, live: StoredCredential): Promise<StoredCredential> {
+  await updateCredential(ctx, live, async ({ object: credential }, ref) => {
     const { uid, resourceVersion } = credential.metadata
     const status = { parameter: null, conditions: conditionsWithout(credential, ctx.clock.now()) }
     const patch = { metadata: { uid, resourceVersion }, status }
@@ -269,7 +280,7 @@ async function forget(ctx: CredentialsContext, live: StoredCredential): Promise<
       throw notFoundOr(error)
     }
   })
-  return await readCredential(ctx, ref)
+  return await readCredential(ctx, refOf(live.object.metadata))
 }
 
 function conditionsWithout(credential: RegistryCredential, now: number): Condition[] {
@@ -282,12 +293,7 @@ function conditionsWithout(credential: RegistryCredential, now: number): Conditi
 
 /** Writes the finalizer and the marks before anything is stored. */
 async function prepare(ctx: CredentialsContext, live: StoredCredential, given: NewSecret): Promise<void> {
-  const { namespace = '', name } = live.object.metadata
-  const ref: NamespacedRef = { namespace, name }
-  let known: StoredCredential | undefined = live
-  await retryOnConflict(async () => {
-    const { object: credential, raw } = known ?? (await readCredential(ctx, ref))
-    known = undefined
+  await updateCredential(ctx, live, async ({ object: credential, raw }, ref) => {
     const held = finalizersOf(raw.metadata.finalizers)
     const isHeld = held.includes(PARAMETER_FINALIZER)
     const annotations = marksOf(credential, given)

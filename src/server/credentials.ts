@@ -52,6 +52,7 @@ import {
   parseStored,
   type QuotaTicket,
   readRaw,
+  refOf,
   retryOnConflict,
   type Stored,
 } from './objects.ts'
@@ -285,8 +286,7 @@ export class CredentialService {
     try {
       return await recordParameter(this.#ctx, credential, recorded)
     } catch (error) {
-      const { namespace, name } = metadata
-      this.#ctx.log.warn('Where a secret is stored could not be recorded yet', { error, namespace, name })
+      this.#ctx.log.warn('Where a secret is stored could not be recorded yet', { error, ...refOf(metadata) })
       return credential
     }
   }
@@ -388,12 +388,12 @@ async function recordChange(
  * holds the credential, the controller removes the parameter.
  */
 async function takeBack(ctx: CredentialsContext, { object, account }: Plan): Promise<void> {
-  const { namespace = '', name } = object.metadata
+  const ref = refOf(object.metadata)
   if (!account) return
   try {
-    if (await findObject(ctx.resources, registryCredentials, { namespace, name })) return
-    await ctx.store.takeBack(account, name)
+    if (await findObject(ctx.resources, registryCredentials, ref)) return
+    await ctx.store.takeBack(account, ref.name)
   } catch (error) {
-    ctx.log.warn('A parameter may stay without a credential until the next sweep', { error, namespace, name })
+    ctx.log.warn('A parameter may stay without a credential until the next sweep', { error, ...ref })
   }
 }

@@ -14,9 +14,8 @@ import type { ResourceReader } from '../kube/client.ts'
 import { etagOf } from '../lib/text.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { decideState } from '../webhooks/endpoints/plan.ts'
-import { Problem } from './http/problems.ts'
-import { SURROGATE_MESSAGE, time } from './lists.ts'
-import { type NamespacedRef, type ResourceKind, readStored, type Stored } from './objects.ts'
+import { time, wellFormed } from './lists.ts'
+import { type NamespacedRef, type ResourceKind, readStored, refOfId, type Stored } from './objects.ts'
 
 /** Endpoints as REST shows and takes them (interface §2.3, §4.2), and how they are read. */
 
@@ -27,10 +26,8 @@ export const endpointId = z
   .regex(new RegExp(`^${ENDPOINT_PREFIX}${DNS_LABEL.source.slice(1)}`))
   .meta({ description: 'Id of an endpoint.', example: 'whe_billing' })
 
-const url = spec.url.refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
-const description = z
-  .string()
-  .refine((value) => value.isWellFormed(), SURROGATE_MESSAGE)
+const url = wellFormed(spec.url)
+const description = wellFormed(z.string())
   .pipe(spec.description.unwrap())
   .meta({ description: 'A label for people.', maxLength: 200, example: 'Billing' })
 const ordered = z.boolean().meta({ description: 'Deliver strictly in order.' })
@@ -171,7 +168,5 @@ export async function readEndpoint(
 
 /** @throws Problem not_found for a text that is no id of an endpoint */
 export function endpointRef({ organization, endpointId }: EndpointId): NamespacedRef {
-  const name = endpointId.startsWith(ENDPOINT_PREFIX) ? endpointId.slice(ENDPOINT_PREFIX.length) : ''
-  if (!DNS_LABEL.test(name)) throw new Problem('not_found')
-  return { namespace: organization, name }
+  return refOfId(organization, endpointId, ENDPOINT_PREFIX)
 }

@@ -138,4 +138,6 @@ export function time(description: string) {
 }
 
 /** Of a string with half a surrogate pair the API server would store something else than we answer. */
-export const SURROGATE_MESSAGE = 'must not have half a surrogate pair'
+export function wellFormed<T extends z.ZodType<string>>(schema: T): T {
+  return schema.refine((value) => value.isWellFormed(), 'must not have half a surrogate pair')
+}

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
+import { DNS_LABEL, type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
 import { isApiError, type RawObject, type ResourceReader, UnreadableError } from '../kube/client.ts'
 import { KeyedSums } from '../lib/keyed-sums.ts'
 import { etagOf, ifMatchHolds } from '../lib/text.ts'
@@ -11,6 +11,17 @@ import { Problem, rejectedByCluster } from './http/problems.ts'
  */
 
 export type NamespacedRef = { namespace: string; name: string }
+
+export function refOf({ namespace = '', name }: ObjectMeta): NamespacedRef {
+  return { namespace, name }
+}
+
+/** The object that a REST id names. @throws Problem not_found for a text that is no such id */
+export function refOfId(organization: string, id: string, prefix: string): NamespacedRef {
+  const name = id.startsWith(prefix) ? id.slice(prefix.length) : ''
+  if (!DNS_LABEL.test(name)) throw new Problem('not_found')
+  return { namespace: organization, name }
+}
 
 /** Value of Idempotency-Key, if it was sent. */
 export type Keyed = { idempotencyKey?: string | undefined }
