@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { AcceptedEvent, DeliveryTarget, Position } from '../apis/delivery-segment.ts'
+import type { AcceptedEvent, DeliveryTarget } from '../apis/delivery-segment.ts'
 import type { EventType } from '../apis/event-type.ts'
 import { ENDPOINT_PREFIX, messageId, NAME_ENTROPY_BYTES, sortableName } from '../apis/ids.ts'
 import type { WebhookEndpoint } from '../apis/webhook-endpoint.ts'
@@ -128,8 +128,6 @@ export type Published = {
   eventId: string
   /** Endpoints that get it. */
   deliveries: number
-  /** Of its first delivery; absent without deliveries. */
-  position?: Position
   replayed: boolean
 }
 
@@ -281,10 +279,8 @@ export class PublishingService {
     make: (mark?: KeyMark) => Promise<AcceptedEvent>,
   ): Promise<Published> {
     if (key === undefined) {
-      const { accepted, place } = await this.#append(await make())
-      const { event, targets } = accepted
-      const position = place && { position: { version: place.version, index: place.firstDelivery } }
-      return { eventId: messageId(event.id), deliveries: targets.length, ...position, replayed: false }
+      const { event, targets } = (await this.#append(await make())).accepted
+      return { eventId: messageId(event.id), deliveries: targets.length, replayed: false }
     }
     let entered: Entered | undefined
     const { first, replayed } = await this.#options.keys.once({ ...request, key }, async (mark) => {
@@ -293,9 +289,7 @@ export class PublishingService {
     })
     // A second record of the same key is never delivered, so the index does not learn it.
     if (entered?.place && !replayed) this.#options.index.appended(entered.place, [entered.accepted])
-    const { id, deliveries, version, index } = first
-    const position = deliveries > 0 ? { position: { version, index } } : {}
-    return { eventId: messageId(id), deliveries, ...position, replayed }
+    return { eventId: messageId(first.id), deliveries: first.deliveries, replayed }
   }
 
   async #append(accepted: AcceptedEvent, mark?: KeyMark): Promise<Entered> {

@@ -39,7 +39,8 @@ describe('an event', () => {
     const given = bed()
     const first = await shown(given, given.first.publish('k1'))
     const again = await shown(given, given.first.publish('k1'))
-    expect(first).toMatchObject({ first: { deliveries: 1, version: 101, index: 0 }, replayed: false })
+    const place = { deliveries: 1, position: { version: 101 }, firstDelivery: 0 }
+    expect(first).toMatchObject({ first: place, replayed: false })
     expect(again).toEqual({ ...first, replayed: true })
     expect(given.log.version).toBe(101)
   })
@@ -131,7 +132,7 @@ describe('an event', () => {
     await settle()
     expect(given.log.version).toBe(101)
     given.showAll()
-    expect(await after).toMatchObject({ first: { version: 101 }, replayed: true })
+    expect(await after).toMatchObject({ first: { position: { version: 101 } }, replayed: true })
     expect(await other).toBe('idempotency_conflict')
   })
 

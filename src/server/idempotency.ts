@@ -29,15 +29,6 @@ type KeyedRequest = {
 export type KeyMark = { key: string; fingerprint: string }
 
 /** The record that counts for a key. */
-type FirstAppend = {
-  /** The 26 characters of the id that it was accepted under. */
-  id: string
-  deliveries: number
-  /** Position of its first delivery, or of the record itself. */
-  version: number
-  index: number
-}
-
 type HeldKey = Readonly<Omit<KeyRecord, 'key'>> & {
   /** The id that a note reports as done; only the record that counts gets one. */
   doneId?: string
@@ -191,10 +182,9 @@ export class Idempotency {
   async once(
     request: KeyedRequest,
     append: (mark: KeyMark) => Promise<string>,
-  ): Promise<{ first: FirstAppend; replayed: boolean }> {
-    const { held, replayed } = await this.#claim(request, append)
-    const { id, deliveries, position, firstDelivery } = held
-    return { first: { id, deliveries, version: position.version, index: firstDelivery }, replayed }
+  ): Promise<{ first: HeldKey; replayed: boolean }> {
+    const { held: first, replayed } = await this.#claim(request, append)
+    return { first, replayed }
   }
 
   /**
