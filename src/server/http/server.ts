@@ -121,8 +121,9 @@ export function createHttpServer(
   }
   const answer: RequestListener = (request, response) => {
     requests.set(request.socket, request)
-    if (crowded.has(request.socket)) turnAway(request, response, nextId())
-    else listener(request, response)
+    if (!crowded.has(request.socket)) return listener(request, response)
+    const problem = new Problem('overloaded', { headers: { connection: 'close' } })
+    send(request, response, problemResponse(problem, nextId()))
   }
   const server = certificate
     ? createTlsServer({ ...options, ...certificate, handshakeTimeout: limits.headersMs }, answer)
@@ -152,11 +153,6 @@ export function createHttpServer(
     else if (seen === 0 || seen > LINGER_CHUNKS) socket.destroy()
   })
   return server
-}
-
-function turnAway(request: IncomingMessage, response: ServerResponse, id: string): void {
-  const problem = new Problem('overloaded', { headers: { connection: 'close' } })
-  send(request, response, problemResponse(problem, id))
 }
 
 /** What Node's parser found before there was a request. */

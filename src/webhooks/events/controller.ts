@@ -28,6 +28,8 @@ import { eventName, type UnconfirmedAppends, type WebhookEventStore } from './st
  * once, and the decision is kept until its status is written: later changes do not affect an event that was sent.
  */
 
+/** Longest time of each part of a pass, since a shard handoff waits for its end. A busy API server is slow, and an event takes two calls. */
+const PART_MS = 4000
 /** Rejected writes per organization and window; then none is retried until the window is over. */
 const MAX_REJECTED = 20
 const WINDOW_MS = 2000
@@ -92,7 +94,6 @@ type EventExpiryOptions = {
   random: Random
   /** The wall time for ages. */
   time: Pick<Clock, 'now'>
-  partMs: number
   onNotDeleted: (error: unknown) => void
 }
 
@@ -114,9 +115,9 @@ export class EventExpiry {
 
   /** A failed delete does not block others. @returns milliseconds until the next one expires or is retried */
   async pass(namespace: string): Promise<number | undefined> {
-    const { store, clock, time, partMs, onNotDeleted } = this.#options
+    const { store, clock, time, onNotDeleted } = this.#options
     const now = time.now()
-    const until = clock.monotonic() + partMs
+    const until = clock.monotonic() + PART_MS
     const errors: unknown[] = []
     const expired = store.expiringIn(namespace).filter((event) => expiresIn(event, now) <= 0)
     for (const event of this.#backoff.due(expired)) {
@@ -276,7 +277,7 @@ function mayFollow(
 }
 
 type ReconcileEventsOptions = PublishEventsOptions &
-  Omit<EventExpiryOptions, 'partMs'> &
+  EventExpiryOptions &
   EventStatusOptions & {
     counters: PendingCounters
     quota: PublishQuota
@@ -285,8 +286,6 @@ type ReconcileEventsOptions = PublishEventsOptions &
 
 const BATCH = 200
 const POLL_MS = 2000
-/** Longest time of each part of a pass, since a shard handoff waits for its end. A busy API server is slow, and an event takes two calls. */
-const PART_MS = 4000
 const UNTIL_COMPLETE_MS = 100
 /** Between two passes that only retry rejected writes. */
 const REJECTED_RETRY_MS = 1000
@@ -303,7 +302,7 @@ export class EventsReconciler implements Reconciler {
 
   constructor(options: ReconcileEventsOptions) {
     this.#options = options
-    this.#expiry = new EventExpiry({ ...options, partMs: PART_MS })
+    this.#expiry = new EventExpiry(options)
     this.#status = new EventStatusWriter(options)
     this.#unconfirmed = options.unconfirmed
     options.store.onSettled = (uid) => {

@@ -24,7 +24,6 @@ function bed() {
     clock,
     random: fixedRandom(1),
     time,
-    partMs: 4000,
     onNotDeleted,
   })
   /** One that has finished now by a clock that is ahead by so much, and stays for an hour. */
