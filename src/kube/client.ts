@@ -27,7 +27,7 @@ export type ListQuery = {
   labelSelector?: string
   fieldSelector?: string
   /** Objects per page; the client has a default. */
-  limit?: number
+  limit?: number | undefined
 }
 
 export type Page = { items: RawObject[]; resourceVersion: string; continue?: string }

@@ -90,7 +90,7 @@ class PageReader {
     const { api, type, query, clock } = this.#listing
     const started = clock.monotonic()
     try {
-      const page = await api.list(type, { ...query, ...this.#size() }, from)
+      const page = await api.list(type, { ...query, limit: this.#limit }, from)
       this.#adapt(clock.monotonic() - started)
       return page
     } catch (error) {
@@ -105,10 +105,6 @@ class PageReader {
     const end = clock.monotonic() + ms
     while (!isOver() && clock.monotonic() < end)
       await sleep(clock, Math.min(end - clock.monotonic(), CHECK_MS))
-  }
-
-  #size(): { limit?: number } {
-    return this.#limit === undefined ? {} : { limit: this.#limit }
   }
 
   #adapt(tookMs: number): void {

@@ -356,11 +356,6 @@ export class WorkQueue {
     return this.#ready.size + this.#groups.waiting + this.#wantedAgain.size
   }
 
-  /** Delayed keys. */
-  get delayed(): number {
-    return this.#delayed.size
-  }
-
   add(key: string): void {
     if (this.#closed) return
     if (this.#working.has(key)) {

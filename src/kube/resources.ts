@@ -71,7 +71,8 @@ const checkedTypes = new WeakMap<ResourceType, string>()
 
 /** Path of a collection. @param namespace absent: all namespaces, or a cluster-scoped type */
 export function collectionPath(type: ResourceType, namespace?: string): string {
-  const { root, plural } = { root: rootOf(type), plural: type.plural }
+  const root = rootOf(type)
+  const { plural } = type
   if (namespace === undefined) return `${root}/${plural}`
   if (!type.namespaced) throw wrong(`${plural} have no namespace`)
   if (!DNS_LABEL.test(namespace)) throw wrong(`${quote(namespace)} is not the name of a namespace`)

@@ -98,13 +98,7 @@ function reviewOf(
       uid,
       groups,
       extra,
-      resourceAttributes: {
-        namespace,
-        group,
-        verb,
-        resource,
-        ...(subresource === undefined ? {} : { subresource }),
-      },
+      resourceAttributes: { namespace, group, verb, resource, subresource },
     },
   }
 }

@@ -99,9 +99,9 @@ describe('a work queue', () => {
     queue.add('a')
     queue.add('b')
     queue.addAfter('c', 1000)
-    expect([queue.depth, queue.delayed]).toEqual([2, 1])
+    expect([queue.depth, clock.pending]).toEqual([2, 1])
     clock.advance(1000)
-    expect([queue.depth, queue.delayed]).toEqual([3, 0])
+    expect([queue.depth, clock.pending]).toEqual([3, 0])
   })
 
   it('tells all who wait for a key that it is closed, at once where nothing is worked on', async () => {
