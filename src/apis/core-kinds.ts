@@ -3,34 +3,26 @@ import { GROUP, objectMeta, type ResourceType } from './meta.ts'
 
 /** The built-in kinds of Kubernetes that Davit reads or writes. */
 
-export const namespaces: ResourceType = { group: '', version: 'v1', plural: 'namespaces', namespaced: false }
-export const secrets: ResourceType = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
-export const configMaps: ResourceType = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
-
-export const serviceAccounts: ResourceType = {
-  group: '',
-  version: 'v1',
-  plural: 'serviceaccounts',
-  namespaced: true,
+/** A kind that lives in namespaces. */
+function namespaced(group: string, plural: string): ResourceType {
+  return { group, version: 'v1', plural, namespaced: true }
 }
+
+export const namespaces: ResourceType = { group: '', version: 'v1', plural: 'namespaces', namespaced: false }
+export const secrets = namespaced('', 'secrets')
+export const configMaps = namespaced('', 'configmaps')
+
+export const serviceAccounts = namespaced('', 'serviceaccounts')
 /** Annotation of a ServiceAccount: the role that its pods may assume (IRSA of EKS). */
 export const ROLE_ARN_ANNOTATION = 'eks.amazonaws.com/role-arn'
 
-export const persistentVolumeClaims: ResourceType = {
-  group: '',
-  version: 'v1',
-  plural: 'persistentvolumeclaims',
-  namespaced: true,
-}
-export const pods: ResourceType = { group: '', version: 'v1', plural: 'pods', namespaced: true }
-export const deployments: ResourceType = {
-  group: 'apps',
-  version: 'v1',
-  plural: 'deployments',
-  namespaced: true,
-}
-export const events: ResourceType = { group: '', version: 'v1', plural: 'events', namespaced: true }
-export const jobs: ResourceType = { group: 'batch', version: 'v1', plural: 'jobs', namespaced: true }
+export const persistentVolumeClaims = namespaced('', 'persistentvolumeclaims')
+export const pods = namespaced('', 'pods')
+export const deployments = namespaced('apps', 'deployments')
+export const events = namespaced('', 'events')
+/** The same objects by their newer API. */
+export const newerEvents = namespaced('events.k8s.io', 'events')
+export const jobs = namespaced('batch', 'jobs')
 
 export const pod = z.object({ status: z.object({ phase: z.string().optional() }).optional() })
 
@@ -78,12 +70,7 @@ export const subjectAccessReview = z.object({
  * servers, and which endpoints they know.
  */
 
-export const leases: ResourceType = {
-  group: 'coordination.k8s.io',
-  version: 'v1',
-  plural: 'leases',
-  namespaced: true,
-}
+export const leases = namespaced('coordination.k8s.io', 'leases')
 
 /** The role of the replica. */
 export const REPLICA_LABEL = `${GROUP}/replica-of`

@@ -18,7 +18,7 @@ const DOCKER_HUB_ALIASES: ReadonlySet<string> = new Set([
   'registry-1.docker.io',
 ])
 
-type Parts = { name: string; port?: string }
+type Parts = { name: string; port?: string | undefined }
 
 /** @returns the canonical host, or the problem in words that follow "registry" */
 export function parseRegistryHost(text: string): RegistryHost {
@@ -46,13 +46,13 @@ function bracketed(text: string): Parts | { problem: string } {
   const [, name, port] = /^(\[[^\]]*\])(?::(.*))?$/.exec(text) ?? []
   if (name === undefined)
     return { problem: 'must be an IPv6 address in brackets, with a port behind it or nothing' }
-  return { name, ...(port === undefined ? {} : { port }) }
+  return { name, port }
 }
 
 function split(text: string): Parts | { problem: string } {
   const [name = '', port, ...rest] = text.split(':')
   if (rest.length > 0) return { problem: 'must have an IPv6 address in brackets, such as [2001:db8::1]:5000' }
-  return { name, ...(port === undefined ? {} : { port }) }
+  return { name, port }
 }
 
 function portProblem(port: string): string | undefined {
@@ -67,7 +67,7 @@ function ipv6Host({ name, port }: Parts): RegistryHost {
     return { problem: 'must not be an IPv4 address in the form of IPv6; give it as such' }
   const short = hostnameOf(name)
   if (short === undefined) return { problem: 'must have a valid IPv6 address in the brackets' }
-  return { host: joined({ name: short, ...(port === undefined ? {} : { port }) }) }
+  return { host: joined({ name: short, port }) }
 }
 
 function namedHost({ name, port }: Parts): RegistryHost {
@@ -75,7 +75,7 @@ function namedHost({ name, port }: Parts): RegistryHost {
   const problem = nameProblem(lower, port)
   if (problem !== undefined) return { problem }
   const canonical = DOCKER_HUB_ALIASES.has(lower) ? DOCKER_HUB : lower
-  return { host: joined({ name: canonical, ...(port === undefined ? {} : { port }) }) }
+  return { host: joined({ name: canonical, port }) }
 }
 
 function nameProblem(name: string, port: string | undefined): string | undefined {

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { ResourceType } from '../apis/meta.ts'
+import { newerEvents } from '../apis/core-kinds.ts'
 import type { Logger } from '../lib/log.ts'
 import { TokenBucket } from '../lib/rate-limit.ts'
 import type { Clock, Random } from '../lib/time.ts'
@@ -82,13 +82,6 @@ export type EventRecorderOptions = {
   clock: Clock
   random: Random
   log: Logger
-}
-
-export const EVENTS: ResourceType = {
-  group: 'events.k8s.io',
-  version: 'v1',
-  plural: 'events',
-  namespaced: true,
 }
 
 /** The limits of client-go's recorder for one object, and our own for all. */
@@ -176,7 +169,7 @@ export class AggregatingRecorder implements EventRecorder {
     if (name === undefined || count <= series.written) return
     const ref = { namespace: namespaceOfEvent(series.about), name }
     try {
-      await api.patch(EVENTS, ref, seriesPatch(count, clock.now()), { answer: 'metadata' })
+      await api.patch(newerEvents, ref, seriesPatch(count, clock.now()), { answer: 'metadata' })
       series.written = count
     } catch (error) {
       // Events live for an hour; then the series starts again.
@@ -190,7 +183,7 @@ export class AggregatingRecorder implements EventRecorder {
     const { api, clock, random, reporter } = this.#options
     const suffix = Buffer.from(random.bytes(8)).toString('hex')
     const object = eventObject(series.about, series.event, { now: clock.now(), suffix, instance: reporter })
-    await api.create(EVENTS, object, { answer: 'metadata' })
+    await api.create(newerEvents, object, { answer: 'metadata' })
     series.name = object.metadata.name
     series.written = 1
   }
