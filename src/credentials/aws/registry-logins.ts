@@ -1,9 +1,8 @@
 /** What boxes need from AWS, fetched with their own role and not kept: secrets, logins of ECR, and sessions of a pod's role. */
-import type { BoxCredential } from '../../apis/box-credentials.ts'
+import type { Parameter } from '@aws-sdk/client-ssm'
 import { SecretText } from '../../lib/redact.ts'
 import { sleep } from '../../lib/time.ts'
 import {
-  type BoxLogin,
   type BoxLogins,
   type CallLimits,
   CloudError,
@@ -37,62 +36,47 @@ export type OwnIdentityOptions = AwsDependencies & {
 export function createParameterReader(
   options: OwnIdentityOptions & { lagMs?: number },
 ): ParameterReader & { close(): void } {
+  const { clock, lagMs = LAG_MS } = options
   const clients = new AwsClients(options.userAgent, options.credentials)
-  const lagMs = options.lagMs ?? LAG_MS
+  const read = ({ name, version, region }: PinnedParameter, limits: CallLimits) =>
+    runCall(options, {
+      operation: GET_PARAMETER,
+      limits,
+      connect: async () => await withIdentity(await clients.ownSsm(region)),
+      send: async ({ module, client }, signal) => {
+        const command = new module.GetParameterCommand({ Name: `${name}:${version}`, WithDecryption: true })
+        const { Parameter } = await clients.timed(client, () => client.send(command, { abortSignal: signal }))
+        return secretIn(Parameter, version)
+      },
+    })
   return {
-    read: (parameter, limits = {}) => readOnceThere(options, clients, parameter, limits, lagMs),
+    async read(parameter, limits = {}) {
+      const begin = clock.monotonic()
+      for (;;) {
+        try {
+          return await read(parameter, limits)
+        } catch (error) {
+          const isMissing = isCloudError(error, 'ParameterNotFound', 'ParameterVersionNotFound')
+          if (!isMissing || clock.monotonic() - begin >= lagMs) throw error
+        }
+        await sleep(clock, AGAIN_MS, limits.signal)
+        if (limits.signal?.aborted)
+          throw new CloudError('retry', 'Canceled', 'It was given up by who asked for it.', {
+            operation: GET_PARAMETER,
+          })
+      }
+    },
     close: () => clients.close(),
   }
 }
 
-async function readOnceThere(
-  dependencies: AwsDependencies,
-  clients: AwsClients,
-  parameter: PinnedParameter,
-  limits: CallLimits,
-  lagMs: number,
-): Promise<SecretText> {
-  const { clock } = dependencies
-  const begin = clock.monotonic()
-  for (;;) {
-    try {
-      return await read(dependencies, clients, parameter, limits)
-    } catch (error) {
-      const isMissing = isCloudError(error, 'ParameterNotFound', 'ParameterVersionNotFound')
-      if (!isMissing || clock.monotonic() - begin >= lagMs) throw error
-    }
-    await sleep(clock, AGAIN_MS, limits.signal)
-    if (limits.signal?.aborted)
-      throw new CloudError('retry', 'Canceled', 'It was given up by who asked for it.', {
-        operation: GET_PARAMETER,
-      })
-  }
-}
-
-async function read(
-  dependencies: AwsDependencies,
-  clients: AwsClients,
-  { name, version, region }: PinnedParameter,
-  limits: CallLimits,
-): Promise<SecretText> {
-  return await runCall(dependencies, {
-    operation: GET_PARAMETER,
-    limits,
-    connect: async () => await withIdentity(await clients.ownSsm(region)),
-    send: async ({ module, client }, signal) => {
-      const command = new module.GetParameterCommand({ Name: `${name}:${version}`, WithDecryption: true })
-      const { Parameter } = await clients.timed(client, () => client.send(command, { abortSignal: signal }))
-      if (Parameter?.Value === undefined || Parameter.Version !== version)
-        throw new CloudError('retry', 'UnreadableAnswer', 'The answer has not the value of that version.')
-      if (Parameter.Type !== 'SecureString')
-        throw new CloudError(
-          'spec',
-          'UnsupportedParameterType',
-          `It is a ${Parameter.Type}, no SecureString.`,
-        )
-      return new SecretText(Parameter.Value)
-    },
-  })
+/** @throws CloudError if it is another version, or no SecureString */
+function secretIn(found: Parameter | undefined, version: number): SecretText {
+  if (found?.Value === undefined || found.Version !== version)
+    throw new CloudError('retry', 'UnreadableAnswer', 'The answer has not the value of that version.')
+  if (found.Type !== 'SecureString')
+    throw new CloudError('spec', 'UnsupportedParameterType', `It is a ${found.Type}, no SecureString.`)
+  return new SecretText(found.Value)
 }
 
 const GET_TOKEN = 'ecr:GetAuthorizationToken'
@@ -174,50 +158,36 @@ export type BoxLoginsOptions = AwsDependencies & {
 export function createBoxLogins(options: BoxLoginsOptions): BoxLogins {
   return {
     async login(credential, pod) {
-      const credentials = pod && (await sessionOf(options, credential, pod))
-      const given = { ...options, credentials }
-      return credential.type === 'ecr'
-        ? await ecrLogin(given, options.registryOf(credential.registry))
-        : await tokenLogin(given, credential)
+      if (credential.type === 'ecr') {
+        const registry = options.registryOf(credential.registry)
+        const credentials = pod && (await podSession(options, pod, registry.region))
+        return await closing(createRegistryTokens({ ...options, credentials }), (tokens) =>
+          tokens.token(registry),
+        )
+      }
+      const { username, parameter } = credential
+      const credentials = pod && (await podSession(options, pod, parameter.region))
+      // The bake has read it, so a missing parameter is gone.
+      return await closing(createParameterReader({ ...options, credentials, lagMs: 0 }), async (reader) => ({
+        username,
+        password: await reader.read(parameter),
+      }))
     },
   }
 }
 
-type Given = BoxLoginsOptions & { credentials: Credentials | undefined }
-
-async function sessionOf(
-  options: BoxLoginsOptions,
-  credential: BoxCredential,
-  pod: PodRole,
-): Promise<Credentials> {
-  const region =
-    credential.type === 'ecr' ? options.registryOf(credential.registry).region : credential.parameter.region
-  const clients = new AwsClients(options.userAgent)
-  try {
-    return await assumePodRole(options, clients, pod, region, options.sessionName(pod.namespace))
-  } finally {
-    clients.close()
-  }
+async function podSession(options: BoxLoginsOptions, pod: PodRole, region: string): Promise<Credentials> {
+  const name = options.sessionName(pod.namespace)
+  return await closing(new AwsClients(options.userAgent), (clients) =>
+    assumePodRole(options, clients, pod, region, name),
+  )
 }
 
-async function ecrLogin(options: Given, registry: CloudRegistry): Promise<BoxLogin> {
-  const tokens = createRegistryTokens(options)
+/** The result of `use`; what it used is closed then. */
+async function closing<R extends { close(): void }, T>(used: R, use: (used: R) => Promise<T>): Promise<T> {
   try {
-    return await tokens.token(registry)
+    return await use(used)
   } finally {
-    tokens.close()
-  }
-}
-
-async function tokenLogin(
-  options: Given,
-  { username, parameter }: Extract<BoxCredential, { type: 'token' }>,
-): Promise<BoxLogin> {
-  // The bake has read it, so a missing parameter is gone.
-  const reader = createParameterReader({ ...options, lagMs: 0 })
-  try {
-    return { username, password: await reader.read(parameter) }
-  } finally {
-    reader.close()
+    used.close()
   }
 }
