@@ -135,3 +135,17 @@ function setProperty(object: Properties, name: string, value: unknown): void {
     Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true })
   else object[name] = value
 }
+
+/** Undefined if `text` is no JSON. */
+export function tryParseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** A field of something that may not even be an object. */
+export function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
+}

@@ -10,6 +10,7 @@ import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
 import { API_VERSION } from '../../apis/meta.ts'
 import {
   type CredentialVerification,
+  type RegistryCredential,
   registryCredential,
   registryCredentials,
 } from '../../apis/registry-credential.ts'
@@ -246,7 +247,10 @@ async function recordVerification(
 ): Promise<void> {
   for (let conflicts = 0; ; conflicts += 1) {
     try {
-      return await tryToRecordVerification(resources, ref, verified, startedAt)
+      const found = registryCredential.parse(await resources.get(registryCredentials, ref))
+      const patch = verificationPatch(found, verified, startedAt)
+      if (patch) await resources.patch(registryCredentials, ref, patch, { subresource: 'status' })
+      return
     } catch (error) {
       // A credential that is gone or cannot be written must not keep the bake from ending.
       if (isApiError(error, 'NotFound', 'Invalid')) return
@@ -255,22 +259,17 @@ async function recordVerification(
   }
 }
 
-async function tryToRecordVerification(
-  resources: ResourceReader & ResourceWriter,
-  ref: { namespace: string; name: string },
+/** Undefined if there is nothing to write. */
+function verificationPatch(
+  { metadata, status = { observedGeneration: -1 } }: RegistryCredential,
   verified: CredentialVerification,
   startedAt: number,
-): Promise<void> {
-  const { metadata, status = { observedGeneration: -1 } } = registryCredential.parse(
-    await resources.get(registryCredentials, ref),
-  )
+): object | undefined {
   // Created after the bake started: another credential under the same name.
-  if (Date.parse(metadata.creationTimestamp ?? '') > startedAt) return
-  if (!isNewer(verified, status.verified)) return
+  if (Date.parse(metadata.creationTimestamp ?? '') > startedAt) return undefined
+  if (!isNewer(verified, status.verified)) return undefined
   const change = statusPatch({ verified: status.verified }, { verified })
-  if (!change) return
-  const patch = { metadata: { resourceVersion: metadata.resourceVersion }, status: change }
-  await resources.patch(registryCredentials, ref, patch, { subresource: 'status' })
+  return change && { metadata: { resourceVersion: metadata.resourceVersion }, status: change }
 }
 
 export async function removeJob(

@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { type BakeFailure, type BakeFailureCode, type BakeResult, bakeResult } from '../../apis/bake.ts'
 import { objectMeta } from '../../apis/meta.ts'
+import { tryParseJson } from '../../lib/json.ts'
 import { sanitizeText } from '../../lib/text.ts'
 
 const ownedMeta = objectMeta.extend({
@@ -337,7 +338,7 @@ function readResult(
 ): { result: BakeResult; problem?: never } | { result?: never; problem: string } {
   const message = stateOf(pod).terminated?.message ?? ''
   if (message === '') return { problem: 'left no result.' }
-  const result = parseResult(message)
+  const result = bakeResult.safeParse(tryParseJson(message)).data
   if (result === undefined) return { problem: 'left a result that cannot be read.' }
   const named = result.services.map(({ name }) => name)
   if (named.some((name) => !services.includes(name)) || new Set(named).size < named.length)
@@ -346,14 +347,6 @@ function readResult(
     return result.failure ? { result } : { problem: 'left a failure without saying which.' }
   const isComplete = result.services.filter(({ digest }) => digest !== undefined).length === services.length
   return isComplete && !result.failure ? { result } : { problem: 'left a result that lacks services.' }
-}
-
-function parseResult(message: string): BakeResult | undefined {
-  try {
-    return bakeResult.safeParse(JSON.parse(message)).data
-  } catch {
-    return undefined
-  }
 }
 
 function withoutPod(run: BakeRun, now: number): BakeProgress {

@@ -6,6 +6,7 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { type FileHandle, mkdir, mkdtemp, open, rm, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
+import type { EgressProxy } from '../registry/egress.ts'
 import type { RegistryLogin } from '../registry/outcome.ts'
 
 export type CopyOrder = {
@@ -147,12 +148,7 @@ type SkopeoOptions = {
   /** The only variables of this process that the tool gets. */
   environment: Readonly<Record<string, string>>
   /** Opens an egress proxy to this registry, for one pull. */
-  openProxy(registry: string): Promise<ToolProxy>
-}
-
-type ToolProxy = {
-  environment: Readonly<Record<string, string>>
-  close(): Promise<void>
+  openProxy(registry: string): Promise<EgressProxy>
 }
 
 type Child = ChildProcessByStdio<null, Readable, Readable>
@@ -186,7 +182,7 @@ export function createSkopeo(options: SkopeoOptions): ImageCopier {
   }
 }
 
-type Run = { order: CopyOrder; observer: CopyObserver; auth: FileHandle; home: ToolHome; proxy: ToolProxy }
+type Run = { order: CopyOrder; observer: CopyObserver; auth: FileHandle; home: ToolHome; proxy: EgressProxy }
 
 async function run(
   options: SkopeoOptions,

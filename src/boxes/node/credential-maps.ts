@@ -12,6 +12,7 @@ import {
   boxCredentials,
   MAX_BOX_CREDENTIALS_BYTES,
 } from '../../apis/box-credentials.ts'
+import { tryParseJson } from '../../lib/json.ts'
 
 const MAX_FOLDERS = 1000
 const MAX_MAPS = 1000
@@ -123,7 +124,9 @@ async function readMap({ path, owner }: MapFile, writers: Writers): Promise<BoxC
   } finally {
     await file.close()
   }
-  const { data: map, error } = boxCredentials.safeParse(parseJson(text))
+  const json = tryParseJson(text)
+  if (json === undefined) throw new MapProblem('is not JSON')
+  const { data: map, error } = boxCredentials.safeParse(json)
   if (!map) {
     const [issue] = error.issues
     const at = issue?.path.length ? ` at ${issue.path.join('.')}` : ''
@@ -152,14 +155,6 @@ function checkWriters({ mode, uid }: Stats, writers: Writers, prefix = ''): void
     throw new MapProblem(`${prefix}can be written by others than its owner`)
   if (!writers.has(uid))
     throw new MapProblem(`${prefix}belongs to the user ${uid}, who is neither root nor the one that reads it`)
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new MapProblem('is not JSON')
-  }
 }
 
 function problemText(error: unknown): string {

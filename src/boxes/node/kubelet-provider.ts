@@ -10,6 +10,7 @@ import { DNS_LABEL } from '../../apis/meta.ts'
 import { parseRegistryHost } from '../../apis/registry-host.ts'
 import { parseRoleArn } from '../../credentials/aws/names.ts'
 import { type BoxLogins, cacheSeconds, goDuration, type PodRole } from '../../credentials/cloud.ts'
+import { fieldOf, tryParseJson } from '../../lib/json.ts'
 import { SecretText } from '../../lib/redact.ts'
 import type { Clock } from '../../lib/time.ts'
 import { type ImageReference, parseImageReference } from '../image-reference.ts'
@@ -63,12 +64,8 @@ export function parsePodIdentity(token: string): { namespace: string; serviceAcc
 function tokenSubject(token: string): string | undefined {
   const [, claims, , ...more] = token.split('.')
   if (claims === undefined || more.length > 0) return undefined
-  try {
-    const { sub } = JSON.parse(Buffer.from(claims, 'base64url').toString('utf8')) as { sub?: unknown }
-    return typeof sub === 'string' ? sub : undefined
-  } catch {
-    return undefined
-  }
+  const sub = fieldOf(tryParseJson(Buffer.from(claims, 'base64url').toString('utf8')), 'sub')
+  return typeof sub === 'string' ? sub : undefined
 }
 
 type CredentialProviderDependencies = {
@@ -101,14 +98,11 @@ function stderrLine(message: string): string {
 
 /** Errors never quote the input, which contains a token. */
 function parseRequest(text: string): CredentialProviderRequest {
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch {
+  const json = tryParseJson(text)
+  if (json === undefined)
     return refuse(
       'what came on stdin is not JSON; kubelet runs this program with a CredentialProviderRequest',
     )
-  }
   const parsed = credentialProviderRequest.safeParse(json)
   if (parsed.success) return parsed.data
   const fields = [...new Set(parsed.error.issues.map(({ path }) => path.join('.') || 'the whole'))].join(', ')

@@ -3,13 +3,15 @@
  * which a challenge wants the password sent.
  */
 
+import { fieldOf, tryParseJson } from '../../lib/json.ts'
+
 const MAX_ERRORS = 10
 const MAX_CODE_LENGTH = 64
 const MAX_TEXT_LENGTH = 500
 
 /** OCI distribution specification, "Error Codes". @param text the body: JSON as specified, other JSON, or any text */
 export function readErrorBody(text: string): { codes: readonly string[]; words: string } {
-  const body = parseJson(text)
+  const body = tryParseJson(text)
   const list = fieldOf(body, 'errors')
   const errors: unknown[] = Array.isArray(list) ? list.slice(0, MAX_ERRORS) : []
   const codes = errors.flatMap((error) => {
@@ -31,18 +33,6 @@ function plainMessage(body: unknown): string | undefined {
     if (typeof text === 'string' && text !== '') return text
   }
   return undefined
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 
 export type RealmCheck = {

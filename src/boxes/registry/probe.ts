@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { SecureContext } from 'node:tls'
+import { fieldOf, tryParseJson } from '../../lib/json.ts'
 import { createTrust } from '../../net/dial.ts'
 import { type HttpResponse, httpGet } from '../../net/http.ts'
 import { type Challenge, checkTokenRealm, parseChallenges, readErrorBody } from './challenge.ts'
@@ -266,13 +267,10 @@ function basic({ username, password }: RegistryLogin): string {
 }
 
 function tokenOf({ body }: HttpResponse): string | undefined {
-  try {
-    const { token, access_token: access } = JSON.parse(body.toString('utf8')) as Record<string, unknown>
-    const candidate = typeof token === 'string' && token !== '' ? token : access
-    return typeof candidate === 'string' && TOKEN.test(candidate) ? candidate : undefined
-  } catch {
-    return undefined
-  }
+  const answer = tryParseJson(body.toString('utf8'))
+  const token = fieldOf(answer, 'token')
+  const candidate = typeof token === 'string' && token !== '' ? token : fieldOf(answer, 'access_token')
+  return typeof candidate === 'string' && TOKEN.test(candidate) ? candidate : undefined
 }
 
 /** A server's text, fit for a message. */

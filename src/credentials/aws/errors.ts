@@ -1,4 +1,5 @@
 /** What failures of AWS calls mean: which are retried and how, what an owner can do about them, and what may be shown of their messages. */
+import { fieldOf } from '../../lib/json.ts'
 import { exponentialMs } from '../../lib/time.ts'
 import { CloudError, type CloudRemedy } from '../cloud.ts'
 
@@ -355,10 +356,6 @@ function networkCodeOf(error: Error): string {
   if (typeof code === 'string') return code
   const first = error instanceof AggregateError ? error.errors[0] : error.cause
   return first instanceof Error ? networkCodeOf(first) : ''
-}
-
-function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 
 /** What the SDK calls for a web identity. */

@@ -8,6 +8,7 @@ import { type FailedDeletionRecord, failedDeletionRecord } from '../../apis/regi
 import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { sameJson } from '../../kube/status.ts'
+import { tryParseJson } from '../../lib/json.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { CredentialMetrics } from '../../lib/metrics.ts'
 import type { Clock } from '../../lib/time.ts'
@@ -155,7 +156,7 @@ export class FailedDeletions {
     const { data: found = {}, metadata } = configMap.parse(raw)
     const { records, others }: Ledger = ledger
     for (const [key, text] of Object.entries(found)) {
-      const record = parseFailedDeletion(text)
+      const record = failedDeletionRecord.safeParse(tryParseJson(text)).data
       // Under its own key, so that it can be removed.
       if (record) records.set(keyOf(record), record)
       else others.set(key, text)
@@ -219,12 +220,4 @@ function bytesOf([key, text]: readonly [string, string]): number {
 
 function keyOf({ name, account, region }: Pick<FailedDeletionRecord, 'name' | 'account' | 'region'>): string {
   return createHash('sha256').update(`${account} ${region} ${name}`).digest('hex').slice(0, 40)
-}
-
-function parseFailedDeletion(text: string): FailedDeletionRecord | undefined {
-  try {
-    return failedDeletionRecord.parse(JSON.parse(text))
-  } catch {
-    return undefined
-  }
 }
