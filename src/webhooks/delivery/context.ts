@@ -5,12 +5,12 @@ import type { EventRecorder } from '../../kube/recorder.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { DeliveryMetrics } from '../../lib/metrics.ts'
 import { backoffMs, type Clock, exponentialMs, type Random, sleep } from '../../lib/time.ts'
-import { type EndpointDirectory, recordEndpointEvent } from '../endpoints/directory.ts'
+import { type EndpointDirectory, type EndpointIdentity, recordEndpointEvent } from '../endpoints/directory.ts'
 import type { EndpointHealth } from '../endpoints/health.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
 import type { WebhookSender } from '../sender/outcome.ts'
 import type { DeliveryObjects } from './objects.ts'
-import type { Delivery, EndpointQueue, EndpointRef, OpenSegment, OpenSegments } from './queue.ts'
+import type { Delivery, EndpointQueue, OpenSegment, OpenSegments } from './queue.ts'
 import type { RemoteOutcomes } from './remote-outcomes.ts'
 
 /**
@@ -93,7 +93,7 @@ export function startOwnedWork(
 
 export function warnOnEndpoint(
   { directory, events }: EngineContext,
-  endpoint: EndpointRef,
+  endpoint: EndpointIdentity,
   reason: string,
   message: string,
 ): void {

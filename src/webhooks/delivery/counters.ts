@@ -1,6 +1,7 @@
 import type { SegmentEvent } from '../../apis/delivery-segment.ts'
+import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
-import type { Delivery, EndpointQueue, EndpointRef, Failing } from './queue.ts'
+import type { Delivery, EndpointQueue, Failing } from './queue.ts'
 
 /**
  * Counts of pending deliveries, kept as they change: each replica counts the deliveries of all. Then figures for metrics, which
@@ -130,7 +131,7 @@ function dueSince({ stage, attempts, acceptedAt, dueAt }: Delivery): number | un
 }
 
 /** `class` is the result of the last attempt; `unknown` if another process made it. */
-export type FailingEndpoint = Pick<EndpointRef, 'namespace' | 'name'> & {
+export type FailingEndpoint = Pick<EndpointIdentity, 'namespace' | 'name'> & {
   class: Failing['class'] | 'unknown'
   seconds: number
   attempts: number

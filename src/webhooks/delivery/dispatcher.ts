@@ -1,7 +1,8 @@
 import { SHARD_COUNT } from '../../ha/assignment.ts'
 import { Fifo } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
-import { type Delivery, EndpointQueue, type EndpointRef } from './queue.ts'
+import type { EndpointIdentity } from '../endpoints/directory.ts'
+import { type Delivery, EndpointQueue } from './queue.ts'
 
 /** The queues of all endpoints that have deliveries, and the dispatcher that gives them fair turns. */
 
@@ -27,7 +28,7 @@ export class EndpointQueues {
     return [...this.#byUid.values()].filter(({ shard }) => shards.has(shard))
   }
 
-  open({ namespace, name, uid }: EndpointRef): EndpointQueue {
+  open({ namespace, name, uid }: EndpointIdentity): EndpointQueue {
     const queue = new EndpointQueue({
       namespace: copyString(namespace),
       name: copyString(name),

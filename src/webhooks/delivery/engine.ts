@@ -4,7 +4,7 @@ import { shardOf } from '../../ha/assignment.ts'
 import { withOwnership } from '../../ha/ownership.ts'
 import { pollUntil } from '../../lib/time.ts'
 import { Timers } from '../../lib/timers.ts'
-import type { EndpointStatusWriter, EndpointView } from '../endpoints/directory.ts'
+import type { EndpointIdentity, EndpointStatusWriter, EndpointView } from '../endpoints/directory.ts'
 import type { LogDelivery } from '../log/store.ts'
 import { attempt } from './attempt.ts'
 import { cancelDelivery, cancelQueue } from './cancel.ts'
@@ -24,7 +24,6 @@ import {
   deliveryFromEntry,
   dueTime,
   type EndpointQueue,
-  type EndpointRef,
   IN_OBJECT,
   type OpenEntry,
   type OpenSegment,
@@ -208,7 +207,7 @@ export class DeliveryEngine implements EngineActions {
     return this.queueFor({ namespace: event.namespace, name: endpoint.name, uid: endpoint.uid })
   }
 
-  queueFor(endpoint: EndpointRef): EndpointQueue {
+  queueFor(endpoint: EndpointIdentity): EndpointQueue {
     const existing = this.queues.get(endpoint.uid)
     if (existing) return existing
     const queue = this.queues.open(endpoint)

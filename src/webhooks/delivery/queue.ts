@@ -5,6 +5,7 @@ import type { AttemptClass } from '../../lib/metrics.ts'
 import { Fifo } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
+import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import type { LogDelivery, LogSegment } from '../log/store.ts'
@@ -42,8 +43,7 @@ export type InLog = {
   unansweredAt?: number
 }
 
-export type InObject = { kind: 'object' }
-export const IN_OBJECT: InObject = { kind: 'object' }
+export const IN_OBJECT = { kind: 'object' } as const
 
 export type Delivery = {
   readonly name: string
@@ -61,7 +61,7 @@ export type Delivery = {
   stage: Stage
   /** It has ended, or this process no longer tracks it. */
   left: boolean
-  storage: InLog | InObject
+  storage: InLog | typeof IN_OBJECT
   /** The version in which its object shows its end, if this process wrote it. */
   endVersion?: string
 }
@@ -102,7 +102,6 @@ function compareDeliveries(a: Delivery, b: Delivery): number {
   return a.version - b.version || a.index - b.index
 }
 
-export type EndpointRef = { readonly namespace: string; readonly name: string; readonly uid: string }
 /** `us`: sends here. `leaving`: attempts in progress finish, none start. `others`: sent by another replica, or none. */
 export type QueueDriver = 'us' | 'leaving' | 'others'
 
@@ -119,7 +118,7 @@ const MAX_SLACK = 32
  * time. Ordered: only the head of the log's order starts (interface §6.5). An endpoint may switch between the two.
  */
 export class EndpointQueue {
-  readonly endpoint: EndpointRef
+  readonly endpoint: EndpointIdentity
   readonly shard: number
   driver: QueueDriver = 'others'
   /** Nothing starts: its endpoint is disabled, not known yet, or has no keys yet. */
@@ -148,7 +147,7 @@ export class EndpointQueue {
   /** Shrinks to 1 while attempts time out, so that a hanging endpoint does not use up the attempts of all. */
   #window = 8
 
-  constructor(endpoint: EndpointRef) {
+  constructor(endpoint: EndpointIdentity) {
     this.endpoint = endpoint
     this.shard = shardOf(endpoint.uid)
   }
@@ -333,7 +332,6 @@ export type OpenEntry = {
 export type OpenSegment = {
   readonly segment: Omit<LogSegment, 'deliveries' | 'undelivered'>
   readonly open: OpenEntries
-  readonly bytes: number
 }
 
 export type UnresolvedEntry = { opened: OpenSegment; open: OpenEntry }
@@ -392,7 +390,6 @@ export class OpenSegments {
   /** The last one looked up: most records refer to the same segment as the record before. */
   #recent: OpenSegment | undefined
   #lowWater: number
-  #bytes = 0
 
   constructor(lowWater = 0) {
     this.#lowWater = lowWater
@@ -406,21 +403,15 @@ export class OpenSegments {
     return this.#segments.length
   }
 
-  get bytes(): number {
-    return this.#bytes
-  }
-
   /** Adds a segment with all its entries open. Undefined if it is known or behind the mark. */
   add(segment: LogSegment): OpenSegment | undefined {
     if (segment.version <= this.#lowWater || this.#byVersion.has(segment.version)) return undefined
     const { deliveries, undelivered: _, ...header } = segment
-    const bytes = deliveries.reduce((sum, { event }) => sum + event.payload.length, 0)
-    const opened: OpenSegment = { segment: header, open: new OpenEntries(deliveries), bytes }
+    const opened: OpenSegment = { segment: header, open: new OpenEntries(deliveries) }
     let at = this.#segments.length
     while (at > 0 && (this.#segments[at - 1]?.segment.version ?? 0) > segment.version) at -= 1
     this.#segments.splice(at, 0, opened)
     this.#byVersion.set(segment.version, opened)
-    this.#bytes += bytes
     this.#advance()
     return opened
   }
@@ -432,9 +423,7 @@ export class OpenSegments {
 
   /** Closes one entry: its end, or the creation of its object, is durable. */
   close(segment: OpenSegment, index: number): void {
-    if (!segment.open.delete(index) || segment.open.size > 0) return
-    this.#bytes -= segment.bytes
-    this.#advance()
+    if (segment.open.delete(index) && segment.open.size === 0) this.#advance()
   }
 
   values(): readonly OpenSegment[] {

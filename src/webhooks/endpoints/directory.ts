@@ -31,7 +31,7 @@ export function recordEndpointEvent(
   )
 }
 
-export type EndpointIdentity = { namespace: string; name: string; uid: string }
+export type EndpointIdentity = { readonly namespace: string; readonly name: string; readonly uid: string }
 
 /** The keys of the endpoint with this UID, and the version of the Secret that holds them. */
 export type EndpointKeys = {
