@@ -50,11 +50,8 @@ export class EndpointHealth {
   async succeeded(endpoint: EndpointIdentity, seen: EndpointView | undefined): Promise<void> {
     if (!isFailing(seen)) return
     await this.#statuses.exclusively(endpoint, async (view) => {
-      if (view && isFailing(view)) {
-        await this.#statuses.write(view, (now) =>
-          isFailing(now) ? { consecutiveFailures: 0, failingSince: null } : undefined,
-        )
-      }
+      const end = { consecutiveFailures: 0, failingSince: null }
+      if (view) await this.#statuses.write(view, (now) => (isFailing(now) ? end : undefined))
     })
   }
 

@@ -214,7 +214,11 @@ export function endpointStatus(
   })
   return defined({
     state: decision.state,
-    ...disabledFields(before, decision, now, found.announced),
+    ...(decision.state === 'disabled' && {
+      disabledReason: decision.disabledReason ?? 'Requested',
+      disabledAt: before.disabledAt ?? new Date(now).toISOString(),
+      announcedAt: found.announced,
+    }),
     ...streak,
     lastCounted: before.lastCounted,
     signingSecrets: keys && keysInStatus(keys.keys, now),
@@ -230,17 +234,6 @@ export function endpointStatus(
 function streakAfter(before: Partial<WebhookEndpointStatus>, decision: StateDecision) {
   if (decision.newStreak) return { consecutiveFailures: 0, failingSince: undefined }
   return { consecutiveFailures: before.consecutiveFailures ?? 0, failingSince: before.failingSince }
-}
-
-function disabledFields(
-  before: Partial<WebhookEndpointStatus>,
-  decision: StateDecision,
-  now: number,
-  announced: string | undefined,
-): Partial<Record<'disabledReason' | 'disabledAt' | 'announcedAt', string | undefined>> {
-  if (decision.state === 'enabled') return {}
-  const disabledAt = before.disabledAt ?? new Date(now).toISOString()
-  return { disabledReason: decision.disabledReason ?? 'Requested', disabledAt, announcedAt: announced }
 }
 
 /**
@@ -267,11 +260,9 @@ function hasOtherKey(
   before: Partial<WebhookEndpointStatus>,
   keys: readonly SigningKey[] | undefined,
 ): boolean {
-  const [reported] = before.signingSecrets ?? []
-  const [newest] = keys ?? []
-  return (
-    reported !== undefined && newest !== undefined && reported.fingerprint !== fingerprintOf(newest.secret)
-  )
+  const reported = before.signingSecrets?.[0]?.fingerprint
+  const newest = keys?.[0]
+  return reported !== undefined && newest !== undefined && reported !== fingerprintOf(newest.secret)
 }
 
 function defined(fields: Record<string, unknown>): WebhookEndpointStatus {

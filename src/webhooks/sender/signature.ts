@@ -84,12 +84,8 @@ export function rollKeys(keys: readonly SigningKey[], roll: RollRequest, now: nu
   const active = roll.expireOld ? [] : activeKeys(keys, now)
   if (active.length >= MAX_ACTIVE_KEYS) return { kind: 'tooMany' }
   const overlapEnd = new Date(now + OVERLAP_SECONDS * 1000).toISOString()
-  const fresh: SigningKey = {
-    secret: roll.secret,
-    createdAt: new Date(now).toISOString(),
-    request: roll.request,
-    ...(roll.shared ? { shared: true } : {}),
-  }
+  const { secret, request, shared } = roll
+  const fresh = { secret, createdAt: new Date(now).toISOString(), request, ...(shared && { shared }) }
   return {
     kind: 'rolled',
     keys: [fresh, ...active.map((key) => ({ ...key, expiresAt: key.expiresAt ?? overlapEnd }))],
