@@ -144,37 +144,32 @@ export type AppOptions = {
   limits?: Partial<RequestLimits>
 }
 
-type Parts = RouteParts & Pick<AppOptions, 'random' | 'log' | 'metrics'> & { perKey: KeyedRateLimiter }
-
 /** A request passes everything in the order of this function. */
 export function createApp(options: AppOptions): Express {
-  const { clock, hashKey, tokens, random, log } = options
+  const { clock, hashKey, tokens, log } = options
   const limits = { ...REQUEST_LIMITS, ...options.limits }
   const authenticate = createAuthenticator(tokens, clock, hashKey)
-  const parts: Parts = {
-    clock,
-    random,
-    log,
-    limits,
-    authorize: createAuthorizer(options.access, options.organizations, clock),
-    load: new InFlightLimiter(limits.requests, limits.bytesInFlight),
-    perKey: new KeyedRateLimiter(clock, limits.perKey),
-    perOrganization: new KeyedRateLimiter(clock, limits.perOrganization),
-    ...(options.metrics ? { metrics: options.metrics } : {}),
-  }
+  const load = new InFlightLimiter(limits.requests, limits.bytesInFlight)
+  const perKey = new KeyedRateLimiter(clock, limits.perKey)
   const app = express()
   app.disable('x-powered-by').disable('etag').set('query parser', false)
   app.enable('case sensitive routing').enable('strict routing')
-  app.use(beginning(parts))
+  app.use(beginning(options, load))
   app.use(openPages(options.routes, options.version))
   app.use(async (request, response, next) => {
     const context = contextOf(response)
     context.client = await authenticate(request.rawHeaders)
     refuseGone(request)
-    countAgainstLimit(context, 'key', parts.perKey, context.client.caller.keyId)
+    countAgainstLimit(context, 'key', perKey, context.client.caller.keyId)
     next()
   })
-  addRoutes(app, options.routes, parts)
+  addRoutes(app, options.routes, {
+    clock,
+    limits,
+    load,
+    authorize: createAuthorizer(options.access, options.organizations, clock),
+    perOrganization: new KeyedRateLimiter(clock, limits.perOrganization),
+  })
   app.use(() => {
     throw new Problem('not_found')
   })
@@ -183,13 +178,13 @@ export function createApp(options: AppOptions): Express {
 }
 
 /** Names the request, counts it as in flight, and checks its URL. */
-function beginning(parts: Parts): RequestHandler {
-  const nextId = createRequestIds(parts.random)
+function beginning(options: AppOptions, load: InFlightLimiter): RequestHandler {
+  const nextId = createRequestIds(options.random)
   return (request, response, next) => {
-    const context = new RequestContext(nextId(), request, response, parts)
+    const context = new RequestContext(nextId(), request, response, options)
     attachContext(response, context)
     response.once('close', () => context.closed())
-    context.onRelease(parts.load.enter())
+    context.onRelease(load.enter())
     context.url = readRawUrl(request.originalUrl)
     next()
   }
