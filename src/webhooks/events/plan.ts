@@ -1,9 +1,10 @@
 import type { AcceptedEvent, DeliveryTarget, SegmentEvent } from '../../apis/delivery-segment.ts'
+import { messageId } from '../../apis/ids.ts'
 import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
 import { type EventOutline, MAX_DATA_BYTES, type WebhookEventStatus } from '../../apis/webhook-event.ts'
 import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
 import { byteLength, webhookPayload } from '../log/codec.ts'
-import { eventIdOf } from './store.ts'
+import { eventName } from './store.ts'
 
 /**
  * Decides whether an event may be published, which endpoints get it (once, at acceptance: interface §6), what is appended to the log, and
@@ -141,7 +142,7 @@ export function eventStatus(
   const reason = none ? 'NobodySubscribed' : 'Accepted'
   return {
     state: none || isOver ? 'dispatched' : 'accepted',
-    eventId: eventIdOf(event),
+    eventId: messageId(eventName(event)),
     deliveries,
     ...(none || isOver ? { finishedAt } : {}),
     ...common([{ type: 'Ready', status: 'True', reason, message }]),

@@ -1,4 +1,4 @@
-import { derivedName, messageId, nameOfMessage } from '../../apis/ids.ts'
+import { derivedName, nameOfMessage } from '../../apis/ids.ts'
 import type { EventOutline } from '../../apis/webhook-event.ts'
 import { KeyedSums } from '../../lib/keyed-sums.ts'
 import { copyString } from '../../lib/text.ts'
@@ -178,10 +178,6 @@ function versionOf({ metadata }: EventOutline): number {
 export function eventName(event: EventOutline): string {
   const known = event.status?.eventId === undefined ? undefined : nameOfMessage(event.status.eventId)
   return known ?? derivedName(Date.parse(event.metadata.creationTimestamp), `event ${event.metadata.uid}`)
-}
-
-export function eventIdOf(event: EventOutline): string {
-  return messageId(eventName(event))
 }
 
 /** After this time, an append that has no answer and that the log has not returned was not made. */
