@@ -3,10 +3,10 @@ import type { RoleProcess } from '../support/role-process.ts'
 
 const REST_LIMIT_MS = 180_000
 const POLL_MS = 250
-/** The watch may have a segment on its way; and whatever were to be sent again would be by then. */
+/** The watch may still have to deliver a segment; and anything that is sent again is sent by then. */
 export const QUIET_MS = 3000
 
-/** Until nothing is pending for any of the controllers. @returns false when something still is after the limit */
+/** Waits until nothing is pending for any of the controllers. @returns false if something is pending after the limit */
 export async function untilAtRest(controllers: readonly RoleProcess[]): Promise<boolean> {
   const limit = performance.now() + REST_LIMIT_MS
   let quiet = 0

@@ -1,6 +1,6 @@
 /**
- * Davit under load on a control plane of its own, while its controller is killed, the API server goes away and
- * etcd forgets; then everything is let come to rest and compared.
+ * Davit under load on a separate control plane, while its controller is killed, the API server is stopped and etcd is compacted;
+ * in the end everything settles and is compared.
  */
 
 import { mkdtemp } from 'node:fs/promises'
@@ -22,14 +22,14 @@ export type ChaosOptions = PlanOptions & {
   seed: number
   eventsPerSecond: number
   opsPort: number
-  /** Told what happens, line by line. */
+  /** Prints progress, line by line. */
   say: (line: string) => void
 }
 
-/** One death of the controller. Times by `performance.now()`. */
+/** One kill of the controller. Times by `performance.now()`. */
 export type Death = { run: number; life: Life; at: number; readyAfterMs: number | undefined; outage: boolean }
 
-/** Deliveries that no endpoint has taken yet, beyond which the publisher waits. */
+/** The publisher waits if more deliveries than this have not been received. */
 const MAX_BEHIND = 300
 
 export class ChaosRun {
@@ -102,7 +102,7 @@ export class ChaosRun {
       namespace: setting.namespace,
       replica: 'chaos',
       opsPort: this.#options.opsPort,
-      // Thirty seconds become thirty milliseconds.
+      // Turns thirty seconds into thirty milliseconds.
       waitScale: 0.001,
       logPath: this.#logPath,
     })
@@ -142,7 +142,7 @@ export class ChaosRun {
 }
 
 function leastTaken(receivers: Receivers): number {
-  // The paused endpoint does not get all; poisoned events are taken by nobody.
+  // The paused endpoint does not get all; poisoned events are never received successfully.
   const counts = ENDPOINTS.filter(({ name }) => name !== 'paused').map(
     ({ name }) => receivers.taken.get(name)?.size ?? 0,
   )

@@ -11,7 +11,7 @@ let controlPlane: ControlPlane
 let findings: Findings
 const said: string[] = []
 
-// Its API server goes away, so it is not the one that other tests use.
+// Its API server is stopped, so it is not the one that other tests use.
 beforeAll(async () => {
   controlPlane = await startControlPlane()
   const run = new ChaosRun(controlPlane, {

@@ -1,4 +1,4 @@
-/** What a run has shown: figures, and what is wrong. */
+/** The results of a run: figures and violations. */
 import { isFinal } from '../../src/webhooks/delivery/status.ts'
 import { judge, type Verdict, violations } from '../support/verdict.ts'
 import type { Death } from './chaos-run.ts'
@@ -20,21 +20,21 @@ export type Evidence = {
 export type Findings = {
   deaths: readonly Death[]
   verdict: Verdict
-  /** Events accepted, and places in the log that repeat one. */
+  /** Accepted events, and duplicate positions in the log. */
   events: number
   repeats: number
-  /** Milliseconds from a 2xx that came again to the kill that made it so, and from a disabling to the last attempt. */
+  /** Milliseconds from a repeated 2xx to the kill that explains it, and from a disabling to the last attempt. */
   unstoredForMs: number[]
   lateMs: number
   pauses: number
-  /** What must not be, in words. */
+  /** Descriptions of violations. */
   wrong: string[]
 }
 
 const MAX_ATTEMPTS = 8
-/** Outcomes that cannot be stored stop everything after so long; while the store answers, it takes far less. */
+/** A process stops after outcomes could not be stored for this long; while the store answers, it takes much less. */
 const MAX_UNSTORED_MS = 6000
-/** What had begun when the disabling was acknowledged may come so much later. */
+/** An attempt that had begun when the disabling was acknowledged may arrive this much later. */
 const MAX_LATE_MS = 2000
 
 export async function findingsOf(evidence: Evidence): Promise<Findings> {
@@ -85,7 +85,7 @@ function unstoredOf(verdict: Verdict, receptions: readonly SeenReception[], deat
     })
 }
 
-/** What was acknowledged is in the log, under its place or before it. */
+/** An acknowledged event must be in the log, at its position or before it. */
 function missingFrom(log: StoredLog, publisher: Publisher): string[] {
   const logged = new Set(log.events.map(({ id }) => id))
   const missing = publisher.acknowledged.filter(({ id }) => !logged.has(id))
@@ -98,7 +98,7 @@ function bodiesOf(log: StoredLog, receptions: readonly SeenReception[]): string[
   return changed.length === 0 ? [] : [`${changed.length} bodies differ from what was accepted`]
 }
 
-/** Events made with kubectl are in the log in the order of their creation. */
+/** Events created with kubectl must be in the log in the order of their creation. */
 function orderOfNotes(events: readonly LoggedEvent[]): string[] {
   const numbers = events
     .filter(({ type }) => type === NOTE_TYPE)
@@ -107,7 +107,7 @@ function orderOfNotes(events: readonly LoggedEvent[]): string[] {
   return wrong.length === 0 ? [] : [`${wrong.length} WebhookEvents are out of order in the log`]
 }
 
-/** Every delivery of an endpoint that shows all has an object, and every object has come to its end. */
+/** Every delivery of an endpoint that promotes all must have an object, and every object must have ended. */
 async function shownOf(setting: Setting, log: StoredLog): Promise<string[]> {
   const objects = await readDeliveries(setting.api, setting.organization)
   const shown = new Set(objects.map(({ spec }) => `${spec.endpoint} ${spec.deliveryId}`))

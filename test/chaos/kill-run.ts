@@ -3,7 +3,7 @@ import { freePort } from '../../playground/free-port.ts'
 import { ChaosRun } from './chaos-run.ts'
 import type { Findings } from './findings.ts'
 
-/** One controller that is killed so often, on a control plane of its own; about three seconds for each kill. */
+/** Kills one controller repeatedly, on a separate control plane; about three seconds for each kill. */
 export async function playKills(options: {
   seed: number
   kills: number

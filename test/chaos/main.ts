@@ -1,13 +1,13 @@
 /**
- * The long form of what `npm test` does briefly; prints a table and fails when a promise was broken.
- * `npm run test:chaos [-- --seed=N --kills=N]` kills the controller, `npm run test:chaos -- --facade [--seed=N
- * --clients=N --rounds=N --rate=N]` kills facades under their clients, `npm run test:chaos -- --credentials [--seed=N
- * --kills=N]` kills the controller under owners of secrets, `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills
- * bakes, and `npm run test:chaos -- --fleet [--seed=N --minutes=N, or --faults=N of each kind --controllers=N --facades=N]`
- * does everything else to several controllers and facades (with `--log=MiB` where the log may take no more than that, and of
- * `--only=KIND,...` each for `--lasts` seconds; with `--behind=MS` there is a second API server, to which etcd tells
- * all so much later; with `--other=COMMIT` all of it changes to that version and back), and adds its figures to those in test/chaos/results; with `--sum` it prints what
- * all of those come to.
+ * The long form of what `npm test` does briefly; prints a table and fails if a promise was broken.
+ * `npm run test:chaos [-- --seed=N --kills=N]` kills the controller, `npm run test:chaos -- --facade [--seed=N --clients=N
+ * --rounds=N --rate=N]` kills REST servers under their clients, `npm run test:chaos -- --credentials [--seed=N --kills=N]` kills
+ * the controller while owners use secrets, `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills bakes, and `npm run
+ * test:chaos -- --fleet [--seed=N --minutes=N, or --faults=N of each kind --controllers=N --facades=N]` does everything else to
+ * several controllers and REST servers (with `--log=MiB` as the limit of the log, and with `--only=KIND,...` each for `--lasts`
+ * seconds; with `--behind=MS` there is a second API server with data from etcd that is this much late; with `--other=COMMIT`
+ * everything changes to that version and back), and adds its figures to those in test/chaos/results; with `--sum` it prints their
+ * totals.
  */
 import { parseArgs } from 'node:util'
 import { playBakeChaos } from './bakes/bake-chaos.ts'
@@ -59,7 +59,7 @@ const seed = Number(values.seed ?? Date.now() % 1_000_000)
 const started = performance.now()
 const outcome = await play()
 process.stdout.write(values.sum ? `${outcome.report}\n` : `\nseed ${seed}\n${outcome.report}\n`)
-// What is still under way to processes that are no more would keep Node busy for ever.
+// Unfinished requests to ended processes would keep Node alive forever.
 process.exit(outcome.good ? 0 : 1)
 
 async function play() {
@@ -143,7 +143,7 @@ function millisecondsIn(words: string): number {
   return ms
 }
 
-/** @param words kinds of faults, with commas between */
+/** @param words comma-separated kinds of faults */
 function kindsIn(words: string): FaultKind[] {
   return words.split(',').map((word) => {
     const kind = FAULT_KINDS.find((one) => one === word)

@@ -1,11 +1,14 @@
-/** What is done to Davit in one life of its controller. */
+/** Plans the faults in one life of a controller. */
 import type { SeededRandom } from './seeded-random.ts'
 
 export type Life = {
-  /** `start`: while it reads back what the one before left; times count from its start, else from when it is ready. */
+  /**
+   * `start`: during its start, when it reads back the previous life's state; times count from its start, otherwise from when it
+   * is ready.
+   */
   killed: 'start' | 'load'
   killAfterMs: number
-  /** What happens to the store meanwhile, and when, from the same moment. */
+  /** A fault of the store and its time, from the same moment. */
   trouble?: { kind: 'compaction' | 'outage'; afterMs: number; outageMs: number }
 }
 

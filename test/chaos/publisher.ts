@@ -1,6 +1,6 @@
 /**
- * Publishes numbered events for as long as it is let: through the log, as the facade does, and as WebhookEvents,
- * as kubectl does. What the store does not take is repeated under the same name until it is.
+ * Publishes numbered events until it is stopped: through the log, like the REST server, and as WebhookEvents, like kubectl.
+ * Failed writes are retried under the same name until they succeed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { derivedName } from '../../src/apis/ids.ts'
@@ -21,12 +21,12 @@ export type PublisherOptions = {
   targets: () => readonly Target[]
   /** False while Davit is far behind. */
   mayGoOn: () => boolean
-  /** Events through the log in a second. */
+  /** Events through the log per second. */
   perSecond: number
   random: SeededRandom
 }
 
-/** Makes the WebhookEvent `event-<n>`, with its number as its data. @throws ApiError */
+/** Creates the WebhookEvent `event-<n>`, with its number as its data. @throws ApiError */
 export async function publishNumber(api: ResourceWriter, organization: string, n: number): Promise<void> {
   await api.create(webhookEvents, {
     apiVersion: API_VERSION,
@@ -44,7 +44,7 @@ export const NOTE_TYPE = 'chaos.noted'
 
 const AGAIN_MS = 200
 const NOTE_EVERY_MS = 300
-/** Now and then a body that stays in its segment. */
+/** Size of an occasional body that stays in its segment. */
 const LARGE_BYTES = 20_000
 
 export class Publisher {
@@ -61,7 +61,7 @@ export class Publisher {
     this.#options = options
   }
 
-  /** Events begun through the log. */
+  /** Number of events begun through the log. */
   get published(): number {
     return this.#published
   }
@@ -70,7 +70,7 @@ export class Publisher {
     this.#loops = [this.#publishForEver(), this.#noteForEver()]
   }
 
-  /** Resolves when all that was begun is accepted. */
+  /** Resolves when everything that was begun is accepted. */
   async stop(): Promise<void> {
     this.#ended = true
     await Promise.all(this.#loops)
@@ -106,7 +106,7 @@ export class Publisher {
         this.acknowledged.push({ id: `msg_${name}`, place, body: event.event.payload })
         return
       } catch {
-        // Whether it was written is not known: the key makes the repeat harmless.
+        // Whether it was written is unknown: the key makes the repeat harmless.
         await sleep(AGAIN_MS)
       }
     }

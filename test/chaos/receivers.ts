@@ -1,4 +1,4 @@
-/** Endpoints that take webhooks as badly as real ones: errors, resets, half answers, slowness. All is written down. */
+/** Receivers that behave as badly as real ones: errors, resets, partial answers, slowness. They record everything. */
 import { once } from 'node:events'
 import {
   createServer,
@@ -12,17 +12,17 @@ import type { Reception } from '../support/verdict.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
 /**
- * A reception with its times, by `performance.now()`. `answeredAt`: when it was answered with 2xx, else 0; `endedAt`: when it was
- * answered, broken off or given up; infinity while it is under way.
+ * A reception with its times, by `performance.now()`. `answeredAt`: when it was answered with 2xx, otherwise 0; `endedAt`: when
+ * it was answered, broken off or given up; infinity while it is in progress.
  */
 export type SeenReception = Reception & {
   at: number
   answeredAt: number
   endedAt: number
   body: string
-  /** It was broken off without a byte of an answer, on a connection that had been used: to the sender as one that was idle for too long. */
+  /** It was broken off without any answer, on a used connection: to the sender it looks like one that was idle for too long. */
   isStale?: true
-  /** The header, which is made for each attempt, with the second in which it began. */
+  /** The signature header, which is made for each attempt, with the second in which it began. */
   signature?: string | undefined
 }
 
@@ -31,13 +31,13 @@ export type Manner = 'ok' | 'slow' | 'error' | 'reset' | 'half' | 'hang'
 
 export type ReceiversOptions = {
   random: SeededRandom
-  /** The run whose connections are being opened. */
+  /** The current run, to which new connections belong. */
   run: () => number
-  /** The run that has sent a request, where it can be told; else it is that of the connection. */
+  /** The run that has sent a request, if it is known; otherwise that of the connection. */
   runOf?: (headers: IncomingHttpHeaders) => number
-  /** How a request is taken. Absent: now and then badly. */
+  /** The behavior for a request. Absent: occasionally bad. */
   manner?: (endpoint: string) => Manner
-  /** Events that the endpoint never takes. */
+  /** Events that the endpoint always rejects. */
   isPoisoned: (endpoint: string, body: string) => boolean
 }
 
@@ -56,7 +56,7 @@ export class Receivers {
   readonly taken = new Map<string, Set<string>>()
   readonly #options: ReceiversOptions
   readonly #runs = new WeakMap<Socket, number>()
-  /** Requests that came before by the same connection. */
+  /** Number of earlier requests on the same connection. */
   readonly #used = new WeakMap<Socket, number>()
   readonly #server: Server
 
@@ -96,7 +96,7 @@ export class Receivers {
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
     } catch {
-      // The sender was killed before it had sent the whole.
+      // The sender was killed in the middle of the request.
       return
     }
     const endpoint = (request.url ?? '').slice(1)
@@ -162,6 +162,6 @@ function refuse(manner: Manner, response: ServerResponse): void {
     return
   }
   response.writeHead(200, { 'content-length': 100 }).write('the beginning')
-  // With the reset on its heels it might never be read.
+  // An immediate reset could prevent that it is ever read.
   setTimeout(reset, HALF_MS)
 }

@@ -1,4 +1,4 @@
-/** A run as a table. */
+/** Formats a run as a table. */
 import type { Findings } from './findings.ts'
 
 export function reportOf(findings: Findings): string {

@@ -1,4 +1,4 @@
-/** Chance that comes again with its seed: what a run does to Davit can be done once more. */
+/** Seeded random numbers: the faults of a run can be repeated. */
 export class SeededRandom {
   #state: number
 
@@ -28,7 +28,7 @@ export class SeededRandom {
     return from[Math.floor(this.fraction() * from.length)] as T
   }
 
-  /** Another one, whose numbers do not depend on how many this one gives. */
+  /** Another generator, whose numbers do not depend on how many this one gives. */
   fork(): SeededRandom {
     return new SeededRandom(Math.floor(this.fraction() * 2 ** 32))
   }

@@ -1,4 +1,4 @@
-/** An organization with an endpoint of each sort, on a control plane of its own. */
+/** An organization with an endpoint of each kind, on a separate control plane. */
 
 import { fileURLToPath } from 'node:url'
 import { installCrds } from '../../playground/control-plane/api-server.ts'
@@ -26,7 +26,7 @@ export const ENDPOINTS = [
   { name: 'paused', ordered: false, deliveryLog: 'Segments' },
 ] as const
 
-/** Some events are never taken by ordered endpoints, so that they are exhausted and the next one goes on. */
+/** Some events are always rejected by ordered endpoints, so that they are exhausted and the next one is sent. */
 export function isPoisoned(endpoint: string, body: string): boolean {
   const n = /"n":(\d+)/.exec(body)?.[1]
   return n !== undefined && Number(n) % 97 === 13 && endpoint.startsWith('ordered')

@@ -1,4 +1,4 @@
-/** What the store holds at the end of a run. */
+/** Reads the store at the end of a run. */
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { type WebhookDelivery, webhookDeliveries, webhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import { type WebhookEvent, webhookEvent, webhookEvents } from '../../src/apis/webhook-event.ts'
@@ -8,14 +8,14 @@ import type { LogSegment } from '../../src/webhooks/log/store.ts'
 import { listAll } from '../support/list-all.ts'
 import type { AcceptedDelivery } from '../support/verdict.ts'
 
-/** An event at its first place in the log. */
+/** An event at its first position in the log. */
 export type LoggedEvent = { id: string; organization: string; type: string; body: string; segment: string }
 
 export type StoredLog = {
-  /** In the order of the log, each event at its first place. */
+  /** In the order of the log, each event at its first position. */
   deliveries: AcceptedDelivery[]
   events: LoggedEvent[]
-  /** Places that repeat an event, and are delivered to nobody. */
+  /** Duplicate positions of an event, which are not delivered. */
   repeats: number
 }
 
@@ -37,7 +37,7 @@ function takeSegment(log: StoredLog, segment: LogSegment, firstPlaces: Map<strin
     const id = `msg_${event.id}`
     const { type, payload: body, namespace: organization } = event
     const place = `${segment.name}/${eventIndex}`
-    // Two facades may take one request under ids of their own: the key tells that it is one.
+    // Two REST servers may accept one request with different ids: the key shows that it is one.
     const identity = `${organization} ${event.key ?? event.id}`
     const first = firstPlaces.get(identity)
     if (first === undefined) {

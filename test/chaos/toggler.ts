@@ -1,4 +1,4 @@
-/** Disables and enables an endpoint again and again, and knows when each was acknowledged. */
+/** Disables and enables an endpoint periodically, and records the acknowledgements. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type EndpointState,
@@ -10,26 +10,26 @@ import type { ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
 /**
- * Times by `performance.now()`: from the acknowledgement of the disabling to the wish to enable; and around it, from the wish to
- * disable to the acknowledgement of the enabling.
+ * Times by `performance.now()`: from the acknowledgement of the disabling to the request to enable; and around it, from the
+ * request to disable to the acknowledgement of the enabling.
  */
 export type Pause = { asked: number; from: number; to: number; over: number }
 
 export type TogglerOptions = {
-  /** Resolves when it is acknowledged, however often that has to be asked for. */
+  /** Resolves when it is acknowledged, after as many retries as necessary. */
   set: (state: EndpointState) => Promise<void>
   random: SeededRandom
-  /** Milliseconds that some of the pauses last; absent: none lasts longer than the others. */
+  /** Duration of some of the pauses in milliseconds; absent: all have the same distribution. */
   long?: readonly [number, number]
 }
 
 const POLL_MS = 50
 const ENABLED_MS = [1000, 5000] as const
 const DISABLED_MS = [300, 1500] as const
-/** Of the pauses, where some are long: what a process would send that was away meanwhile comes within those. */
+/** Share of long pauses, which cover requests of a process that was away meanwhile. */
 const LONG_SHARE = 0.25
 
-/** With kubectl, waiting for the status that says so. */
+/** With kubectl, waiting for the acknowledgement in the status. */
 export function switchOf(
   api: ResourceReader & ResourceWriter,
   endpoint: { namespace: string; name: string },
@@ -66,7 +66,7 @@ export class Toggler {
     this.#options = options
   }
 
-  /** Whether an event that is accepted now is for it. */
+  /** Whether it gets an event that is accepted now. */
   get enabled(): boolean {
     return this.#enabled
   }
@@ -97,13 +97,13 @@ export class Toggler {
     }
   }
 
-  /** Ends with all of it. */
+  /** Ends early when it is stopped. */
   async #wait(ms: number): Promise<void> {
     await sleep(ms, undefined, { signal: this.#ending.signal }).catch(() => undefined)
   }
 }
 
-/** How long after the acknowledgement an attempt still came, in milliseconds; 0 when none did. */
+/** How long after the acknowledgement an attempt arrived, in milliseconds; 0 if none did. */
 export function latestInPauses(
   pauses: readonly Pick<Pause, 'from' | 'to'>[],
   times: readonly number[],

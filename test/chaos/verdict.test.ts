@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { type Evidence, judge, type Reception, violations } from '../support/verdict.ts'
 
-/** `a`: delivery a to the ordered endpoint `o`; `+`: received well; `1`: by run 1. All runs but the last were killed. */
+/**
+ * `a`: delivery a to the ordered endpoint `o`; `+`: received successfully; `1`: in run 1. All runs except the last were killed.
+ */
 function evidence(accepted: string, receptions: string): Evidence {
   const received = receptions.split(' ').map((text): Reception => {
     const [id = '', answer, run] = text

@@ -1,4 +1,4 @@
-/** No spelling, name or redirect leads a webhook to a forbidden address: every attempt to connect is seen at the socket. */
+/** No spelling, name or redirect leads a webhook to a forbidden address: every connection attempt is observed at the socket. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { createClock } from '../../src/lib/time.ts'
@@ -17,7 +17,7 @@ const V4 = forbiddenIpv4(new SeededRandom(SEED)).filter((address) => address !==
 const V6 = forbiddenIpv6()
 const ALL = [...V4, ...V6]
 const HOSTS = [...V4.flatMap(ipv4Hosts), ...V6.flatMap(ipv6Hosts)]
-/** What a name may show beside the forbidden address. */
+/** Public addresses that a name may resolve to in addition to the forbidden one. */
 const PUBLIC = ['93.184.216.34', '2606:2800:220:1::1']
 /** The only address that may be reached here: the test's own. */
 const OWN = '127.0.0.1'
@@ -62,7 +62,7 @@ afterAll(async () => {
   })
 })
 
-/** @param answers for each name what it shows, question by question; the last one stays */
+/** @param answers DNS answers of each name, one query after another; the last one stays */
 function sender(allowedNetworks: readonly string[], answers: (name: string, question: number) => string[]) {
   const asked = new Map<string, number>()
   const ask = (family: 4 | 6) => async (name: string) => {
@@ -79,7 +79,7 @@ function sender(allowedNetworks: readonly string[], answers: (name: string, ques
   return (url: string) => created.send({ url, headers: {}, body: Buffer.from('{}'), deadlineMs: 20_000 })
 }
 
-/** Counts the cases of a kind. @returns what came of each that is not as wanted */
+/** Counts the cases of a kind. @returns the unexpected results */
 async function wrongOf<T>(
   kind: string,
   all: readonly T[],
@@ -120,7 +120,7 @@ test('in any spelling, by https and http', async () => {
 
 test('in a URL that seems to be another one', async () => {
   const send = sender([], () => PUBLIC)
-  // A relative one, and what the parser repairs, name no other host than the forbidden one, or none.
+  // A relative URL, or one that the parser repairs, names no other host than the forbidden one, or none.
   const urls = V4.flatMap(trickyUrls)
   expect(await wrongOf('tricks', urls, async (url) => isBlocked(await send(url)))).toEqual([])
   expect(forbiddenDials()).toEqual([])

@@ -1,4 +1,7 @@
-/** An organization is deleted under load: it gets nothing more, nothing of it stays in memory, and its neighbour misses nothing. */
+/**
+ * An organization is deleted under load: it gets nothing more, nothing of it stays in memory, and another organization misses
+ * nothing.
+ */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -39,7 +42,7 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-/** Until it is told to stop, or may not. @returns how many were taken */
+/** Publishes until it is stopped or forbidden. @returns how many were accepted */
 function publishInto(one: TestDavit): () => Promise<number> {
   let going = true
   let count = 0
@@ -61,7 +64,7 @@ function publishInto(one: TestDavit): () => Promise<number> {
   }
 }
 
-/** As the namespace controller does, which does not run here: everything, until nothing comes up any more. */
+/** Deletes everything like the namespace controller, which does not run here, until nothing new appears. */
 async function emptyNamespace(namespace: string): Promise<void> {
   await until(
     async () => {

@@ -1,6 +1,6 @@
 /**
- * Facades whose watches break in every way, all the time: their lists stay few, a publish is accepted or, once watches have been
- * broken for seconds, told to come again, and what was accepted arrives. Each trouble has a facade of its own, behind a front of its own.
+ * REST servers whose watches break in every way, continuously: they list rarely, a publish is accepted or, after watches have
+ * been broken for seconds, rejected with a retry, and accepted events arrive. Each trouble has its own REST server and proxy.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -13,7 +13,7 @@ import { until } from '../support/until.ts'
 import { countsOf, MOST_LISTS_A_MINUTE, STORM_MS, TROUBLES, tellStorm } from './watch-troubles.ts'
 
 const LIMIT_MS = 110_000 + STORM_MS
-/** Five storms go on at a time, and what each publishes is news for all: one event a second, as a controller's storm has. */
+/** Five storms run at a time, and each publish is news for all: one event per second, as in a controller's storm. */
 const PUBLISH_EVERY_MS = 5000
 const TYPE = 'environment.started'
 
@@ -42,7 +42,7 @@ async function publish(server: ServerProcess): Promise<{ status: number; id: str
   return { status, id: String(json.eventId) }
 }
 
-/** @returns ids of those that were accepted, how many were told to come again, and every answer that was given */
+/** @returns ids of accepted events, the number of rejections with a retry, and every answer */
 async function publishFor(server: ServerProcess, ms: number) {
   const accepted: string[] = []
   let refused = 0

@@ -1,4 +1,4 @@
-/** Addresses that no webhook may reach, in every form in which somebody might write them. */
+/** Addresses that no webhook may reach, in every form in which they could be written. */
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 
 /** Network and length of its prefix. */
@@ -20,10 +20,10 @@ const IPV4: readonly [string, number][] = [
   ['240.0.0.0', 4],
 ]
 
-/** Of clouds: what tells a machine who it is. */
+/** Metadata services of clouds. */
 const METADATA = ['169.254.169.254', '169.254.170.2', '169.254.170.23', '100.100.100.200']
 
-/** The first groups of each network, the address that people know, and one deep inside. */
+/** The first groups of each network, its well-known address, and one deep inside. */
 const IPV6 = [
   '::',
   '::1',
@@ -59,7 +59,7 @@ const IPV6 = [
   'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff',
 ]
 
-/** First, last and some address of each network, and those of metadata services. */
+/** First, last and a random address of each network, and those of metadata services. */
 export function forbiddenIpv4(random: SeededRandom): string[] {
   const inside = IPV4.flatMap(([network, prefix]) => {
     const first = numberOf(network)
@@ -73,7 +73,7 @@ export function forbiddenIpv6(): readonly string[] {
   return IPV6
 }
 
-/** Hosts of a URL that a parser, a resolver or a dialler may take for that address. */
+/** Hosts of a URL that a parser, a resolver or a dialer may interpret as that address. */
 export function ipv4Hosts(address: string): string[] {
   const value = numberOf(address)
   const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number)

@@ -1,4 +1,7 @@
-/** What an organization may write, with the names of another one in every field: nothing of the other one is shown, sent, changed or held up. */
+/**
+ * An organization writes the names of another one in every possible field: nothing of the other one is revealed, sent, changed or
+ * delayed.
+ */
 
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -33,7 +36,7 @@ const OBJECTS = Number(process.env.HOSTILE_OBJECTS ?? 180)
 const EVENT_EVERY = 6
 const OURS = 'acme'
 const THEIRS = 'globex'
-/** In what they publish, and nowhere else. */
+/** Only in events of the other organization. */
 const CANARY = `canary-${randomBytes(12).toString('hex')}`
 const TYPE = 'billing.updated'
 const FAILING_TYPE = 'environment.started'
@@ -41,10 +44,10 @@ const LIMIT_MS = 180_000 + OBJECTS * 400
 const SETTINGS = { DAVIT_CLOUD_WRITES_PER_SECOND: '1000' }
 const QUIET_MS = 3000
 const OUR_ENDPOINT = 'ours'
-/** In the last event of ours alone. */
+/** Only in our last event. */
 const LAST = randomBytes(12).toString('hex')
 const ENDPOINTS = ['theirs', 'theirs-log', 'failing']
-/** Of what an organization writes itself. */
+/** Kinds that an organization writes itself. */
 const KINDS = GOOD_OBJECTS.filter(({ kind }) => !isOfTheLog(kind) && kind !== eventTypeKind)
 
 let davit: Installation
@@ -150,29 +153,29 @@ async function storeOurs({ kind, chance, ...parts }: Drawn, names: readonly stri
   const labels = { [SHARD_LABEL]: String(Math.floor(random.between(0, 256))) }
   const { metadata: others, spec, status } = renamed(parts, names, random, chance)
   const metadata = { name: own, labels, ...others, namespace: OURS }
-  // Where it takes the place of another one, that goes first.
+  // An object that takes the place of another one replaces it.
   const isOther = type.plural !== webhookEndpoints.plural || metadata.name !== OUR_ENDPOINT
   try {
     if (isOther) await davit.api.delete(type, metadata).catch(() => undefined)
     await davit.api.create(type, { apiVersion: API_VERSION, kind: kind.kind, metadata, spec } as RawObject)
     stored += 1
-    // An object that has none yet is a new one.
+    // An object without a status is new.
     if (kind.status && random.chance(0.5))
       await davit.api.patch(type, metadata, { status } as object, { subresource: 'status' })
   } catch (error) {
-    // No such name can be, or the one before is still going.
+    // The name is invalid, or the previous object is still being deleted.
     if (!isApiError(error)) throw error
     refused += 1
   }
 }
 
-/** None of them has ended by itself. */
+/** Stops both processes; neither may have ended by itself. */
 async function stopBoth(): Promise<void> {
   for (const process of [controller, server.process]) if (!process.running) crashed += 1
   await Promise.all([controller.stop(), server.process.stop()])
 }
 
-/** What REST shows to us. */
+/** Everything that REST returns to us. */
 async function shownToUs(): Promise<string> {
   const endpoints = (await listAll(davit.api, webhookEndpoints, { namespace: OURS })).map(
     ({ metadata }) => `webhooks/whe_${metadata.name}/deliveries`,
@@ -185,7 +188,7 @@ async function shownToUs(): Promise<string> {
       async () => {
         const answer = await ask(server, `/organizations/${OURS}/${one}`, { key: ours })
         last = `${answer.status} ${answer.text}`
-        // Ours may be none that can be read, by now.
+        // Ours may be unreadable by now.
         return answer.status === 200 || answer.status === 404 ? answer : undefined
       },
       () => `${one} is answered with ${last}`,
@@ -271,7 +274,7 @@ test(
       const ids = requests.filter((one) => one.path === path).map(({ headers }) => headers['webhook-id'])
       expect([ids.length, new Set(ids).size]).toEqual([published, published])
     }
-    // A retry may be under way.
+    // A retry may be in progress.
     await until(
       async () => {
         const made = theirRequests().filter(({ path }) => path === '/failing').length

@@ -1,4 +1,4 @@
-/** Objects that somebody makes who knows all that another organization has stored. */
+/** Objects made by an attacker who knows everything that another organization has stored. */
 
 import { deliveryObjectName, nameOfMessage } from '../../src/apis/ids.ts'
 import { type KindDefinition, SHARD_LABEL } from '../../src/apis/meta.ts'
@@ -14,7 +14,7 @@ export type Drawn = {
   metadata: { name?: string; labels?: unknown; annotations?: unknown }
   spec: unknown
   status: unknown
-  /** Of another name in place of each text. */
+  /** Probability that a text is replaced by another name. */
   chance: number
 }
 
@@ -23,14 +23,14 @@ export type DrawFrom = {
   theirs: readonly RawObject[]
   /** Our endpoint. */
   our: RawObject
-  /** In no copy. */
+  /** Never copied. */
   secret: string
 }
 
-/** Of each text in an object of ours, and in a copy of one of theirs. */
+/** For each text in an object of ours, and in a copy of one of theirs. */
 const CHANCES = { own: 0.4, copy: 0.1 }
 
-/** One that is good, a copy of one of theirs, or one of theirs as if it were about our endpoint. */
+/** Draws a valid object, a copy of one of theirs, or one of theirs changed to be about our endpoint. */
 export function draw(good: GoodObject, { random, theirs, our, secret }: DrawFrom): Drawn {
   const { kind, spec, status, annotations } = good
   const copied = theirs.filter((one) => one.kind === kind.kind)
@@ -42,7 +42,7 @@ export function draw(good: GoodObject, { random, theirs, our, secret }: DrawFrom
   return { ...copyOf(asIfOurs(one, theirs, our), secret), kind, chance: 0 }
 }
 
-/** What they have published is what nobody who copies it can know. */
+/** The content of their events is unknown to an attacker. */
 function copyOf(one: RawObject, secret: string) {
   const {
     metadata,

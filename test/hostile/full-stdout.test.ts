@@ -1,4 +1,4 @@
-/** Whoever reads Davit's log may stand still: deliveries go on, and the process ends when it is told to. */
+/** The reader of Davit's log may stop reading: deliveries continue, and the process ends when it is asked to. */
 import { execFileSync } from 'node:child_process'
 import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { RoleProcess } from '../support/role-process.ts'
 import { tellFigures } from './figures.ts'
 
 const EVENTS = 40
-/** Between the signal and the end: its drain, and time for a machine that is busy. */
+/** Between the signal and the end: its drain time, and more on a busy machine. */
 const END_LIMIT_MS = 20_000
 
 let davit: Installation
@@ -47,7 +47,7 @@ afterAll(async () => {
   if (pipe !== undefined) closeSync(pipe)
 })
 
-/** Nobody reads it, and not a byte more fits in. */
+/** Creates a pipe without a reader that is full to the last byte. */
 function fullPipe(path: string): number {
   const end = openSync(path, constants.O_RDWR | constants.O_NONBLOCK)
   for (const size of [4096, 1]) {

@@ -1,4 +1,4 @@
-/** A good spec of every kind, and a status where Davit reads one. */
+/** A valid spec of every kind, and a status if Davit reads one. */
 
 import { deliverySegmentKind } from '../../src/apis/delivery-segment.ts'
 import type { KindDefinition } from '../../src/apis/meta.ts'
@@ -74,7 +74,7 @@ export const GOOD_OBJECTS: readonly GoodObject[] = kinds.map((kind) => ({
   annotations: ANNOTATIONS[kind.kind] ?? {},
 }))
 
-/** Of the operator's own namespace. */
+/** Kinds in the operator's own namespace. */
 export function isOfTheLog(kind: KindDefinition): boolean {
   return kind === deliverySegmentKind || kind === outcomeSegmentKind
 }

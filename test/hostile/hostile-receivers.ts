@@ -1,4 +1,4 @@
-/** Receivers that misbehave, each on a port of its own. */
+/** Receivers that misbehave, each on its own port. */
 import { onRequest, type RawReceiver, startRawReceiver } from '../support/receiver-raw.ts'
 import { createTestAuthority, selfSignedCertificate } from '../support/tls.ts'
 import { MISBEHAVIOURS } from './misbehaviours.ts'
@@ -7,22 +7,22 @@ export type HostileReceiver = {
   name: string
   /** With a path. */
   url: string
-  /** Whether only the deadline of an attempt ends it. */
+  /** Whether only the timeout of an attempt ends it. */
   hangs: boolean
   /** Whether its answer is a success. */
   counts: boolean
-  /** Whether its connection may be used again. */
+  /** Whether its connection may be reused. */
   keeps: boolean
   /** TCP connections so far. */
   connections(): number
-  /** Of those, how many are open. */
+  /** Open connections. */
   open(): number
   drained(): Promise<void>
 }
 
 export type HostileReceivers = {
   receivers: readonly HostileReceiver[]
-  /** PEM of the authority that signed the certificates whose fault is another one. */
+  /** PEM of the authority for the certificates with other faults. */
   ca: string
   close(): Promise<void>
 }

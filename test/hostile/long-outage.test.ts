@@ -1,6 +1,6 @@
 /**
- * Receivers of which none is reached for four hours, and then all. The schedule of eight attempts spans 4 h 21 min at
- * least, where chance shortens every wait by half, and 8 h 42 min at most.
+ * No receiver is reachable for four hours, then all are. The schedule of eight attempts spans at least 4 h 21 min, if jitter
+ * halves every wait, and at most 8 h 42 min.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -19,7 +19,7 @@ const CONCURRENCY = 4
 const ANSWER_MS = 30
 const LIMIT_MS = 180_000
 
-/** All that there are: it is the way out that is gone. */
+/** All endpoints: the network connection of Davit is down. */
 const ENDPOINTS = ['away-0', 'away-1', 'away-2']
 const DELIVERIES = ENDPOINTS.length * EVENTS
 
@@ -32,7 +32,7 @@ let port = 0
 
 beforeAll(async () => {
   davit = await startDavit('long-outage')
-  // Where nobody listens for the time being.
+  // A port without a listener for now.
   port = await freePort()
   for (const name of ENDPOINTS) {
     const url = `http://127.0.0.1:${port}/${name}`
@@ -58,7 +58,7 @@ async function answered(name: string): Promise<void> {
   underWay.set(name, (underWay.get(name) ?? 0) - 1)
 }
 
-/** All that were made for each have failed so far, and wait for a time to come; or have ended. */
+/** Waits until all deliveries have failed and wait for a retry, or have ended. */
 async function rested(count: number): Promise<WebhookDelivery[]> {
   const isAtRest = ({ status }: WebhookDelivery) =>
     isFinal(status?.state) || Date.parse(status?.nextAttemptAt ?? '') > davit.clock.now()

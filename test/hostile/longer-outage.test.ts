@@ -1,6 +1,6 @@
 /**
- * A receiver that is not reached for six hours: longer than the shortest course of eight attempts, and much longer than that
- * of an ordered endpoint. What ended meanwhile is told, and comes when it is asked for; the rest comes by itself.
+ * A receiver is unreachable for six hours: longer than the shortest schedule of eight attempts, and much longer than that of an
+ * ordered endpoint. Deliveries that ended meanwhile are reported, and can be redelivered; the rest arrives by itself.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freePort } from '../../playground/free-port.ts'
@@ -25,7 +25,7 @@ let port = 0
 
 beforeAll(async () => {
   davit = await startDavit('longer-outage')
-  // Where nobody listens for the time being.
+  // A port without a listener for now.
   port = await freePort()
   for (const name of ENDPOINTS)
     await davit.endpoint(name, {
@@ -40,7 +40,7 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-/** Attempts are made at their times until then. */
+/** Makes attempts at their times until then. */
 async function goOnUntil(end: number, count: number): Promise<void> {
   for (;;) {
     const all = (await Promise.all(ENDPOINTS.map((name) => settled(davit, name, count)))).flat()
@@ -78,7 +78,7 @@ test(
       .flat()
       .filter(({ status }) => status?.state === 'exhausted')
       .map(({ status }) => status?.attemptCount)
-    // What had ended by then, and nothing else, has ended without success, after all of its attempts.
+    // Deliveries that had ended by then, and no others, are exhausted.
     expect(inOrder.map((deliveries) => idsIn(deliveries, 'exhausted'))).toEqual(ended)
     expect(new Set(attempts)).toEqual(new Set([MAX_ATTEMPTS]))
     expect(delivered.map(({ length }, i) => length + (ended[i]?.length ?? 0))).toEqual([EVENTS, EVENTS])
@@ -107,11 +107,11 @@ function endedOf(deliveries: readonly WebhookDelivery[]): Ended[] {
   )
 }
 
-/** They come, with the bytes that were published. */
+/** Redelivered events arrive with the published bytes. */
 async function askForEnded(all: readonly (readonly Ended[])[]): Promise<void> {
   for (const [index, name] of ENDPOINTS.entries()) {
     const ended = all[index] ?? []
-    // Of the other, chance may have made each last longer, and an earlier one longer than one that came after it.
+    // For the other endpoint, jitter may have made each schedule longer, and an earlier one longer than a later one.
     if (name === 'ordered') {
       expect(ended.length).toBeGreaterThan(0)
       expect(ended.map(({ n }) => n)).toEqual(Array.from(ended, (_, at) => at + 1))

@@ -1,4 +1,4 @@
-/** An endpoint that points back at Davit itself, or at the API server: it is refused there, and nothing comes round again. */
+/** An endpoint that points back at Davit itself, or at the API server, is rejected there, and there is no loop. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
 import { type Installation, type ServerProcess, startInstallation } from '../support/installation.ts'
@@ -20,7 +20,7 @@ beforeAll(async () => {
   davit = await startInstallation()
   await davit.makeOrganization(ORGANIZATION)
   key = await davit.makeKey(await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner'))
-  // Networks of its own are allowed: nothing but the receiving side stops it here.
+  // Its own networks are allowed: only the receiving side stops it here.
   const controller = await davit.startController({ DAVIT_WAIT_SCALE: '0.001' })
   facade = await davit.startServer()
   await controller.untilReady()

@@ -1,4 +1,4 @@
-/** The rights in one organization are taken away while both are served. */
+/** The rights in one organization are revoked while two are served. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { API_VERSION, type ResourceType } from '../../src/apis/meta.ts'

@@ -1,19 +1,19 @@
 /**
- * `npm run test:hostile [-- --only PART,... --seed N --minutes N]`: the hostile world at full length. Each part leaves its figures
- * in test/hostile/results, from which `npm run generate` makes test/reports/guarantees.md; fails when a test has.
+ * `npm run test:hostile [-- --only PART,... --seed N --minutes N]`: the hostile tests at full length. Each part writes its
+ * figures to test/hostile/results, from which `npm run generate` makes test/reports/guarantees.md; fails if a test fails.
  *   hostile        the tests of this folder, with more cases than in `npm test`
  *   tests          all others that test/reports/guarantees.md names
  *   new            those among both that it names since they were run
- *   histories      thousands of schedules of replicas, hand-overs, facades and watches, in simulated time
- *   neighbours     999 endpoints beside one that hangs
- *   tenth          a tenth of 300 events a second to an endpoint that hangs
+ *   histories      thousands of schedules of replicas, handoffs, REST servers and watches, in simulated time
+ *   neighbours     999 endpoints next to a hanging one
+ *   tenth          a tenth of 300 events a second to a hanging endpoint
  *   large          5,000 endpoints in one organization
- *   certificates   a hundred thousand attempts at certificates that are no good
+ *   certificates   a hundred thousand attempts with invalid certificates
  *   kills          two controllers that are killed five hundred times each
- *   storms         watches that break in every way, for five minutes each, of a controller and of a facade
- *   soak           an hour of good and hostile receivers, and of good and hostile clients of a facade
- * `--report FILE` counts the cases of both kinds of tests in what `npm test -- --reporter=json --outputFile.json=FILE` has left, and runs none;
- * `--figures FOLDER` keeps what these told, where FIGURES_FOLDER named the folder to them.
+ *   storms         watches that break in every way, for five minutes each, of a controller and of a REST server
+ *   soak           an hour of good and hostile receivers, and of good and hostile clients of a REST server
+ * `--report FILE` counts the cases of both kinds of tests in the report of `npm test -- --reporter=json --outputFile.json=FILE`,
+ * and runs none; `--figures FOLDER` keeps the figures of that run, if FIGURES_FOLDER was set to the folder.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
@@ -34,11 +34,11 @@ import { runTests } from './long/run-tests.ts'
 import { soak } from './long/soak.ts'
 import { fileOf, references } from './named-tests.ts'
 
-/** Rounds differ most where the load is highest. */
+/** Rounds differ most under the highest load. */
 const TENTH = { rounds: { Objects: 6, Segments: 14 }, seconds: 20 }
 /** Parts that are tests. */
 const COUNTED = ['hostile', 'tests']
-/** Of each property: of shards there are four. */
+/** Histories of each property: for shards there are four properties. */
 const HISTORIES = {
   SHARD_HISTORIES: {
     file: 'src/ha/shard-histories.test.ts',
@@ -73,7 +73,7 @@ const HISTORIES = {
 }
 const STORMS = ['test/hostile/watch-storm.test.ts', 'test/hostile/facade-storm.test.ts']
 const STORM_SECONDS = 300
-/** Of the test that stores objects which make no sense. */
+/** For the test that stores invalid objects. */
 const ODD_OBJECTS = 1800
 
 const { values } = parseArgs({
@@ -112,13 +112,13 @@ for (const part of wanted) {
   if (!(await PARTS[part]?.())) process.exitCode = 1
 }
 
-/** @returns whether there was none */
+/** @returns whether no test failed */
 function tellFailed(failed: readonly string[]): boolean {
   for (const name of failed) process.stdout.write(`failed: ${name}\n`)
   return failed.length === 0
 }
 
-/** Where everything is run anew, nothing is left of it. */
+/** Removes the results of earlier runs if everything is run again. */
 async function runNew(): Promise<boolean> {
   const known = casesRun(readOf)
   const unknown = new Set(
@@ -131,7 +131,7 @@ async function runNew(): Promise<boolean> {
   return true
 }
 
-/** Of tests that were new earlier, and have not been run with all others since. */
+/** Cases of tests that were new earlier, and have not been part of a complete run since. */
 function casesBefore(part: string): FoundTests['tests'] {
   const [, before] = testRuns(readOf).find(([name]) => part === 'new' && name === 'cases-new') ?? []
   return before?.tests ?? {}
@@ -146,7 +146,7 @@ function isOfThisFolder(path: string): boolean {
   return path.startsWith('test/hostile/')
 }
 
-/** Of a run that is over only the cases are known. */
+/** A report contains only the cases. */
 async function counted(part: string, isWanted: (path: string) => boolean, file: string): Promise<boolean> {
   const { cases, failed } = await runTests(isWanted, { report: file })
   if (values.figures !== undefined) await keepAll(values.figures, { command: 'npm test' })
@@ -155,7 +155,7 @@ async function counted(part: string, isWanted: (path: string) => boolean, file: 
   return tellFailed(failed)
 }
 
-/** Keeps what the tests told, each under its own name, and how many cases passed. */
+/** Keeps the figures of the tests, each under its own name, and the number of passed cases. */
 async function tests(part: string, isWanted: (path: string) => boolean): Promise<boolean> {
   if (report !== undefined) return await counted(part, isWanted, report)
   const { cases, failed } = await told(part, isWanted)
@@ -176,12 +176,12 @@ async function storms(): Promise<boolean> {
   return tellFailed([...failed, ...broken])
 }
 
-/** The name of the figures that a file of tests tells. */
+/** The name of the figures of a test file. */
 function figuresNameOf(path: string): string {
   return basename(path, '.test.ts')
 }
 
-/** Runs tests, and keeps what they told. */
+/** Runs tests, and keeps their figures. */
 async function told(part: string, isWanted: (path: string) => boolean, more: Record<string, string> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'davit-figures-'))
   const HOSTILE = { HOSTILE_SEED: String(seed), HOSTILE_OBJECTS: values.objects }
@@ -194,7 +194,7 @@ async function told(part: string, isWanted: (path: string) => boolean, more: Rec
   }
 }
 
-/** Fails with the first history that breaks a promise, as told on the screen. */
+/** Fails at the first history that breaks a promise, and prints it. */
 async function playHistories(): Promise<boolean> {
   const histories = Object.entries(HISTORIES)
   const files = new Set(histories.map(([, { file }]) => file))
@@ -212,7 +212,7 @@ async function playHistories(): Promise<boolean> {
   return tellFailed(failed)
 }
 
-/** What tests told, each under its own name. */
+/** Figures of the tests, each under its own name. */
 async function keepAll(folder: string, from: { command: string; seed?: number }): Promise<void> {
   for (const file of await readdir(folder)) {
     const figures = JSON.parse(await readFile(join(folder, file), 'utf8')) as Figures

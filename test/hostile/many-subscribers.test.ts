@@ -1,4 +1,4 @@
-/** One event that 300 endpoints subscribe to: each gets it once, signed with its own key. */
+/** One event for 300 endpoints: each gets it once, signed with its own secret. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
@@ -47,7 +47,7 @@ test(
     const event = await davit.publish('billing.updated', { n: 1 })
     const requests = await receiver.waitFor(SUBSCRIBERS, { timeoutMs: LIMIT_MS })
     const last = Math.max(...requests.map(({ receivedAt }) => receivedAt))
-    // Throws where a signature is not of that key.
+    // Throws if a signature is not from that secret.
     const verified = requests.map((request) =>
       verifyWebhook(request, secrets.get(request.path.slice(1)) ?? ''),
     )

@@ -1,16 +1,16 @@
-/** What hostile receivers do to a request, byte by byte. */
+/** The responses of hostile receivers, byte by byte. */
 import type { Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 
 export type Misbehaviour = {
   name: string
-  /** Gets the connection when a whole request has come. */
+  /** Gets the connection after a complete request. */
   answer: (socket: Socket) => void
-  /** Whether only the deadline of an attempt ends it. */
+  /** Whether only the timeout of an attempt ends it. */
   hangs?: boolean
-  /** Answers with a code of 2xx that counts. */
+  /** Answers with a 2xx code that counts as success. */
   counts?: boolean
-  /** Keeps to HTTP, so that its connection may be used again. */
+  /** Whether it respects HTTP, so that its connection may be reused. */
   keeps?: boolean
 }
 
@@ -22,7 +22,7 @@ const HUGE_BYTES = 200 * 2 ** 20
 const CHUNK = Buffer.alloc(64 * 1024, 'a')
 const BOMB = gzipSync(Buffer.alloc(20 * 2 ** 20), { level: 9 })
 
-/** Again and again, until the client has gone. */
+/** Repeats until the client has gone. */
 function drip(socket: Socket, piece: string, everyMs: number): void {
   const timer = setInterval(() => {
     if (socket.writableLength < CHUNK.length) socket.write(piece)
@@ -45,7 +45,7 @@ function redirect(code: number): (socket: Socket) => void {
   return (socket) => socket.write(`HTTP/1.1 ${code} Moved\r\nlocation: /again\r\n${NO_BODY}`)
 }
 
-/** Of those that count a body of 16 KB is read and the rest is not. */
+/** Of successful answers, 16 KB of a body are read and the rest is not. */
 export const MISBEHAVIOURS: readonly Misbehaviour[] = [
   { name: 'never answers', answer: () => undefined, hangs: true },
   {

@@ -10,13 +10,13 @@ export const ROWS: readonly Row[] = [
   ...GUARANTEES.restServer,
 ]
 
-/** Stands for all tests of a file. */
+/** Means all tests of a file. */
 const ALL = '*'
 const BETWEEN = ' > '
 
 type Read = (path: string) => string | undefined
 
-/** Each once, as the page has it. */
+/** Each reference once, as in the page. */
 export function references(): string[] {
   return [...new Set(ROWS.flatMap(({ tests }) => tests))]
 }
@@ -25,20 +25,20 @@ export function fileOf(reference: string): string {
   return partsOf(reference).path
 }
 
-/** @returns the titles of the tests that are meant, as they are written; undefined where there is no such file */
+/** @returns the literal titles of the referenced tests; undefined if there is no such file */
 export function titlesOf(reference: string, read: Read): string[][] | undefined {
   const { path, name } = partsOf(reference)
   const source = read(path)
   if (source === undefined) return undefined
-  // Tables of a test may be in files beside it.
+  // Tables of a test may be in imported files.
   const around = [source, ...importsOf(path, source).map((imported) => read(imported) ?? '')].join('\n')
   return testNamesIn(source).filter((titles) => name === ALL || isNameOf(name, titles, around))
 }
 
 /**
- * Whether a case that was run is meant: a title with placeholders, or its beginning, means all of its cases, one with
+ * Whether a reference includes an executed case: a title with placeholders, or its beginning, includes all of its cases, one with
  * values a single one.
- * @param ran its title with all those around it
+ * @param ran its title with those of its suites
  */
 export function isMeant(reference: string, titles: readonly string[][], ran: readonly string[]): boolean {
   const { name } = partsOf(reference)

@@ -1,10 +1,10 @@
-/** Objects that were good, with the names of somebody else in them. */
+/** Valid objects that contain the names of another organization. */
 import type { RawObject } from '../../src/kube/client.ts'
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 
 const LONGEST = 400
 
-/** Every text in the objects, and what paths may be made of the names among them; none of those that have `secret` in it. */
+/** Every text in the objects, and paths made of the names among them; none that contains `secret`. */
 export function namesIn(objects: readonly RawObject[], secret: string): string[] {
   const names = new Set<string>()
   for (const object of objects) {
@@ -28,7 +28,7 @@ function textsIn(value: unknown): string[] {
   return Object.values(value).flatMap(textsIn)
 }
 
-/** @returns a copy in which each text is one of these with this chance */
+/** @returns a copy in which each text is replaced by one of these with this probability */
 export function renamed<T>(json: T, names: readonly string[], random: SeededRandom, chance: number): T {
   if (typeof json === 'string') return (random.chance(chance) ? random.pick(names) : json) as T
   if (Array.isArray(json)) return json.map((one: unknown) => renamed(one, names, random, chance)) as T

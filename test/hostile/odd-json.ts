@@ -1,9 +1,9 @@
-/** JSON that was right, with something in it that is not. */
+/** Valid JSON with some invalid parts. */
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 
 type Place = { holder: Record<string, unknown> | unknown[]; key: string | number }
 
-/** What stands where something else belongs. */
+/** Values of unexpected types. */
 const ODD: readonly (() => unknown)[] = [
   () => null,
   () => '',
@@ -25,7 +25,7 @@ const ODD: readonly (() => unknown)[] = [
   () => Array.from({ length: 2000 }, (_, i) => i),
 ]
 
-/** @returns a copy with so many changes */
+/** @returns a copy with this many changes */
 export function oddly(json: unknown, random: SeededRandom, changes: number): unknown {
   const root = { json: structuredClone(json) }
   for (let i = 0; i < changes; i += 1) changeOne(root, random)

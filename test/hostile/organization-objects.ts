@@ -1,4 +1,4 @@
-/** What is stored of an organization. */
+/** Reads the stored objects of an organization. */
 
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { type KindDefinition, resourceType } from '../../src/apis/meta.ts'
@@ -31,7 +31,7 @@ export async function signingSecretsOf(
   return (await Promise.all(endpoints.map(read))).flat()
 }
 
-/** Of all deliveries of an endpoint; NaN where one does not wait for its next. */
+/** Attempts of all deliveries of an endpoint; NaN if one does not wait for its next. */
 export async function attemptsOf(api: ResourceReader, namespace: string, endpoint: string): Promise<number> {
   const all = (await listAll(api, webhookDeliveries, { namespace })).map((raw) => webhookDelivery.parse(raw))
   return all

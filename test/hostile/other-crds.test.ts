@@ -1,4 +1,4 @@
-/** CRDs that are older or newer than the code, at its start and exchanged under it: no process ends, and events arrive. */
+/** CRDs that are older or newer than the code, at its start and replaced while it runs: no process ends, and events arrive. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -16,11 +16,11 @@ import { installShipped, installVersion, NEWER, older, type Version } from './ot
 import { seedOfRun } from './seed.ts'
 
 const SEED = seedOfRun(7)
-/** Of the optional fields. */
+/** Share of the optional fields. */
 const SHARE = 0.3
 const EVENTS = 10
 const LOOK_MS = 5000
-/** Renewing the Lease and the like; a loop that cannot store what it wants makes hundreds. */
+/** Lease renewals and the like; a loop that cannot store its result makes hundreds. */
 const MOST_WRITES_AT_REST = 20
 const LIMIT_MS = 240_000
 
@@ -75,7 +75,7 @@ async function deliver(endpoint: string): Promise<{ received: number; requests: 
   }
 }
 
-/** Writes of anybody in a while in which nothing is to be done. */
+/** Number of writes by all clients in a period without work. */
 async function writesAtRest(): Promise<number> {
   await sleep(LOOK_MS)
   const before = await readRequestCounts(davit.controlPlane.access)

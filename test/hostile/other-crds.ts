@@ -1,4 +1,4 @@
-/** Davit's kinds as an older or a newer version of it may have installed them. */
+/** Davit's kinds in the form of an older or a newer version. */
 
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ const RULES = 'x-kubernetes-validations'
 
 export type Version = { name: string; change: (schema: StructuralSchema, path: string) => StructuralSchema }
 
-/** So much of what may be absent is not known yet. @param share of the optional fields of specs and statuses */
+/** Removes a share of what is optional. @param share of the optional fields of specs and statuses */
 export function older(random: SeededRandom, share: number): Version {
   return {
     name: 'older',
@@ -31,7 +31,7 @@ export function older(random: SeededRandom, share: number): Version {
   }
 }
 
-/** Every object has a new field with a default, lists of values are open, and what was required need not be there. */
+/** Every object has a new field with a default, enums are open, and required fields are optional. */
 export const NEWER: Version = {
   name: 'newer',
   change: (schema, path) => {
@@ -62,7 +62,7 @@ export async function installShipped(controlPlane: Pick<ControlPlane, 'access'>)
   await installCrds(controlPlane, CRDS)
 }
 
-/** Fields by which objects can be selected stay, since they need a type. */
+/** Selectable fields stay, since they need a type. */
 function changed({ spec, ...definition }: CustomResourceDefinition, { change }: Version) {
   const versions = spec.versions.map(({ schema, selectableFields = [], ...version }) => {
     const selected = new Set(selectableFields.map(({ jsonPath }) => jsonPath))
@@ -89,17 +89,17 @@ function walk(schema: StructuralSchema, path: string, change: Version['change'])
   }
 }
 
-/** Of which one has to be there. */
+/** Fields of which one must be present. */
 function alternativesOf({ oneOf }: StructuralSchema): string[] {
   return ((oneOf ?? []) as { required?: string[] }[]).flatMap(({ required }) => required ?? [])
 }
 
-/** Of the spec, of the status, or inside of one of them. */
+/** Whether the path is that of the spec, of the status, or inside one of them. */
 function isOwn(path: string): boolean {
   return /^\.(spec|status)/.test(path)
 }
 
-/** A default names only what there is. */
+/** A default contains only existing fields. */
 function withProperties(
   schema: StructuralSchema,
   properties: NonNullable<StructuralSchema['properties']>,

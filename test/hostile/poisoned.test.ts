@@ -1,4 +1,6 @@
-/** Objects whose specs, statuses and annotations are anything at all: no process ends, nobody else waits, and the REST API answers. */
+/**
+ * Objects with arbitrary specs, statuses and annotations: no process ends, no other organization waits, and the REST API answers.
+ */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sortableName } from '../../src/apis/ids.ts'
@@ -26,11 +28,11 @@ import { seedOfRun } from './seed.ts'
 
 const SEED = seedOfRun(29)
 const OBJECTS = Number(process.env.HOSTILE_OBJECTS ?? 180)
-/** One good event after so many odd objects. */
+/** One good event after this many odd objects. */
 const EVENT_EVERY = 6
 const CHANGES = 3
 const ORGANIZATION = 'acme'
-/** Nothing that a spec names is to be reached, nor who this machine is. */
+/** Nothing that a spec names may be reached, nor the machine's identity. */
 const NO_CLOUD = { AWS_EC2_METADATA_DISABLED: 'true', AWS_ENDPOINT_URL: 'http://127.0.0.1:9' }
 const LIMIT_MS = 120_000 + OBJECTS * 200
 
@@ -100,7 +102,7 @@ async function storeOdd({ kind, ...good }: GoodObject): Promise<void> {
     stored[kind.kind] = (stored[kind.kind] ?? 0) + 1
     if (kind.status) await davit.api.patch(type, metadata, { status } as object, { subresource: 'status' })
   } catch (error) {
-    // What the API server itself does not take harms nobody.
+    // An object that the API server itself rejects is harmless.
     if (!isApiError(error)) throw error
     refused += 1
   }

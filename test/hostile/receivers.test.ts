@@ -1,4 +1,6 @@
-/** Receivers that do to a request what a hostile one may: each costs an attempt of at most 20 seconds, and nobody else anything. */
+/**
+ * Receivers that respond as badly as a hostile one may: each costs an attempt of at most 20 seconds, and does not affect others.
+ */
 import { readdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -10,16 +12,16 @@ import { tellFigures } from './figures.ts'
 import { type HostileReceiver, type HostileReceivers, startHostileReceivers } from './hostile-receivers.ts'
 
 const DEADLINE_MS = 20_000
-/** What an attempt that hangs may take beyond its deadline on a machine that is busy. */
+/** How much longer than its timeout a hanging attempt may take on a busy machine. */
 const LATE_MS = 5000
-/** What a clock that counts milliseconds may show less than the timer has waited. */
+/** How much less than the timer a clock with a resolution of milliseconds may show. */
 const CLOCK_MS = 2
-/** What may be kept of all of them: some of them send without end. */
+/** Memory limit for all of them: some send without end. */
 const MAX_HEAP_MB = 64
 const LIMIT_MS = 60_000
-/** A connection that has ended is closed at both ends by then. */
+/** An ended connection is closed on both sides by then. */
 const DRAINED_MS = 5000
-/** Published one after the other while the first hang. */
+/** Published one after the other while the first ones hang. */
 const GOOD_EVENTS = 50
 
 let hostile: HostileReceivers
@@ -63,7 +65,7 @@ function wrongIn(receiver: HostileReceiver, delivery: WebhookDelivery | undefine
   return undefined
 }
 
-/** What came of it, and when it is tried again. */
+/** The outcome and the time of the next attempt. */
 function wordsOf(delivery: WebhookDelivery | undefined): string {
   const { state, attempts, nextAttemptAt } = delivery?.status ?? {}
   const [first] = attempts ?? []
@@ -109,7 +111,7 @@ test(
     expect(stillHanging).toBeGreaterThan(0)
     expect(leftOpen).toEqual([])
     expect(grownMb).toBeLessThan(MAX_HEAP_MB)
-    // Each was asked once: what came before its head was whole is no reason to ask again.
+    // Each was asked once: data before the complete head is no reason to retry.
     expect(
       hostile.receivers.filter(({ connections }) => connections() === 0).map(({ name }) => name),
     ).toEqual([])

@@ -1,4 +1,4 @@
-/** Two API servers on one etcd, one of which hears late of what is written: whoever reads from that one does nothing on a view that is too old. */
+/** Two API servers on one etcd, one of which lags behind: a reader of that one does nothing on a view that is too old. */
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -28,7 +28,7 @@ const ORDERED = 20
 const LEASE_SECONDS = 6
 const LASTING = 12
 const QUIET_MS = 3000
-/** Less than the tests have, so that they say what is missing. */
+/** Less than the limit of the tests, so that they report what is missing. */
 const WITHIN_MS = 100_000
 const LIMIT_MS = 120_000
 
@@ -64,7 +64,7 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-/** A way to the API server that is behind. */
+/** A kubeconfig for the API server that is behind. */
 async function configOf(account: typeof SERVER_ACCOUNT): Promise<string> {
   const config = await readFile(await davit.makeKubeconfig(account), 'utf8')
   const path = join(davit.folder, `second.${account.name}.kubeconfig`)
@@ -187,7 +187,7 @@ test(
   'what a controller at the one that has died had is done by the other, and nothing is missing when that is there again',
   async () => {
     const [first, late] = facades
-    // So many that each controller has some.
+    // Enough for each controller to have some.
     const names = Array.from({ length: LASTING }, (_, i) => `lasting-${i}`)
     for (const name of names) await makeEndpoint(first, name)
     let n = 0
@@ -219,7 +219,7 @@ test(
     await some(late)
     await untilAllCame()
     tellFigures('two-api-servers', figures)
-    // Those of the controller that was cut off had to wait for the end of its Lease.
+    // Those of the cut off controller had to wait for the end of its Lease.
     expect(afterMs).toBeGreaterThan(LEASE_SECONDS * 1000)
   },
   LIMIT_MS * 2,

@@ -1,6 +1,6 @@
 /**
- * An API server whose watches break in every way, all the time: the controller's lists stay few, and what is published
- * meanwhile arrives. Each trouble has a controller of its own, behind a front of its own.
+ * An API server whose watches break in every way, continuously: the controller lists rarely, and events that are published
+ * meanwhile arrive. Each trouble has its own controller and proxy.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, inject, test } from 'vitest'

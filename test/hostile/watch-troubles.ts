@@ -1,4 +1,4 @@
-/** Ways in which the watches of an API server break, all the time, and how many lists and watches are asked for meanwhile. */
+/** Ways to continuously break the watches of an API server, and the number of lists and watches in reaction. */
 import { kinds } from '../../tools/docgen/crd.ts'
 import { type ApiFront, type FrontAnswer, type FrontRequest, tooBusy } from '../support/api-front.ts'
 import { tellFigures } from './figures.ts'
@@ -10,11 +10,11 @@ export const STORM_MS = Number(process.env.STORM_SECONDS ?? 10) * 1000
 const IS_LONG = STORM_MS > 10_000
 
 /**
- * Of one kind of object in a minute; in the first ten seconds the waits still grow. Each event that a controller accepts lists the
- * endpoints of its organization as well: 30 in a minute here.
+ * For one kind of object per minute; in the first ten seconds the waits still grow. Each event that a controller accepts lists
+ * the endpoints of its organization as well: 30 per minute here.
  */
 export const MOST_LISTS_A_MINUTE = IS_LONG ? 50 : 100
-/** A watch that was cut asks for the version of the store first, by a list of one object; news makes its next wait short again. */
+/** A broken watch first requests the version of the store, by a list of one object; an event makes its next wait short again. */
 const MOST_ASKED_A_MINUTE = IS_LONG ? 180 : 240
 
 const isWatch = ({ isWatch }: FrontRequest) => isWatch
@@ -22,7 +22,7 @@ const isWatch = ({ isWatch }: FrontRequest) => isWatch
 export type Trouble = {
   name: string
   mostLists?: number
-  /** @returns the call that ends it */
+  /** @returns a function that ends it */
   begin: (front: ApiFront) => () => void
 }
 
@@ -54,7 +54,7 @@ const EXPIRED = JSON.stringify({
   },
 })
 
-/** Watches that are open break when it begins. */
+/** Breaks open watches when it begins. */
 function always(answer: FrontAnswer): Trouble['begin'] {
   return (front) => {
     const end = front.answer(isWatch, answer, FOR_EVER)
@@ -80,7 +80,7 @@ export const TROUBLES: Trouble[] = [
   { name: 'that say garbage', begin: always(stream('{"type":"ADDED","object":\n')) },
 ]
 
-/** Of a minute, by kind of object: the most lists of one, all of them, and watches. */
+/** Per minute, by kind of object: the maximum of lists of one kind, all lists, and watches. */
 export function countsOf(requests: readonly FrontRequest[], minutes: number) {
   const lists = new Map<string, number>()
   for (const { method, path, isWatch } of requests) {
@@ -97,12 +97,12 @@ export function countsOf(requests: readonly FrontRequest[], minutes: number) {
 
 const COLLECTIONS = new Set([...kinds.map(({ plural }) => plural), 'namespaces', 'secrets', 'leases'])
 
-/** Of a list; an object has its own name behind that of its kind. */
+/** Whether the path is a list; that of an object has a name behind the kind. */
 function isCollection(path: string): boolean {
   return COLLECTIONS.has(path.split('/').at(-1) ?? '')
 }
 
-/** @param name of the file that keeps them */
+/** @param name of the file for them */
 export function tellStorm(name: string, figures: Readonly<Record<string, number>>): void {
   if (IS_LONG)
     tellFigures(name, { troubles: TROUBLES.length, 'seconds of each': STORM_MS / 1000, ...figures })

@@ -1,4 +1,4 @@
-/** Bakes that are killed at random moments: nothing of them counts, and the same template then bakes. */
+/** Kills bakes at random moments: a killed bake has no effect, and the same template then bakes. */
 
 import { existsSync, lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,24 +20,27 @@ export type BakeChaosOptions = {
 }
 
 export type BakeChaosFindings = {
-  /** Bakes that were killed in time, and how many had come to which point. */
+  /** Bakes that were killed in time, by the point that they had reached. */
   killed: number
   finished: number
   points: Record<string, number>
-  /** Bakes between, that were let go to their end. */
+  /** Bakes in between that were not killed. */
   baked: number
-  /** In how many forms the secret was found where it was planted at the end, so that the scan is known to see it. */
+  /** The number of forms in which the planted secret was found at the end, which proves that the scan works. */
   planted: string
   wrong: string[]
 }
 
 const SECRET = 'canary-of-the-killed-bakes'
 const USER = 'bot'
-/** How often one is let go to its end. */
+/** How often a bake is not killed. */
 const LET_GO = 10
-/** Between two looks at a folder. */
+/** Interval of the checks of a folder. */
 const LOOK_MS = 2
-/** So many are killed before they have a folder, and so many while the box is put in place; the rest between. */
+/**
+ * The share that is killed before there is a folder, and the share that is killed while the box is put in place; the rest is
+ * killed in between.
+ */
 const EARLY = 0.15
 const LATE = 0.2
 /** Longer than it takes to put a box in place. */
@@ -73,9 +76,9 @@ class BakeChaos {
     wrong: [],
   }
   #services: BakeOrder['services'] = []
-  /** The bake that the box is of. */
+  /** The bake that made the current box. */
   #live: string | undefined
-  /** How long one usually takes until it has a folder, and from then on. */
+  /** The usual time until a bake has a folder, and from then on. */
   #usual = { begin: 0, work: 0 }
 
   constructor(options: BakeChaosOptions, bed: BakeBed, registry: TestRegistry, pod: BakePod) {
@@ -88,7 +91,7 @@ class BakeChaos {
   async play(): Promise<BakeChaosFindings> {
     await this.#prepare()
     const { kills, say } = this.#options
-    // Some end by themselves, before the moment in which they were to be killed.
+    // Some bakes end before the moment at which they were to be killed.
     for (let turn = 1; this.#findings.killed < kills && turn <= kills * 2; turn += 1) {
       await this.#kill(turn)
       if (turn % LET_GO === 0) {
@@ -101,7 +104,7 @@ class BakeChaos {
     return this.#findings
   }
 
-  /** Last, as it spoils the folder. */
+  /** Must be the last step, because it spoils the folder. */
   #plant(): string {
     const forms = formsOf(SECRET, USER)
     writeFileSync(join(this.#pod.memory, 'planted'), Object.values(forms).join('\n'))
@@ -123,9 +126,9 @@ class BakeChaos {
       await this.#registry.push(`acme/${name}`, '1.0', makeImage({ layers: ['base', name, 300_000] }))
       this.#services = [...this.#services, { name, image: `${host}/acme/${name}:1.0`, credential }]
     }
-    // So that pulling takes about as long as everything else.
+    // Makes pulling take about as long as everything else.
     this.#registry.front.bytesPerSecond = 600_000
-    // The first one is slower than those that come after it.
+    // The first bake is slower than the following ones.
     await this.#letGo(0)
     const began = performance.now()
     const order = this.#order(1, 'm')
@@ -139,7 +142,7 @@ class BakeChaos {
     this.#options.say(`a bake takes ${Math.round(begin)} ms to begin, and ${Math.round(work)} ms more`)
   }
 
-  /** @returns whether it had ended by itself before the moment in which it is to be killed */
+  /** @returns whether it had ended before the moment at which it was to be killed */
   async #untilMoment(name: string, bake: RunningBake): Promise<boolean> {
     const { random } = this.#options
     const when = random.fraction()
@@ -167,7 +170,7 @@ class BakeChaos {
       this.#findings.points[point] = (this.#findings.points[point] ?? 0) + 1
     }
     const live = this.#liveBake()
-    // The rename is the one moment that counts: before it the old box, after it the new one.
+    // Only the moment of the rename counts: before it the old box, after it the new one.
     if (live === order.bake) this.#live = live
     this.#check(
       `bake ${turn}, killed after ${Math.round(moment)} ms (${point})`,
@@ -202,7 +205,7 @@ class BakeChaos {
       wrong.push(`${what}: the secret is in ${leak}`)
   }
 
-  /** How far it had come, as its folder shows. */
+  /** The progress of a bake, by its folder. */
   #pointOf(bake: string): string {
     const folder = join(this.#pod.output, '.davit/shop', bake)
     if (this.#liveBake() === bake) return 'published'
@@ -226,7 +229,7 @@ class BakeChaos {
   }
 }
 
-/** Or until the bake is over. */
+/** Also returns when the bake has ended. */
 async function untilThere(path: string, { ended }: RunningBake): Promise<void> {
   let over = false
   void ended.then(() => {
@@ -235,7 +238,7 @@ async function untilThere(path: string, { ended }: RunningBake): Promise<void> {
   while (!over && !existsSync(path)) await sleep(LOOK_MS)
 }
 
-/** What looks like a file of logins, by its content. */
+/** Finds credential files by their content. */
 function authFilesIn(folder: string): string[] {
   return readdirSync(folder, { recursive: true })
     .map((name) => join(folder, String(name)))

@@ -1,4 +1,4 @@
-/** Whether an OCI layout is whole: each image that it should have, and every blob of it as its digest says. */
+/** Checks that an OCI layout is complete: each expected image, and every blob with its digest. */
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

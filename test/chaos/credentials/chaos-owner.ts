@@ -1,4 +1,6 @@
-/** An owner with kubectl: makes credentials, rotates and deletes them, moves to another account, and notes what was asked for. */
+/**
+ * An owner with kubectl who creates, rotates and deletes credentials, moves to another account, and records what was asked for.
+ */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { secrets } from '../../../src/apis/core-kinds.ts'
@@ -12,10 +14,10 @@ import { eventually, patiently } from './patience.ts'
 import { applySettings, type ChaosOrganization } from './setting.ts'
 
 export type Wanted = {
-  /** The last that was handed over. */
+  /** The last value in an input Secret. */
   value: string
   retained: boolean
-  /** Since then the account was changed, which a secret that is not retained does not outlive. */
+  /** Whether the account was changed since then: a secret that is not retained does not survive that. */
   mayBeLost: boolean
 }
 
@@ -25,14 +27,14 @@ export type ChaosOwnerOptions = {
   random: SeededRandom
 }
 
-/** An object that is deleted goes within this, although most of the time no controller runs. */
+/** A deleted object must be gone within this time, although most of the time no controller runs. */
 const GONE_LIMIT_MS = 600_000
 const MOST_CREDENTIALS = 12
 const RETAINED_SHARE = 0.3
 
 export class ChaosOwner {
   readonly wanted = new Map<string, Wanted>()
-  /** What was deleted and did not go. */
+  /** Deleted objects that are still there. */
   readonly wrong: string[] = []
   readonly counts = new Map<string, number>()
   readonly organization: string
@@ -59,7 +61,7 @@ export class ChaosOwner {
     this.#running = this.#run()
   }
 
-  /** Resolves when the last act is done. */
+  /** Resolves after the last action. */
   async stop(): Promise<void> {
     this.#isEnded = true
     await this.#running
@@ -112,7 +114,7 @@ export class ChaosOwner {
     await this.#handOver(name, wanted)
   }
 
-  /** What is there is changed; the controller may delete it meanwhile. */
+  /** Changes the existing object; the controller may delete it meanwhile. */
   async #handOver(name: string, { value, retained }: Wanted): Promise<void> {
     const { api } = this.#options
     const ref = { namespace: this.organization, name }

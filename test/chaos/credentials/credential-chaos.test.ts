@@ -2,13 +2,13 @@ import { beforeAll, expect, test } from 'vitest'
 import { type CredentialFindings, playCredentialChaos } from './credential-chaos.ts'
 import { credentialReportOf } from './credential-report.ts'
 
-/** On a machine with nothing else to do it takes less than a minute. */
+/** On an idle machine it takes less than a minute. */
 const LIMIT_MS = 600_000
 
 let findings: CredentialFindings
 const said: string[] = []
 
-// Its API server goes away, so it is not the one that other tests use.
+// Its API server is stopped, so it is not the one that other tests use.
 beforeAll(async () => {
   findings = await playCredentialChaos({
     seed: 29,

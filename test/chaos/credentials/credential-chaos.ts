@@ -1,6 +1,6 @@
 /**
- * The controller killed under owners who make, rotate, delete and move secrets of several organizations, while AWS and the API
- * server have their troubles; then everything is let come to rest and both sides are compared.
+ * Kills the controller while owners create, rotate, delete and move secrets of several organizations, and AWS and the API server
+ * fail now and then; in the end everything settles, and both sides are compared.
  */
 import { mkdtemp, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -31,16 +31,16 @@ export type CredentialChaosOptions = {
   seed: number
   kills: number
   organizations: number
-  /** Told what happens, line by line. */
+  /** Prints progress, line by line. */
   say: (line: string) => void
 }
 
 export type CredentialFindings = {
   lives: readonly Life[]
   organizations: number
-  /** What owners did, and how often. */
+  /** Owners' actions and their numbers. */
   acts: ReadonlyMap<string, number>
-  /** Troubles of AWS that calls met. */
+  /** Number of calls that met a fault of AWS. */
   troubles: number
   credentials: number
   lost: number
@@ -61,12 +61,12 @@ const OPERATIONS = [
   '*',
 ]
 const SETTINGS = { DAVIT_CLOUD_WRITES_PER_SECOND: '50', DAVIT_DRIFT_CHECK_SECONDS: '60' }
-/** A life is longer than where only deliveries are made: each call of AWS takes longer than one of a receiver. */
+/** Lives are longer than in runs with only deliveries: a call of AWS takes longer than one of a receiver. */
 const PATIENCE = 2
-/** What waits for the cloud waits for some minutes at most. */
+/** Retries against the cloud take some minutes at most. */
 const REST_LIMIT_MS = 180_000
 const QUIET_MS = 4000
-/** On a busy machine, for the last pass over a credential. */
+/** Time for the last reconciliation of a credential on a busy machine. */
 const LAST_PASS_MS = 2000
 const SETTLED_LIMIT_MS = 60_000
 
@@ -135,7 +135,7 @@ async function setUp(
   return { davit, aws, accounts, owners }
 }
 
-/** Now and then something goes wrong with the next calls. */
+/** Makes the next calls fail now and then. */
 class AwsTroubles {
   readonly #aws: TestAws
   readonly #random: SeededRandom
@@ -189,7 +189,7 @@ async function makeTrouble({ controlPlane }: Installation, { trouble }: Life): P
   await controlPlane.startApiServer()
 }
 
-/** Nothing is being deleted or tried, and what cannot be Ready says that its account was changed. */
+/** Whether no deletion or check is in progress, and every credential is Ready or reports that its account was changed. */
 async function rested({ davit }: Running): Promise<boolean> {
   const all = await readCredentials(davit.api)
   return all.every(
@@ -232,7 +232,7 @@ async function versionsOf({ api }: Installation): Promise<string> {
   return credentials.map(({ metadata }) => `${metadata.uid} ${metadata.resourceVersion}`).join()
 }
 
-/** All may be Ready while the last pass over some of them is still under way. @returns their versions */
+/** All may be Ready while the last reconciliation of some is still running. @returns their versions */
 async function settled(davit: Installation): Promise<string> {
   const deadline = performance.now() + SETTLED_LIMIT_MS
   let before = await versionsOf(davit)
@@ -245,7 +245,7 @@ async function settled(davit: Installation): Promise<string> {
   return before
 }
 
-/** What no outage explains. */
+/** Errors that no outage explains. */
 async function errorsIn(logPath: string): Promise<string[]> {
   const lines = (await readFile(logPath, 'utf8'))
     .split('\n')

@@ -1,4 +1,4 @@
-/** A run as a table. */
+/** Formats a run as a table. */
 import type { CredentialFindings } from './credential-chaos.ts'
 
 export function credentialReportOf(findings: CredentialFindings): string {

@@ -1,4 +1,4 @@
-/** Both sides compared: what the cluster says, what the accounts hold, and what was asked for. */
+/** Compares both sides: the cluster, the accounts, and the requests of owners. */
 
 import { configMaps, secrets } from '../../../src/apis/core-kinds.ts'
 import {
@@ -19,13 +19,13 @@ import { REGIONS } from './setting.ts'
 export type CredentialEvidence = {
   owners: readonly ChaosOwner[]
   credentials: readonly RegistryCredential[]
-  /** `<organization>/<name>` of hand-over Secrets. */
+  /** `<organization>/<name>` of input Secrets. */
   secrets: ReadonlySet<string>
   orphans: readonly FailedDeletionRecord[]
   parameters: readonly ParameterFound[]
 }
 
-/** A parameter as the double of AWS holds it. */
+/** A parameter in the AWS emulator. */
 export type ParameterFound = {
   account: string
   region: string
@@ -85,7 +85,7 @@ export function reasonOf({ status }: RegistryCredential): string {
   return status?.conditions?.find(({ type }) => type === 'Ready')?.reason ?? ''
 }
 
-/** What must not be, in words. */
+/** Describes the violations. */
 export function judgeCredentials(evidence: CredentialEvidence): string[] {
   return [
     ...evidence.owners.flatMap((owner) => owner.wrong),
@@ -142,7 +142,7 @@ function judgeParameters({ parameters, credentials, orphans }: CredentialEvidenc
   })
 }
 
-/** Each call is in the session of the organization whose parameter it is about. */
+/** Each call must use the session of the organization that owns the parameter. */
 export function judgeCalls({ trail }: AwsEmulator): string[] {
   return trail.entries({}).flatMap(({ service, operation, session, parameters, error }) => {
     const name = String(parameters.Name ?? parameters.ResourceId ?? '')

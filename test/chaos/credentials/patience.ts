@@ -5,8 +5,8 @@ const PATIENCE_MS = 120_000
 const AGAIN_MS = 100
 
 /**
- * Asks again while the API server is away.
- * @param harmless what says that it was done already, or that there is nothing to do
+ * Retries while the API server is away.
+ * @param harmless errors that mean that it was already done, or that there is nothing to do
  */
 export async function patiently<T>(
   ask: () => Promise<T>,
@@ -32,7 +32,7 @@ export async function patiently<T>(
   }
 }
 
-/** @returns whether it came true in time */
+/** @returns whether it became true in time */
 export async function eventually(is: () => Promise<boolean>, limitMs: number): Promise<boolean> {
   const limit = performance.now() + limitMs
   for (;;) {

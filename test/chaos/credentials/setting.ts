@@ -1,4 +1,4 @@
-/** Organizations that share two accounts, each with roles of its own in both. */
+/** Organizations that share two accounts, each with its own roles in both. */
 
 import { API_VERSION } from '../../../src/apis/meta.ts'
 import {
@@ -15,7 +15,7 @@ export const REGIONS = ['eu-west-1', 'eu-central-1'] as const
 const ACCOUNTS = ['222222222222', '333333333333'] as const
 const READY_LIMIT_MS = 60_000
 
-/** Where secrets may be put. */
+/** A possible location of secrets. */
 export type Place = { roleArn: string; region: string }
 export type ChaosOrganization = { name: string; places: Place[] }
 
@@ -23,7 +23,7 @@ export function addAccounts({ double }: TestAws): Account[] {
   return ACCOUNTS.map((id) => double.accounts.add(id))
 }
 
-/** As an owner does: settings, the roles with what their status says, and the settings with a role. */
+/** Connects like an owner: settings, the roles with the policies of the status, and the settings with a role. */
 export async function connect(
   api: KubernetesClient,
   accounts: readonly Account[],
@@ -35,7 +35,7 @@ export async function connect(
     status = (await readSettings(api, name)).status
     return status?.trustPolicy !== undefined
   }, READY_LIMIT_MS)
-  // It names one region, and these roles are for all.
+  // The policy names one region, and these roles are for all.
   const writer = JSON.parse((status?.writerPolicy ?? '').replaceAll(REGIONS[0], '*'))
   const trust = JSON.parse(status?.trustPolicy ?? '')
   const places = accounts.flatMap((account) =>

@@ -1,4 +1,7 @@
-/** One client of the facades: publishes, pings, redelivers, makes endpoints, rolls their secrets, and repeats itself. */
+/**
+ * One client of the REST servers: it publishes, pings, redelivers, creates endpoints, rotates their secrets, and repeats
+ * requests.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { SeededRandom } from '../seeded-random.ts'
 import type { Accepted, Ledger, Operation } from './ledger.ts'
@@ -6,7 +9,7 @@ import type { Answered, Asked, PatientLink } from './patient-link.ts'
 import { EVENT_TYPES, type Scene, subscribersOf } from './scene.ts'
 
 export type ChaosClientOptions = {
-  /** From 0. */
+  /** Counts from 0. */
   number: number
   link: PatientLink
   scene: Scene
@@ -14,18 +17,18 @@ export type ChaosClientOptions = {
   random: SeededRandom
 }
 
-/** One that had the answer, to be asked for again. */
+/** An answered request that can be repeated. */
 type Keyed = { asked: Asked; answer: Answered }
 type Event = { n: number; type: string; id: string }
 type Made = { id: string; rolls: number }
 
 const EVENTS_OF_A_CLIENT = 1_000_000
 const MOST_REMEMBERED = 50
-/** With the first one as many as may be in force at a time. */
+/** One less than the maximum number of active secrets. */
 const MOST_ROLLS = 4
-/** Of the answers that name a delivery, how many are looked up. */
+/** Share of the answers with a delivery that are looked up. */
 const READ_SHARE = 0.1
-/** Of the events, how many are for the ordered endpoint. */
+/** Share of the events for the ordered endpoint. */
 const ORDERED_SHARE = 0.15
 
 export class ChaosClient {
@@ -33,7 +36,7 @@ export class ChaosClient {
   readonly #events: Event[] = []
   readonly #keyed: Keyed[] = []
   readonly #made: Made[] = []
-  /** What it may do, and how often; what is left of one is the last. */
+  /** The actions and their shares; the last one gets the rest. */
   readonly #acts = [
     { share: 0.42, ask: () => this.#publish() },
     { share: 0.15, ask: () => this.#publishOnce() },
@@ -50,7 +53,7 @@ export class ChaosClient {
     this.#options = options
   }
 
-  /** One request, or two that are one; resolves when it is answered. */
+  /** Sends one request, or the same one twice; resolves when it is answered. */
   async act(): Promise<void> {
     let chance = this.#options.random.fraction()
     for (const { share, ask } of this.#acts) {
@@ -147,7 +150,7 @@ export class ChaosClient {
     this.#accept('roll', { endpoint: made.id, id: made.id, key: answer.key, ...shownIn(answer) })
   }
 
-  /** Of another facade than the one that answered, where there is one. */
+  /** Repeats a request at another REST server than the one that answered, if there is one. */
   async #repeat(): Promise<void> {
     const { random, ledger } = this.#options
     const keyed = this.#keyed[Math.floor(random.fraction() * this.#keyed.length)]
@@ -159,7 +162,7 @@ export class ChaosClient {
     this.#compare(keyed.asked, keyed.answer, answer)
   }
 
-  /** With a key of its own. @param bodyOf the body, which may hold the key */
+  /** Sends a request with a new idempotency key. @param bodyOf the body, which may contain the key */
   async #askKeyed(
     asked: Asked,
     bodyOf?: (key: string) => unknown,
@@ -174,7 +177,7 @@ export class ChaosClient {
     return { ...answer, key }
   }
 
-  /** @returns a 2xx; another answer is noted as wrong */
+  /** @returns a 2xx answer; another answer is recorded as wrong */
   async #ask(asked: Asked, first: number): Promise<Answered | undefined> {
     const answer = await this.#options.link.ask(asked, first)
     if (!answer || answer.status < 300) return answer
@@ -183,7 +186,7 @@ export class ChaosClient {
     return undefined
   }
 
-  /** What was answered can be read at once, from whoever answered. */
+  /** An answered delivery must be readable immediately, at the server that answered. */
   async #look(endpoint: string, deliveryId: string, { by }: Answered): Promise<void> {
     const { link, ledger, random } = this.#options
     if (!random.chance(READ_SHARE)) return
@@ -214,7 +217,7 @@ export class ChaosClient {
     this.#options.ledger.accepted.push({ operation, client: this.#options.number, ...accepted })
   }
 
-  /** Which facade it asks first. */
+  /** The REST server that it tries first. */
   get #home(): number {
     return this.#options.number % this.#options.link.facades
   }
@@ -229,7 +232,7 @@ function shownIn({ json: { secret } }: Answered): { secret?: string } {
   return typeof secret === 'string' ? { secret } : {}
 }
 
-/** A secret is shown once. */
+/** A secret is returned only once. */
 function withoutSecret({ secret: _, ...rest }: Record<string, unknown>): Record<string, unknown> {
   return rest
 }

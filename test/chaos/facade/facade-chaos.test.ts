@@ -3,13 +3,13 @@ import { type FacadeFindings, playFacadeChaos } from './facade-chaos.ts'
 import { facadeReportOf } from './facade-report.ts'
 import { planTroubles } from './troubles.ts'
 
-/** On a machine with nothing else to do it takes a minute. */
+/** On an idle machine it takes a minute. */
 const LIMIT_MS = 600_000
 
 let findings: FacadeFindings
 const said: string[] = []
 
-// Its API server goes away, so it is not the one that other tests use.
+// Its API server is stopped, so it is not the one that other tests use.
 beforeAll(async () => {
   findings = await playFacadeChaos({
     seed: 23,

@@ -1,6 +1,6 @@
 /**
- * Facades under load from many clients, while they are killed and the API server goes away; then everything is let
- * come to rest and compared.
+ * REST servers under load from many clients, while they are killed and the API server is stopped; in the end everything settles
+ * and is compared.
  */
 import { mkdtemp, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -22,12 +22,12 @@ export type FacadeChaosOptions = {
   seed: number
   clients: number
   facades: number
-  /** Requests a second of each client, at most. */
+  /** Maximum requests per second of each client. */
   perSecond: number
   troubles: (random: SeededRandom) => readonly Trouble[]
-  /** How long the clients go on after the last trouble. */
+  /** How long the clients continue after the last fault. */
   calmMs: number
-  /** Told what happens, line by line. */
+  /** Prints progress, line by line. */
   say: (line: string) => void
 }
 
@@ -39,25 +39,25 @@ export type FacadeFindings = {
   lastedMs: number
   ledger: Ledger
   verdict: FacadeVerdict
-  /** What the facades told their logs as errors of their own. */
+  /** Internal errors in the logs of the REST servers. */
   errors: string[]
-  /** What must not be, in words. */
+  /** Descriptions of violations. */
   wrong: string[]
 }
 
-/** Everything stays, to be compared at the end. */
+/** Keeps everything for the comparison at the end. */
 const KEEP = {
   DAVIT_MAX_FINISHED_PER_ENDPOINT: '1000000',
   DAVIT_MAX_FINISHED: '10000000',
   DAVIT_MAX_LOG_BYTES: String(4 * 1024 ** 3),
 }
-/** All clients have one key, and are one organization: its limits are not what is tried. */
+/** All clients share one API token and one organization: its limits are not the subject of the test. */
 const FACADE_SETTINGS = {
   DAVIT_MAX_REQUESTS_PER_KEY: '1000000',
   DAVIT_MAX_REQUESTS_PER_ORGANIZATION: '1000000',
   DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: '100000',
 }
-/** Thirty seconds become thirty milliseconds. */
+/** Turns thirty seconds into thirty milliseconds. */
 const WAIT_SCALE = '0.001'
 
 type Running = { davit: Installation; facades: ServerProcess[] }
@@ -118,7 +118,7 @@ function startClients(options: FacadeChaosOptions, { scene, facades, ledger, ran
     await link.close()
   })
   return {
-    /** Resolves when each has the answer that it waits for. */
+    /** Resolves when each client has its answer. */
     stop: async () => {
       ended = true
       await Promise.all(loops)
@@ -147,7 +147,7 @@ async function stopApiServer({ controlPlane }: Installation, { downMs }: Trouble
   await controlPlane.startApiServer()
 }
 
-/** They come back under their addresses. Resolves when they are ready. */
+/** They restart with the same addresses. Resolves when they are ready. */
 async function killFacades({ davit, facades }: Running, { kind, downMs }: Trouble): Promise<void> {
   const doomed = kind === 'all' ? facades : facades.slice(0, 1)
   await Promise.all(doomed.map(({ process }) => process.kill()))
@@ -182,7 +182,7 @@ async function verdictOf(
   })
 }
 
-/** The logs of all their lives. */
+/** Reads the logs of all their lives. */
 async function errorsIn(facades: readonly ServerProcess[]): Promise<string[]> {
   const logs = await Promise.all(facades.map(({ logPath }) => readFile(logPath, 'utf8')))
   const lines = logs.flatMap((log) => log.split('\n')).filter((line) => line.startsWith('{'))

@@ -1,4 +1,4 @@
-/** A run as a table. */
+/** Formats a run as a table. */
 import type { FacadeFindings } from './facade-chaos.ts'
 import type { Operation } from './ledger.ts'
 

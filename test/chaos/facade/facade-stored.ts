@@ -1,4 +1,4 @@
-/** What is there at the end of a run: the log as the facade lists it, endpoints, and their signing keys. */
+/** Reads the state at the end of a run: the log as the REST server lists it, endpoints, and their signing secrets. */
 
 import { secrets } from '../../../src/apis/core-kinds.ts'
 import { ENDPOINT_PREFIX } from '../../../src/apis/ids.ts'
@@ -13,7 +13,7 @@ import type { Scene } from './scene.ts'
 
 type Page = { deliveries: { deliveryId: string; status: string }[]; cursor: string | null }
 
-/** Ids by the name of the endpoint; only those that have succeeded. */
+/** Ids by the name of the endpoint; only successful deliveries. */
 export async function readLogged(link: PatientLink, scene: Scene): Promise<Map<string, string[]>> {
   const logged = new Map<string, string[]>()
   for (const [name, id] of Object.entries(scene.endpoints)) {
@@ -36,7 +36,7 @@ export async function readLogged(link: PatientLink, scene: Scene): Promise<Map<s
   return logged
 }
 
-/** Of the endpoints that clients made. */
+/** Only endpoints that clients created. */
 export async function readStored(api: ResourceReader, scene: Scene): Promise<FacadeEvidence['stored']> {
   const ours = new Set(Object.values(scene.endpoints))
   const all = await listAll(api, webhookEndpoints, { namespace: scene.organization })

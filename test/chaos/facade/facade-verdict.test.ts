@@ -36,7 +36,7 @@ const roll: Accepted = {
   secret: 'second',
 }
 
-/** A run in which every promise was kept: two events, a ping, a redelivery, an endpoint and a roll. */
+/** A run in which every promise was kept: two events, a ping, a redelivery, an endpoint and a rotation. */
 const GOOD: FacadeEvidence = {
   accepted: [
     event('msg_1', 1),

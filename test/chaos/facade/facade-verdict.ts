@@ -1,21 +1,21 @@
 /** Compares what clients were promised with what receivers got and what is stored. */
 import type { Accepted } from './ledger.ts'
 
-/** One request at a receiver, in the order in which they came. */
+/** One request at a receiver, in the order of arrival. */
 export type Received = { endpoint: string; id: string; answer: 'ok' | 'failed'; body: string }
 
 export type FacadeEvidence = {
   accepted: readonly Accepted[]
-  /** Events of which nobody knows whether they were accepted. */
+  /** Events that may or may not have been accepted. */
   unknown: ReadonlySet<number>
   received: readonly Received[]
   /** Names of the endpoints that get an event of a type. */
   subscribersOf: (type: string) => readonly string[]
   orderedEndpoint: string
-  /** The log of each endpoint, by its name, as the facade lists it: ids. */
+  /** Delivery ids of each endpoint, by its name, as the REST server lists them. */
   logged: ReadonlyMap<string, readonly string[]>
   stored: {
-    /** Endpoints that clients made; `description` is the key that they were made under. */
+    /** Endpoints that clients created; `description` is their idempotency key. */
     endpoints: readonly { id: string; description: string }[]
     /** The signing secrets of an endpoint, by its id. */
     secrets: ReadonlyMap<string, readonly string[]>
@@ -23,14 +23,14 @@ export type FacadeEvidence = {
 }
 
 export type FacadeVerdict = {
-  /** What was accepted and did not come, or is not there. */
+  /** Accepted, but not received or not stored. */
   lost: string[]
-  /** What was made twice for one request. */
+  /** Created twice for one request. */
   duplicates: string[]
-  /** Bodies of one event that are not the same. */
+  /** Different bodies of one event. */
   changed: string[]
   outOfOrder: string[]
-  /** Receptions that repeat one that went well, under its own id: at least once is not at most once. */
+  /** Receptions after a successful one with the same id: at least once is not at most once. */
   again: number
 }
 
@@ -52,7 +52,7 @@ export function judgeFacade(evidence: FacadeEvidence): FacadeVerdict {
   }
 }
 
-/** `<endpoint> <id>` of all that has to come. */
+/** `<endpoint> <id>` of all promised deliveries. */
 function promisedOf({ accepted, subscribersOf }: FacadeEvidence): Set<string> {
   return new Set(
     accepted.flatMap(({ operation, endpoint = '', type = '', id }) => {
@@ -82,7 +82,7 @@ function notLogged(promised: ReadonlySet<string>, { logged }: FacadeEvidence): s
   return [...promised].filter((key) => !known.has(key)).map((key) => `${key} is not in the log`)
 }
 
-/** A roll whose answer had no secret may have ended since: nobody can miss its key. */
+/** A rotated secret that was missing in the answer may have ended since: no client can miss it. */
 function lostChanges({ accepted, stored }: FacadeEvidence): string[] {
   const ids = new Set(stored.endpoints.map(({ id }) => id))
   const gone = accepted.filter(({ operation, id }) => operation === 'create' && !ids.has(id))
@@ -95,7 +95,7 @@ function lostChanges({ accepted, stored }: FacadeEvidence): string[] {
   ]
 }
 
-/** What came although nobody was told of it: a second effect of a request, unless its answer is not known. */
+/** Receptions that no answer promised: a second effect of a request, unless its answer is unknown. */
 function unpromised(
   promised: ReadonlySet<string>,
   firsts: ReadonlyMap<string, First>,
@@ -149,7 +149,7 @@ function changedBodies(received: readonly Received[]): string[] {
   })
 }
 
-/** A client publishes an event when the one before was accepted: it lies behind it in the log. */
+/** A client publishes an event after the previous one was accepted, so it must follow in the log. */
 function outOfOrder(evidence: FacadeEvidence, firsts: ReadonlyMap<string, First>): string[] {
   const { accepted, subscribersOf, orderedEndpoint } = evidence
   const latest = new Map<number, number>()

@@ -1,23 +1,23 @@
-/** What the clients of a run were promised, and what they met. */
+/** What the clients of a run were promised, and which errors they met. */
 
 export type Operation = 'publish' | 'ping' | 'redeliver' | 'create' | 'roll'
 
 /** A request that was answered with 2xx; one entry however often it was sent. */
 export type Accepted = {
   operation: Operation
-  /** Who asked. A client's requests follow each other, and its entries stand in their order. */
+  /** The sending client. Its requests are sequential, and its entries are in order. */
   client: number
-  /** Idempotency-Key; absent where it was sent once. */
+  /** Idempotency-Key; absent if the request was sent only once. */
   key?: string
   /** Publish and redeliver: number of the event. */
   event?: number
   /** Publish: its type. */
   type?: string
-  /** Ping and redeliver: name of the receiver; roll: id of the endpoint. */
+  /** Ping and redeliver: name of the receiver; rotation: id of the endpoint. */
   endpoint?: string
-  /** What was made: of an event, delivery or endpoint; of a roll the endpoint's. */
+  /** Id of the created event, delivery or endpoint; for a rotation that of the endpoint. */
   id: string
-  /** Create and roll: the signing secret, where the answer that came has it. */
+  /** Create and rotation: the signing secret, if the answer contained it. */
   secret?: string
 }
 
@@ -25,16 +25,16 @@ const MOST_WORDS = 20
 
 export class Ledger {
   readonly accepted: Accepted[] = []
-  /** Numbers of events that were sent once and not answered: they may be there or not. */
+  /** Numbers of events that were sent once and not answered: they may exist or not. */
   readonly unknown = new Set<number>()
-  /** Answers that must not be, in words. */
+  /** Descriptions of invalid answers. */
   readonly wrong: string[] = []
-  /** Requests that were sent again with their key, and repeats of what had been answered. */
+  /** Requests that were retried with their key, and repeats of answered ones. */
   retried = 0
   repeated = 0
   /** Deliveries that were read right after the answer that named them. */
   read = 0
-  /** By status, or `lost` for a connection that broke. */
+  /** By status, or `lost` for a broken connection. */
   readonly failures = new Map<string, number>()
 
   failed(why: string): void {

@@ -11,7 +11,7 @@ afterEach(async () => {
   for (const close of toClose.splice(0).reverse()) await close()
 })
 
-/** A link to a facade that refuses the first request, whose patience is over at once. */
+/** A link to a REST server that rejects the first request; it gives up immediately. */
 async function linkTo(calmMs?: () => number, refusal = 503) {
   let asked = 0
   const server = createServer((_, response) => {

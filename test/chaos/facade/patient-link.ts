@@ -1,4 +1,4 @@
-/** A client's way to the facades: connections that are kept, and patience with what breaks. */
+/** A client's link to the REST servers: it keeps connections, and retries after failures. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, request } from 'undici'
 import type { SeededRandom } from '../seeded-random.ts'
@@ -15,7 +15,7 @@ export type Answered = {
   status: number
   json: Record<string, unknown>
   replayed: boolean
-  /** Number of the facade that answered. */
+  /** Number of the REST server that answered. */
   by: number
 }
 
@@ -24,18 +24,21 @@ export type PatientLinkOptions = {
   apiKey: string
   ledger: Ledger
   random: SeededRandom
-  /** To each facade; absent: two, so that one request can be sent twice at a time. */
+  /** Connections to each REST server; absent: two, so that one request can be sent twice at a time. */
   connections?: number
-  /** So long an answer may take, the wait for a connection included. Absent: until the facade itself gives up. */
+  /** Maximum time of an answer, including the wait for a connection. Absent: the server's own timeout applies. */
   answerLimitMs?: number
-  /** For how long nothing keeps the facades from answering: before it was so for long, nobody complains. Absent: always. */
+  /**
+   * How long no fault has kept the REST servers from answering: shorter calm periods excuse a failure. Absent: there are no
+   * faults.
+   */
   calmMs?: () => number
-  /** So long of that is waited for an answer, from the first question on. Absent: two minutes. */
+  /** Calm time within which an answer must arrive, counted from the first request. Absent: two minutes. */
   patienceMs?: number
 }
 
 const CONNECTIONS = 2
-/** The facade itself gives up earlier. */
+/** The REST server itself gives up earlier. */
 const ANSWER_LIMIT_MS = 40_000
 const PATIENCE_MS = 120_000
 
@@ -57,9 +60,10 @@ export class PatientLink {
   }
 
   /**
-   * Sends it to the facades in turn until one answers with what does not pass by itself. What would be done twice is sent once.
-   * @param first number of the facade that is asked first
-   * @returns undefined where nobody knows whether it was done
+   * Sends a request to the REST servers in turn until one gives a permanent answer. A request that is not idempotent is sent
+   * once.
+   * @param first number of the REST server that is tried first
+   * @returns undefined if its effect is unknown
    */
   async ask(asked: Asked, first: number): Promise<Answered | undefined> {
     const { ledger, random, patienceMs = PATIENCE_MS, calmMs = () => patienceMs } = this.#options
@@ -77,7 +81,7 @@ export class PatientLink {
     return undefined
   }
 
-  /** The same, of one facade alone: what it has said it must know. */
+  /** Asks only one REST server, which must know its own answers. */
   async askOnly(asked: Asked, facade: number): Promise<Answered | undefined> {
     const answer = await this.#once(asked, facade)
     return answer && answer.status < 500 ? answer : undefined
@@ -114,7 +118,7 @@ export class PatientLink {
   }
 }
 
-/** A process that is suspended while a request comes finds that it came too slowly. */
+/** A process that is suspended during a request reports that the request was too slow. */
 function mayPass({ status }: Answered): boolean {
   return status >= 500 || status === 429 || status === 408
 }

@@ -1,4 +1,4 @@
-/** Where the clients act: an organization with an endpoint of each sort. */
+/** The environment of the clients: an organization with an endpoint of each kind. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Installation, ServerProcess } from '../../support/installation.ts'
 import { type Answered, PatientLink, type PatientLinkOptions } from './patient-link.ts'
@@ -21,7 +21,7 @@ export type Scene = {
   apiKey: string
   /** Ids by name. */
   endpoints: Readonly<Record<string, string>>
-  /** URL of the endpoints that clients make. */
+  /** URL of the endpoints that clients create. */
   urlOfMade: string
 }
 
@@ -36,7 +36,7 @@ export function subscribersOf(type: string): string[] {
   )
 }
 
-/** Makes the organization and, over REST, its endpoints. */
+/** Creates the organization and, over REST, its endpoints. */
 export async function setScene(
   davit: Installation,
   { baseUrl }: ServerProcess,
@@ -57,7 +57,7 @@ export async function setScene(
   return { path, organization: ORGANIZATION, apiKey, endpoints, urlOfMade: `${receiverUrl}/made` }
 }
 
-/** The API server takes a moment to know a new role, and the facade another to ask again. */
+/** The API server needs a moment to apply a new role, and the REST server another to ask again. */
 async function untilLetIn(asker: PatientLink, path: string): Promise<void> {
   const deadline = performance.now() + LET_IN_LIMIT_MS
   for (;;) {

@@ -1,16 +1,16 @@
-/** What is done to the facades and to their API server while clients use them. */
+/** Faults of the REST servers and of their API server while clients use them. */
 import type { SeededRandom } from '../seeded-random.ts'
 
 export type Trouble = {
-  /** `one`, `all`: kill -9 of a facade, or of every one; `outage`: the API server stops. */
+  /** `one`, `all`: kill -9 of one or of every REST server; `outage`: the API server is stopped. */
   kind: 'one' | 'all' | 'outage'
-  /** After the end of the one before. */
+  /** Time after the end of the previous fault. */
   afterMs: number
-  /** Until it is started again. */
+  /** Time until the restart. */
   downMs: number
 }
 
-/** Each kind in turn, so that a short run has each as well. */
+/** Alternates the kinds, so that a short run has each as well. */
 export function planTroubles(
   random: SeededRandom,
   rounds: number,

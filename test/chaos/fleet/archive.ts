@@ -1,6 +1,6 @@
 /**
- * What was ever in the store: retention deletes while a fleet runs, so what is to be compared in the end is read again and again, as
- * `kubectl get` would.
+ * Records everything that was ever in the store: retention deletes while a fleet runs, so what is compared in the end is read
+ * periodically, like with `kubectl get`.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -17,26 +17,26 @@ import { listAll } from '../../support/list-all.ts'
 export type ArchiveOptions = {
   api: ResourceReader
   organizations: readonly string[]
-  /** What has ended stays for so long. */
+  /** How long ended objects are kept. */
   retentionMs: number
 }
 
-/** What was last seen of an object. Times by `performance.now()`. */
+/** The last state of an object. Times by `performance.now()`. */
 export type Kept = {
   raw: RawObject
-  /** When the last look began that did not find it, or not finished. */
+  /** Start of the last scan that found it absent or unfinished. */
   openAt: number
-  /** When the last look began that found it. */
+  /** Start of the last scan that found it. */
   seenAt: number
-  /** When the first look ended that showed it at its end; absent until then. */
+  /** End of the first scan that found it finished; absent until then. */
   endShownAt?: number
-  /** When the first list ended that did not have it any more; absent while it is there. */
+  /** End of the first list without it; absent while it exists. */
   missedAt?: number
 }
 
 const READ_EVERY_MS = 3000
 const AGAIN_MS = 200
-/** Of the time for which what has ended stays: whoever looks so often misses nothing. */
+/** Share of the retention time: scans at this interval miss nothing. */
 const SAFE_SHARE = 0.9
 
 export class Archive {
@@ -72,7 +72,7 @@ export class Archive {
     return this.#of(webhookEvents)
   }
 
-  /** What it may have missed, in words: what stayed for less than the time between two looks. */
+  /** Describes possible gaps: objects that existed for less than the time between two scans. */
   get wrong(): string[] {
     const mostMs = this.#options.retentionMs * SAFE_SHARE
     return this.#shelves
@@ -87,7 +87,7 @@ export class Archive {
     this.#loops = Promise.all(this.#shelves.map((shelf) => this.#read(shelf)))
   }
 
-  /** Looks once more. @throws Error when the store cannot be read */
+  /** Scans once more. @throws Error if the store cannot be read */
   async stop(): Promise<void> {
     this.#ended.abort()
     await this.#loops
@@ -117,7 +117,7 @@ class Shelf {
   readonly #api: ResourceReader
   readonly #namespaces: readonly string[]
   readonly #byUid = new Map<string, Kept>()
-  /** When the last look began that came to its end. */
+  /** Start of the last completed scan. */
   #lookedAt = performance.now()
   #longestMs = 0
 
@@ -131,7 +131,7 @@ class Shelf {
     return [...this.#byUid.values()]
   }
 
-  /** Between the begin of one look and the end of the next, at most. */
+  /** Maximum time between the start of one scan and the end of the next. */
   get longestMs(): number {
     return this.#longestMs
   }
@@ -140,7 +140,7 @@ class Shelf {
     this.#lookedAt = performance.now()
   }
 
-  /** @throws Error when the store cannot be read */
+  /** @throws Error if the store cannot be read */
   async look(): Promise<void> {
     const begun = performance.now()
     const lists = this.#namespaces.map((namespace) => listAll(this.#api, this.type, { namespace }))
@@ -158,7 +158,7 @@ class Shelf {
   }
 }
 
-/** The state of those that have one. */
+/** The state of objects that have one. */
 function keptOf(
   raw: RawObject,
   before: Kept | undefined,

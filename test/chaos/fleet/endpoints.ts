@@ -1,13 +1,13 @@
-/** Organizations of a fleet, their endpoints, and how those take what comes. */
+/** Organizations of a fleet, their endpoints, and the behavior of their receivers. */
 import type { Manner } from '../receivers.ts'
 import type { SeededRandom } from '../seeded-random.ts'
 
 export const EVENT_TYPES = {
-  /** To endpoints whose receivers fail, hang, and recover. */
+  /** For endpoints whose receivers fail, hang, and recover. */
   troubled: 'environment.started',
-  /** To endpoints whose receivers are always well. */
+  /** For endpoints with healthy receivers. */
   steady: 'environment.stopped',
-  /** Made as WebhookEvents. */
+  /** Created as WebhookEvents. */
   noted: 'member.joined',
 } as const
 
@@ -15,9 +15,9 @@ type EndpointKind = {
   types: readonly string[]
   deliveryLog: 'Objects' | 'Segments'
   ordered?: true
-  /** Its receiver is always well. */
+  /** Its receiver is always healthy. */
   steady?: true
-  /** It is disabled and enabled again and again. */
+  /** It is disabled and enabled periodically. */
   toggled?: true
 }
 
@@ -34,7 +34,7 @@ const KINDS: Readonly<Record<string, EndpointKind>> = {
   paused: { types: [steady], deliveryLog: 'Segments', toggled: true },
 }
 
-/** Names are unique over all organizations. */
+/** Names are unique across organizations. */
 export type FleetEndpoint = EndpointKind & { name: string; organization: string }
 
 export function endpointsOf(organizations: readonly string[]): FleetEndpoint[] {
@@ -43,7 +43,7 @@ export function endpointsOf(organizations: readonly string[]): FleetEndpoint[] {
   )
 }
 
-/** Shares of the manners of a receiver that is well on the whole. */
+/** Shares of the behaviors of a mostly healthy receiver. */
 const NOW_AND_THEN: readonly { manner: Manner; share: number }[] = [
   { manner: 'error', share: 0.03 },
   { manner: 'reset', share: 0.01 },
@@ -57,7 +57,7 @@ const BAD_MS = [300, 7000] as const
 
 type Mood = { isBad: boolean; manner: Manner; until: number }
 
-/** Good and bad times of each endpoint's receiver. */
+/** Good and bad periods of each endpoint's receiver. */
 export class Moods {
   readonly #random: SeededRandom
   readonly #steady: ReadonlySet<string>
@@ -69,7 +69,7 @@ export class Moods {
     this.#steady = new Set(endpoints.filter(({ steady }) => steady).map(({ name }) => name))
   }
 
-  /** From now on all are well. */
+  /** Makes all receivers healthy from now on. */
   end(): void {
     this.#isOver = true
   }

@@ -1,9 +1,9 @@
-/** Which fault explains that something was done once more. */
+/** Finds the fault that explains a repetition. */
 import type { SeenReception } from '../receivers.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { RecordKind } from './faults.ts'
 
-/** While one of these lasts, what a process wants to store does not get there. */
+/** During one of these, writes of a process do not reach the store. */
 const BEFORE_THE_STORE: readonly RecordKind[] = [
   'cut',
   'deaf',
@@ -14,8 +14,8 @@ const BEFORE_THE_STORE: readonly RecordKind[] = [
   'no space in etcd',
 ]
 /**
- * What takes the outcome of an attempt from Davit, or a process its work; those that say more about it first. An orderly end
- * is not among them: it stores what it knows.
+ * Faults that cost Davit the outcome of an attempt, or a process its work, most telling first. An orderly end is not among them:
+ * it stores everything it knows.
  */
 const BY_WEIGHT: readonly RecordKind[] = [
   'kill controller',
@@ -24,13 +24,13 @@ const BY_WEIGHT: readonly RecordKind[] = [
   'clock step',
   'lapse',
 ]
-/** Those before the store, and what keeps a process from writing though its way is free. */
+/** Faults in front of the store, and those that keep a process from writing although its connection works. */
 const KEEPS_FROM_STORE: ReadonlySet<RecordKind> = new Set([...BEFORE_THE_STORE, 'clock step', 'lapse'])
-/** Outcomes that cannot be stored stop everything after five seconds; until then they may be lost together. */
+/** A process stops when outcomes could not be stored for five seconds; until then they may all be lost. */
 export const UNSTORED_MS = 6000
-/** What a fault has done to a process shows a little later. */
+/** The effect of a fault on a process may show a little later. */
 const SETTLED_MS = 5000
-/** After which a process has reason to think that others have had its work: the wall clock says so, too, when it is set ahead. */
+/** After these, a process assumes that others have had its work: a clock that is set ahead has that effect, too. */
 const STOOD_STILL: ReadonlySet<RecordKind> = new Set(['suspend controller', 'clock step'])
 
 export function explains(kind: RecordKind): boolean {
@@ -39,13 +39,13 @@ export function explains(kind: RecordKind): boolean {
 
 type Times = Pick<SeenReception, 'run' | 'at' | 'endedAt'>
 
-/** That a life did not renew its Lease from then to then, by `performance.now()`. */
+/** A period in which a life did not renew its Lease, by `performance.now()`. */
 export type Silence = { life: number; from: number; to: number }
 
-/** What was done, and who was silent for so long that others may have had all that it drove: it claims that anew. */
+/** The faults, and lives that were silent for so long that others may have taken over their work: they claim it again. */
 export type Course = { faults: readonly FaultRecord[]; silences: readonly Silence[] }
 
-/** The fault that made the outcome of an attempt unknown to whoever came later; undefined where there is none. */
+/** The fault that made the outcome of an attempt unknown to later processes; undefined if there is none. */
 export function faultAt(
   attempt: Times,
   faults: readonly FaultRecord[],
@@ -62,9 +62,9 @@ export function faultAt(
 }
 
 /**
- * A process knows what it has done itself: only another one may repeat it, and only for a reason. One that stood still for longer than
- * an attempt may last may have heard the answer too late; one that was silent for so long that the others may have had its work begins
- * that anew, from what is stored.
+ * A process knows its own work: only another one may repeat it, and only for a reason. A process that was suspended for longer
+ * than an attempt may have received the answer too late; one that was silent for so long that the others may have taken over
+ * starts again from what is stored.
  */
 export function explanationOf(
   earlier: Times,
@@ -79,7 +79,7 @@ export function explanationOf(
   return faultAt(unstored(earlier, faults), stoodStill, later.at)
 }
 
-/** Something kept its process from storing what came of it, until then or shortly before. */
+/** Whether something kept a process from storing an outcome, until then or shortly before. */
 export function wasKeptFromStore(attempt: Times, until: number, faults: readonly FaultRecord[]): boolean {
   return faults.some(
     ({ kind, lives, from, to }) =>
@@ -90,7 +90,7 @@ export function wasKeptFromStore(attempt: Times, until: number, faults: readonly
   )
 }
 
-/** Its outcome is not stored before all that keeps its process from the store is over, one after the other. */
+/** An outcome is stored only after all consecutive faults that keep its process from the store are over. */
 function unstored(attempt: Times, faults: readonly FaultRecord[]): Times {
   const between = faults.filter(
     ({ kind, lives }) => BEFORE_THE_STORE.includes(kind) && (lives === 'all' || lives.includes(attempt.run)),

@@ -1,4 +1,4 @@
-/** How long it took until another process went on with what one had driven that was ended or stood still. */
+/** Measures how long it took until another process continued the work of one that was ended or suspended. */
 import type { SeenReception } from '../receivers.ts'
 import type { Blow, FaultRecord } from './fault-work.ts'
 import { DRAIN_MS, type RecordKind, sortOf } from './faults.ts'
@@ -6,8 +6,8 @@ import type { FleetEvidence } from './fleet-verdict.ts'
 import { busyness } from './stall-watch.ts'
 
 /**
- * Of one endpoint. `alone`: nothing else was done meanwhile to the store or to a controller. `calmMs`: the longest time in it in
- * which nothing else was done, nor showed still. `boundMs`: what is promised of that.
+ * For one endpoint. `alone`: without other faults of the store or of a controller meanwhile. `calmMs`: the longest period in it
+ * without other faults or their effects. `boundMs`: the promised bound of that.
  */
 export type FailOver = {
   fault: FaultRecord
@@ -24,14 +24,14 @@ const KINDS: ReadonlySet<RecordKind> = new Set([
   'roll controllers',
   'change version',
 ])
-/** A round of looking at Leases, a claim, and what a list takes, on a machine that does much else. */
+/** A check of the Leases, a claim, and a list, on a busy machine. */
 const WORK_MS = 6000
-/** Events come twice a second to such an endpoint. */
+/** Such an endpoint gets two events per second. */
 const NEXT_EVENT_MS = 3000
-/** What a process has sent is taken so long after it has ended. */
+/** A request of an ended process may be received this much later. */
 const OWN_MS = 500
 
-/** At endpoints whose receivers are well, and of those that somebody else went on with. */
+/** Only for endpoints with healthy receivers that another process took over. */
 export function failOversOf(evidence: FleetEvidence): FailOver[] {
   const steady = new Set(evidence.endpoints.filter((one) => one.steady).map(({ name }) => name))
   const byEndpoint = Map.groupBy(
@@ -55,7 +55,7 @@ export function failOversOf(evidence: FleetEvidence): FailOver[] {
     )
 }
 
-/** The first that somebody else sent; undefined where another one had driven the endpoint, or the same one went on. */
+/** The first request of another process; undefined if another one had driven the endpoint, or the same one continued. */
 function nextAfter({ life, at }: Blow, receptions: readonly SeenReception[]): SeenReception | undefined {
   const index = receptions.findIndex((one) => one.at > at)
   if (index < 1 || receptions[index - 1]?.run !== life) return undefined
@@ -63,7 +63,7 @@ function nextAfter({ life, at }: Blow, receptions: readonly SeenReception[]): Se
   return next && next.run !== life ? next : undefined
 }
 
-/** One that started later begins to count when it has seen the Lease. */
+/** For a process that started later, the time counts from when it has seen the Lease. */
 function boundOf({ kind }: FaultRecord, { at }: Blow, next: SeenReception, evidence: FleetEvidence): number {
   const { startedAt, leaseMs } = evidence
   const rest = WORK_MS * busyness([at, next.at], evidence.loads) + NEXT_EVENT_MS
@@ -71,7 +71,7 @@ function boundOf({ kind }: FaultRecord, { at }: Blow, next: SeenReception, evide
   return Math.max(0, (startedAt.get(next.run) ?? at) - at) + leaseMs + DRAIN_MS + rest
 }
 
-/** Whatever else was done: without any of it for so long, somebody goes on. */
+/** After this much time without any other fault, some process must have continued. */
 export function slowAmong(failOvers: readonly FailOver[]): FailOver[] {
   return failOvers.filter(({ calmMs, boundMs }) => calmMs > boundMs)
 }
@@ -79,7 +79,7 @@ export function slowAmong(failOvers: readonly FailOver[]): FailOver[] {
 /** Half of them would say nothing of one, and very few nothing of all. */
 const ENOUGH = 9
 
-/** Of those where nothing else was done, the median: one whose receivers take long may take longer. In words. */
+/** The median of those without other faults, because slow receivers may delay single ones. Describes violations. */
 export function slowRolls(failOvers: readonly FailOver[], leaseMs: number): string[] {
   const times = failOvers
     .filter(({ fault, alone }) => alone && fault.kind === 'roll controllers')
@@ -117,7 +117,7 @@ function othersWithin(
   )
 }
 
-/** Of the process that was ended or stood still. */
+/** Whether it is the lapse of the process that was ended or suspended. */
 function isOwnLapse({ kind, lives }: FaultRecord, fault: FaultRecord): boolean {
   return kind === 'lapse' && lives !== 'all' && fault.blows.some(({ life }) => lives.includes(life))
 }

@@ -1,4 +1,4 @@
-/** Does what was planned, and writes down when, and to which processes. */
+/** Executes the planned faults, and records their times and processes. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SeededRandom } from '../seeded-random.ts'
 import { collide, type Fault, OF_VERSIONS, type RecordKind } from './faults.ts'
@@ -6,23 +6,23 @@ import type { Fleet } from './fleet.ts'
 import type { Member } from './member.ts'
 import { type Away, doToStore, isOfStore } from './store-faults.ts'
 
-/** What ends a process, or has it stand still. */
+/** The moment in which a process is ended or suspended. */
 export type Blow = { life: number; at: number }
 
-/** A fault as it was. Times by `performance.now()`. */
+/** A fault as it happened. Times by `performance.now()`. */
 export type FaultRecord = {
   kind: RecordKind
   from: number
-  /** When it was undone; of a kill when the next process was started. */
+  /** When it was undone; for a kill, when the next process was started. */
   to: number
   /** When everything was ready again. */
   readyAt: number
-  /** Numbers of the lives that it touched: all of them, where it was done to the store. */
+  /** Numbers of the affected lives: all of them for a fault of the store. */
   lives: 'all' | number[]
   blows: Blow[]
-  /** By which a clock was set. */
+  /** The step of a clock. */
   stepMs?: number
-  /** Between these nothing could be stored by anybody. */
+  /** The period in which no process could store anything. */
   away?: Away
 }
 
@@ -30,16 +30,16 @@ type Running = { fault: Fault; ended: Promise<void> }
 
 const READY_LIMIT_MS = 120_000
 const READY_POLL_MS = 150
-/** After everything was ready again. */
+/** Rest after everything is ready again. */
 const CALM_MS = [500, 5000] as const
-/** At a time. */
+/** Maximum number of simultaneous faults. */
 const MOST = 6
-/** Those that are begun before their turn, where the one whose turn it is excludes one that is under way. */
+/** Faults that may start early if the next one excludes one in progress. */
 const AHEAD = 10
 
 export class FaultWork {
   readonly records: FaultRecord[] = []
-  /** What was not as it has to be, in words. */
+  /** Descriptions of violations. */
   readonly wrong: string[] = []
   readonly #fleet: Fleet
   readonly #random: SeededRandom
@@ -48,7 +48,7 @@ export class FaultWork {
   #undoneAt = performance.now()
   readonly #otherMain: string | undefined
 
-  /** @param otherMain of the version that is changed to, and back */
+  /** @param otherMain entry point of the version that is changed to, and back */
   constructor(fleet: Fleet, random: SeededRandom, say: (line: string) => void, otherMain?: string) {
     this.#fleet = fleet
     this.#random = random
@@ -56,12 +56,12 @@ export class FaultWork {
     this.#otherMain = otherMain
   }
 
-  /** Milliseconds since the last one was undone; 0 while one is under way. */
+  /** Milliseconds since the last fault was undone; 0 while one is in progress. */
   get calmMs(): number {
     return this.#running.size > 0 ? 0 : performance.now() - this.#undoneAt
   }
 
-  /** Resolves when all were done and undone. @param end no other one begins after it */
+  /** Resolves when all faults are undone. @param end no fault begins after it */
   async play(plan: Iterator<Fault>, end: number): Promise<void> {
     const over = new AbortController()
     const watched = this.#noticeReady(over.signal)
@@ -82,7 +82,7 @@ export class FaultWork {
     await watched
   }
 
-  /** @returns false when some member was not within the limit */
+  /** @returns false if some member was not ready within the limit */
   async untilReady(): Promise<boolean> {
     const deadline = performance.now() + READY_LIMIT_MS
     while (performance.now() < deadline) {
@@ -97,7 +97,7 @@ export class FaultWork {
     return ready.every(Boolean)
   }
 
-  /** In their words. */
+  /** The readiness texts of members that are not ready. */
   async #unready(): Promise<string> {
     const said = await Promise.all(
       this.#fleet.members.map(async ({ name, process }) =>
@@ -143,7 +143,7 @@ export class FaultWork {
     await sleep(this.#random.between(...CALM_MS))
   }
 
-  /** Of what was undone it is written down when everything was ready again. */
+  /** Records for undone faults when everything was ready again. */
   async #noticeReady(over: AbortSignal): Promise<void> {
     while (!over.aborted) {
       const asked = performance.now()
@@ -189,7 +189,7 @@ export class FaultWork {
     return kind === 'roll facades' ? this.#fleet.facades : []
   }
 
-  /** @returns when the store was away, where it was */
+  /** @returns the period without a store, if there was one */
   async #doToAll(fault: Fault, blows: Blow[]): Promise<Away | undefined> {
     if (isOfStore(fault.kind)) return await doToStore(this.#fleet, fault)
     if (fault.kind === OF_VERSIONS)
@@ -209,7 +209,7 @@ function fill(ahead: readonly Fault[], plan: Iterator<Fault>): Fault[] {
   return filled
 }
 
-/** One after another; the next only when the one before is ready, as a rollout does. */
+/** Replaces members one after another, each after the previous one is ready, like a rollout. */
 async function roll(members: readonly Member[], { newName, forMs }: Fault, blows: Blow[]): Promise<void> {
   for (const member of members) {
     blows.push(blowTo(member))

@@ -1,4 +1,4 @@
-/** What is done to a fleet: kinds of faults, and when each comes. All of it is drawn from a seed, before it begins. */
+/** Plans the faults of a fleet: their kinds and their times. Everything is drawn from a seed in advance. */
 import type { SeededRandom } from '../seeded-random.ts'
 import type { Role } from './member.ts'
 
@@ -23,29 +23,29 @@ export const FAULT_KINDS = [
 ] as const
 export type FaultKind = (typeof FAULT_KINDS)[number]
 
-/** What is written down: beside faults, a Lease that ran out by itself. */
+/** The kinds of records: faults, and Leases that lapsed without one. */
 export const RECORD_KINDS = [...FAULT_KINDS, 'lapse'] as const
 export type RecordKind = (typeof RECORD_KINDS)[number]
 
-/** One thing that is done. Times in milliseconds. */
+/** One fault. Times in milliseconds. */
 export type Fault = {
   kind: FaultKind
-  /** Before it everything heals, is ready again, and is let alone for a while. */
+  /** Whether everything heals, becomes ready and rests before it. */
   rests: boolean
-  /** After the begin of the one before, or the rest. */
+  /** Time after the start of the previous fault, or after the rest. */
   pauseMs: number
-  /** Until it is undone. */
+  /** Time until it is undone. */
   forMs: number
-  /** Which of the members, where it is done to one: a controller or facade, by its index. */
+  /** The affected member, if it is only one: a controller or REST server, by its index. */
   target?: { role: Role; index: number }
-  /** A process that is started in place of one is another replica. */
+  /** Whether the replacement of a process is another replica. */
   newName: boolean
-  /** In words, what else was drawn; of delays milliseconds, of clocks the step. */
+  /** Other random choices: delays in milliseconds, or the step of a clock. */
   upMs: number
   downMs: number
   stepMs: number
   deaf: 'up' | 'down'
-  /** Which connections are held: of so many, one. */
+  /** One in this many connections is held. */
   heldOf: number
   seed: number
 }
@@ -53,17 +53,17 @@ export type Fault = {
 export type PlanOptions = {
   controllers: number
   facades: number
-  /** How long a replica is believed to live that says nothing. */
+  /** How long a silent replica is believed to live. */
   leaseMs: number
-  /** Of each kind; absent: without an end. */
+  /** Number of faults of each kind; absent: without an end. */
   faultsOfEach?: number
-  /** Which kinds there are; absent: all. */
+  /** Absent: all kinds. */
   kinds?: readonly FaultKind[]
-  /** How many follow each other, on the average, without a rest between. */
+  /** Average number of faults between two rests. */
   between: number
-  /** Of short runs: a share of the usual times. */
+  /** For short runs: a share of the usual times. */
   pace: number
-  /** Of whatever takes time; absent: drawn for each kind. */
+  /** Duration of faults; absent: drawn for each kind. */
   forMs?: number
   /** Whether there is another version to change to. */
   otherVersion: boolean
@@ -71,18 +71,18 @@ export type PlanOptions = {
 
 type Spell = readonly [number, number]
 
-/** How long each lasts, in milliseconds, but for those that are a matter of the lease; of several one is drawn. */
+/** Durations in milliseconds, except for those that depend on the lease; one of several ranges is drawn. */
 const LASTS: Readonly<Record<Exclude<FaultKind, 'suspend controller'>, readonly Spell[]>> = {
-  // Of the lease: nobody notices.
+  // In leases: too short to be noticed.
   'pause controller': [[0.2, 0.6]],
   'kill controller': [[0, 5000]],
   'kill facade': [[0, 5000]],
-  // Of the lease, too.
+  // In leases.
   'suspend facade': [[1.1, 2]],
   'roll controllers': [[0, 500]],
   'roll facades': [[0, 500]],
-  // A new process, which is the most frequent; and what an upgrade of a control plane takes, as far as what retention deletes
-  // afterwards has been seen before.
+  // A new process, the most frequent case; and the duration of an upgrade of a control plane, as long as retention deletes only
+  // what has been seen before.
   'API server restart': [
     [100, 6000],
     [100, 6000],
@@ -100,7 +100,7 @@ const LASTS: Readonly<Record<Exclude<FaultKind, 'suspend controller'>, readonly 
   // Between one member and the next.
   'change version': [[0, 8000]],
 }
-/** What a controller has begun ends within so long. */
+/** Time within which the work of a controller ends. */
 export const DRAIN_MS = 21_000
 const STEPS_MS = [-86_400_000, -3_600_000, -301_000, -30_000, 30_000, 301_000, 3_600_000, 86_400_000]
 export const STORE: ReadonlySet<RecordKind> = new Set([
@@ -110,21 +110,23 @@ export const STORE: ReadonlySet<RecordKind> = new Set([
   'no space in etcd',
 ])
 const WAY: ReadonlySet<RecordKind> = new Set(['cut', 'delay', 'deaf', 'hold'])
-/** Kinds whose times are a matter of the lease. */
+/** Kinds whose durations depend on the lease. */
 const OF_LEASE: ReadonlySet<FaultKind> = new Set(['pause controller', 'suspend facade'])
 const PAUSE_MS = [300, 3500] as const
 
-/** All controllers and facades, one after the other, are replaced by such of the other version. */
+/** Replaces all controllers and REST servers, one after the other, by those of another version. */
 export const OF_VERSIONS: FaultKind = 'change version'
 
-/** The same done to one role and to the other. */
+/** Corresponding faults of the two roles. */
 const ROLES: readonly (readonly [FaultKind, FaultKind])[] = [
   ['kill controller', 'kill facade'],
   ['suspend controller', 'suspend facade'],
   ['roll controllers', 'roll facades'],
 ]
 
-/** Bag after bag, each of them shuffled; without an end, roles take turns, so that processes get no more than all else does. */
+/**
+ * Draws from shuffled bags; without an end, the roles take turns, so that faults of processes are not more frequent than others.
+ */
 export function* planFaults(random: SeededRandom, options: PlanOptions): Generator<Fault> {
   const { faultsOfEach, otherVersion } = options
   const kinds = (options.kinds ?? FAULT_KINDS).filter((kind) => otherVersion || kind !== OF_VERSIONS)
@@ -167,7 +169,7 @@ function lastsMs(kind: FaultKind, random: SeededRandom, options: PlanOptions): n
     const unit = OF_LEASE.has(kind) ? leaseMs : pace
     return Math.round(oneOf(LASTS[kind], random) * unit)
   }
-  // The others count it out, and take nothing yet; they have taken all that it had.
+  // The others wait for its lease to end, and have taken nothing yet; they have taken everything.
   const spells: Spell[] = [
     [leaseMs * 1.1, leaseMs * 2],
     [leaseMs + DRAIN_MS + 1000, leaseMs + DRAIN_MS + 30_000],
@@ -189,7 +191,7 @@ function targetOf(kind: FaultKind, random: SeededRandom, options: PlanOptions): 
   return { role, index: Math.floor(random.fraction() * count) }
 }
 
-/** Whether both cannot be done at a time. */
+/** Whether the two faults exclude each other. */
 export function collide(one: Fault, other: Fault): boolean {
   const sorts = [sortOf(one.kind), sortOf(other.kind)]
   if (sorts[0] !== sorts[1]) return false
@@ -198,7 +200,7 @@ export function collide(one: Fault, other: Fault): boolean {
   return !one.target || !other.target || one.target.index === other.target.index
 }
 
-/** That is touched, all of them where it has no target. */
+/** The affected role; all roles without a target. */
 function roleIn({ kind, target }: Fault): Role {
   return target?.role ?? (kind === 'roll facades' ? 'api' : 'controller')
 }

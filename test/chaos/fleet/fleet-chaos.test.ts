@@ -4,7 +4,7 @@ import { fleetFiguresOf } from './fleet-figures.ts'
 import { fleetReportOf } from './fleet-report.ts'
 import { type FleetRun, type FleetRunOptions, playFleet } from './fleet-run.ts'
 
-/** On a machine with nothing else to do it takes a minute and a half. */
+/** On an idle machine it takes a minute and a half. */
 const LIMIT_MS = 600_000
 
 const said: string[] = []
@@ -37,7 +37,7 @@ test('whatever is done to its processes, their clocks, their ways and their stor
 })
 
 test('everything that there is was done to it, under load', () => {
-  // There is no other version here. Beside them a Lease may lapse by itself on a busy machine.
+  // There is no other version here. In addition, a Lease may lapse on a busy machine.
   const kinds = FAULT_KINDS.filter((kind) => kind !== OF_VERSIONS)
   expect(kinds.filter((kind) => !run.faults.some((fault) => fault.kind === kind))).toEqual([])
   expect(run.verdict.accepted).toBeGreaterThan(500)

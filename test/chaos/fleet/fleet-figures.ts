@@ -1,4 +1,4 @@
-/** What a run of a fleet came to as figures that can be added to those of others. */
+/** The figures of a fleet run, in a form that can be added to those of others. */
 import { z } from 'zod'
 import { slowAmong } from './fail-overs.ts'
 import { RECORD_KINDS, type RecordKind } from './faults.ts'
@@ -6,12 +6,12 @@ import type { FleetRun, FleetRunOptions } from './fleet-run.ts'
 
 const faultFigures = z.object({
   count: z.number(),
-  /** Requests that came again because of one, and how long before the fault the first of such two was answered at most. */
+  /** Repeated requests that the fault explains, and the maximum time between the first answer and the fault. */
   duplicates: z.object({ total: z.number(), most: z.number(), earliestMs: z.number() }),
-  /** Milliseconds in which something due was not attempted; `alone`: where nothing else was done meanwhile. */
+  /** Milliseconds in which a due attempt was not made; `alone`: without other faults meanwhile. */
   gapMs: z.array(z.number()),
   gapAloneMs: z.array(z.number()),
-  /** Milliseconds until another process went on with an endpoint. */
+  /** Milliseconds until another process continued with an endpoint. */
   failOverMs: z.array(z.number()),
   failOverAloneMs: z.array(z.number()),
 })
@@ -22,7 +22,7 @@ const counts = z.object({
   notes: z.number(),
   accepted: z.number(),
   receptions: z.number(),
-  /** Received well, and those of them whose repetition no fault would have explained. */
+  /** Successful receptions, and those of them whose repetition no fault would have explained. */
   taken: z.number(),
   watched: z.number(),
   lost: z.number(),
@@ -31,7 +31,7 @@ const counts = z.object({
   inversions: z.number(),
   gaps: z.number(),
   overlaps: z.number(),
-  /** Sent without a Lease, of those requests whose sender's renewals are known; absent of runs that did not look. */
+  /** Requests without a valid Lease, of those whose sender's renewals are known; absent if not checked. */
   unleased: z.number().optional(),
   leased: z.number().optional(),
   beyondEight: z.number(),
@@ -41,7 +41,7 @@ const counts = z.object({
   disablings: z.number(),
   /** Of endpoints. */
   deletions: z.number().default(0),
-  /** Segments of the log, and deliveries, that were deleted while it ran. */
+  /** Segments of the log, and deliveries, that were deleted during the run. */
   forgotten: z.number().default(0),
   afterDisabling: z.number(),
   afterDeleting: z.number().default(0),
@@ -66,26 +66,26 @@ export const fleetFigures = z.object({
   facades: z.number(),
   leaseMs: z.number(),
   perSecond: z.number(),
-  /** Faults between two rests, on the average. */
+  /** Average number of faults between two rests. */
   between: z.number(),
   /** Absent: all kinds. */
   kinds: z.array(z.string()).optional(),
-  /** What else it takes to repeat a run, beside its seed; absent of older ones. */
+  /** Other parameters that are needed to repeat a run, in addition to its seed; absent in older ones. */
   retentionMs: z.number().optional(),
   logBytes: z.number().optional(),
   faultsOfEach: z.number().optional(),
   forMs: z.number().optional(),
-  /** By how many milliseconds a second API server was behind; absent: there was one alone. */
+  /** How many milliseconds a second API server was behind; absent: there was only one. */
   behindMs: z.number().optional(),
   /** The version that was changed to. */
   other: z.string().optional(),
   minutes: z.number(),
-  /** Mean load of the machine while it ran, and the longest that the harness itself stood still. */
+  /** Mean load of the machine during the run, and the longest stall of the harness itself. */
   load: z.number(),
   stalledMs: z.number(),
   latestAfterDisablingMs: z.number(),
   latestAfterDeletingMs: z.number().default(0),
-  /** Beyond the schedule, of retries that nothing disturbed and that had not to wait for a slot. */
+  /** Maximum delay beyond the schedule, of undisturbed retries that did not wait for a slot. */
   latestWaitMs: z.number().default(0),
   counts,
   faults: z.record(z.string(), faultFigures),

@@ -1,4 +1,4 @@
-/** What a run of a fleet has shown: figures, and what is wrong. */
+/** The results of a fleet run: figures and violations. */
 import { type WebhookDelivery, webhookDelivery } from '../../../src/apis/webhook-delivery.ts'
 import { webhookEvent } from '../../../src/apis/webhook-event.ts'
 import { isFinal } from '../../../src/webhooks/delivery/status.ts'
@@ -34,15 +34,15 @@ export type Gathered = Course & {
   loads: readonly Load[]
   waitScale: number
   leaseMs: number
-  /** When each life of a controller renewed its Lease. */
+  /** Renewals of the Lease by each life of a controller. */
   renewals: ReadonlyMap<number, readonly number[]>
-  /** When Leases were looked at. */
+  /** When Leases were read. */
   looks: readonly number[]
   retentionMs: number
-  /** The bound of the log, where it has one that is reached. */
+  /** The limit of the log, if it is low enough to be reached. */
   logBytes?: number
   serversAgree: boolean
-  /** What was not as it has to be while it ran, in words. */
+  /** Descriptions of violations during the run. */
   wrong: readonly string[]
 }
 
@@ -52,31 +52,31 @@ export type FleetFindings = {
   faults: readonly FaultRecord[]
   events: number
   notes: number
-  /** Places in the log that repeat an event, and are delivered to nobody. */
+  /** Duplicate positions in the log, which are not delivered. */
   repeats: number
   disablings: number
   /** Of endpoints. */
   deletions: number
-  /** Segments of the log, and deliveries, that were deleted while it ran. */
+  /** Segments of the log, and deliveries, that were deleted during the run. */
   forgotten: number
   retried: number
   failures: ReadonlyMap<string, number>
-  /** Finished delivery objects, and those that were attempted to their end. */
+  /** Finished delivery objects, and exhausted ones. */
   objects: number
   exhausted: number
   leases: number
-  /** Deliveries that have to have an object, and have none. */
+  /** Deliveries that must have an object, but do not. */
   unshown: AcceptedDelivery[]
   wrong: string[]
 }
 
 const MAX_ATTEMPTS = 8
-/** What was on the wire when the disabling was acknowledged may be seen so much later. */
+/** Requests on the wire when the disabling was acknowledged may be seen this much later. */
 const MAX_LATE_MS = 250
-/** Of a deletion that a controller has not acknowledged: a replica that is cut off stops after that. */
+/** For a deletion that a controller has not acknowledged: a replica that is cut off stops after this time. */
 const MAX_UNSEEN_MS = 25_000
 
-/** When every process has ended. */
+/** Called after every process has ended. */
 export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings> {
   const { fleet, publishers, faults, pauses, ledger, passing, archive } = gathered
   const aliases = aliasesOf(passing)
@@ -132,7 +132,7 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
   }
 }
 
-/** Names in the cluster, and those by which receivers know the endpoints. */
+/** Names in the cluster, and their counterparts at the receivers. */
 export function aliasesOf(passing: readonly Passing[]): Map<string, string> {
   return new Map(passing.flatMap((one) => [...one.aliases]))
 }
@@ -142,7 +142,7 @@ function deletedNames(passing: readonly Passing[]): string[] {
   return [...aliasesOf(passing)].flatMap(([name, alias]) => (deleted.has(alias) ? [name] : []))
 }
 
-/** Endpoints under the names by which receivers know them. */
+/** Renames endpoints to their names at the receivers. */
 function logOf({ segments }: Archive, aliases: ReadonlyMap<string, string>): StoredLog {
   const log = logIn(segments.map(({ raw }) => raw))
   const deliveries = log.deliveries.map(({ endpoint, id }) => ({
@@ -152,7 +152,7 @@ function logOf({ segments }: Archive, aliases: ReadonlyMap<string, string>): Sto
   return { ...log, deliveries }
 }
 
-/** As they were seen last, under the names by which receivers know their endpoints. */
+/** The last known objects, with endpoints named as at the receivers. */
 function objectsIn({ deliveries }: Archive, aliases: ReadonlyMap<string, string>): WebhookDelivery[] {
   return deliveries.map(({ raw }) => {
     const parsed = webhookDelivery.parse(raw)
@@ -168,7 +168,7 @@ function exhaustedAmong(objects: readonly WebhookDelivery[]): Set<string> {
   return new Set(keys)
 }
 
-/** Every delivery of an endpoint that shows all has an object. */
+/** Every delivery of an endpoint that promotes all must have an object. */
 function unshownIn(
   { log, endpoints, deleted }: FleetEvidence,
   objects: readonly WebhookDelivery[],
@@ -186,7 +186,7 @@ function keyOfObject({ spec }: WebhookDelivery): string {
   return keyOf({ endpoint: spec.endpoint, id: spec.deliveryId })
 }
 
-/** There is one for each, and what objects say is what receivers saw. */
+/** Objects must exist, and agree with what receivers saw. */
 function objectsOf(
   { receptions }: FleetEvidence,
   unshown: readonly AcceptedDelivery[],
@@ -210,7 +210,7 @@ function objectsOf(
   })
 }
 
-/** Every WebhookEvent is dispatched, and in the log where it has to be. */
+/** Every WebhookEvent must be dispatched, and be in the log if required. */
 function notesOf(
   { archive, publishers, receptions }: Gathered,
   { events, deliveries }: StoredLog,
@@ -238,7 +238,7 @@ function notesOf(
   })
 }
 
-/** By the id of an event, when the last of its endpoints took it for the first time. */
+/** By the id of an event, when the last of its endpoints received it successfully for the first time. */
 function lastTakenAt(
   deliveries: readonly AcceptedDelivery[],
   receptions: readonly SeenReception[],

@@ -1,7 +1,7 @@
-/** Runs of a fleet as a table. */
+/** Formats runs of a fleet as a table. */
 import { type Counts, type FaultFigures, type FleetFigures, sumOf } from './fleet-figures.ts'
 
-/** Of one run or of many. */
+/** For one or more runs. */
 export function fleetReportOf(runs: readonly FleetFigures[]): string {
   if (runs.length === 0) return 'No run is kept.'
   const { minutes, counts, faults, broken, latestAfterDisablingMs } = sumOf(runs)
@@ -98,7 +98,7 @@ function faultTable(faults: Readonly<Record<string, FaultFigures>>): string[] {
   )
 }
 
-/** In seconds, with how many there are. */
+/** In seconds, with their number. */
 function spreadOf(values: readonly number[]): string {
   if (values.length === 0) return '-'
   const sorted = values.toSorted((a, b) => a - b)

@@ -1,7 +1,7 @@
 /**
- * Several controllers and facades under load on a control plane of their own, while they are killed, suspended, rolled, cut off and
- * their clocks are set, and while API server and etcd go away, forget and fill up; then everything heals, is let come to rest,
- * and is compared.
+ * Several controllers and REST servers under load on a separate control plane, while they are killed, suspended, rolled and cut
+ * off and their clocks are set, and while API server and etcd are stopped, compacted and filled up; in the end everything heals,
+ * settles, and is compared.
  */
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -31,32 +31,32 @@ import { StallWatch } from './stall-watch.ts'
 
 export type FleetRunOptions = Omit<PlanOptions, 'otherVersion'> & {
   seed: number
-  /** No new fault begins later. */
+  /** No fault begins after this time. */
   lastsMs: number
-  /** Events over REST in a second, of all organizations together. */
+  /** REST events per second of all organizations together. */
   perSecond: number
   organizations: number
-  /** What has ended stays for so long. */
+  /** How long ended objects are kept. */
   retentionMs: number
-  /** The log is to take no more, as far as it can; absent: what it takes matters to nobody. */
+  /** The limit of the log; absent: its size does not matter. */
   logBytes?: number
-  /** Whether it is waited for that in the end, which takes minutes. */
+  /** Whether to wait for retention at the end, which takes minutes. */
   waitsForRetention: boolean
-  /** Whether a change that one facade has answered is promised to be in force at the others. */
+  /** Whether a change that one REST server has answered is promised to be active at the others. */
   serversAgree: boolean
-  /** The version that members change to, by its commit, and its program; absent: they do not. */
+  /** The version that members change to, by its commit, and its entry point; absent: they do not change. */
   other?: { ref: string; main: string }
-  /** There is another API server that is so much behind; absent: one alone. */
+  /** How far a second API server is behind; absent: there is only one. */
   behindMs?: number
-  /** Told what happens, line by line. */
+  /** Prints progress, line by line. */
   say: (line: string) => void
 }
 
 export type FleetRun = FleetFindings & { lastedMs: number; stalledMs: number; load: number }
 
-/** Thirty seconds become sixty milliseconds. */
+/** Turns thirty seconds into sixty milliseconds. */
 const WAIT_SCALE = 0.002
-/** Deliveries that were accepted and not received, beyond which publishers wait. */
+/** Publishers wait if more deliveries than this have not been received. */
 const MAX_BEHIND = 4000
 const ANSWER_LIMIT_MS = 15_000
 const CONNECTIONS = 16
@@ -191,16 +191,16 @@ function setScene(
   return { ...parts, publishers, togglers, passing, archive, links: [...links.values()], ledger }
 }
 
-/** So long that a process which stood still or was cut off is there again before some of them end. */
+/** Long enough for a suspended or cut off process to return before some of them end. */
 function longPauses({ leaseMs, pace }: FleetRunOptions): [number, number] {
   return [leaseMs + 6000 * pace, leaseMs + 60_000 * pace]
 }
 
-/** An API server that has just come up may not have read yet who may do what; who may do nothing is told that there is nothing. */
+/** A freshly started API server may not have read its roles yet; then a client without rights is told that nothing exists. */
 const UNREAD_MS = 10_000
 const AGAIN_MS = 200
 
-/** Over REST; an answer says that it is in force. */
+/** Over REST; an answer means that the change is active. */
 function switchBy(link: PatientLink, organization: string, name: string) {
   const path = `/organizations/${organization}/webhooks/whe_${name}`
   let turn = 0
@@ -233,7 +233,7 @@ async function playFaults(
   await work.play(plan, performance.now() + options.lastsMs)
 }
 
-/** Everything heals, what was accepted ends, the next start finds nothing to do again, and what has ended goes. */
+/** Everything heals, accepted deliveries end, the next start finds no work, and ended objects are deleted. */
 async function comeToRest(
   { fleet, moods, publishers, togglers, passing, archive }: Scene,
   work: FaultWork,

@@ -1,4 +1,4 @@
-/** Compares what a fleet has accepted with what receivers saw, given what was done to it. */
+/** Compares what a fleet has accepted with what receivers saw, given its faults. */
 import { judge, keyOf, repeatsAmong, type Verdict } from '../../support/verdict.ts'
 import type { SeenReception } from '../receivers.ts'
 import type { StoredLog } from '../stored.ts'
@@ -17,29 +17,29 @@ import { compareWaits, type Wait } from './waits.ts'
 
 export type FleetEvidence = Course & {
   log: Pick<StoredLog, 'deliveries' | 'events'>
-  /** In the order in which they came. */
+  /** In the order of arrival. */
   receptions: readonly SeenReception[]
   endpoints: readonly FleetEndpoint[]
-  /** Deliveries that are stored as attempted to their end, `<endpoint> <id>`. */
+  /** Deliveries that are stored as exhausted, `<endpoint> <id>`. */
   exhausted: ReadonlySet<string>
   published: readonly Published[]
   /** Of the endpoints that are disabled and enabled, by name. */
   pauses: ReadonlyMap<string, readonly Pause[]>
-  /** Endpoints that were deleted: what had not ended then is canceled. */
+  /** Deleted endpoints: their deliveries in progress were canceled. */
   deleted: ReadonlySet<string>
-  /** Of those, where no answer said that controllers have stopped. */
+  /** Deleted endpoints without an answer that controllers have stopped. */
   unsure: ReadonlySet<string>
-  /** When this program stood still, and saw late what came. */
+  /** Stalls of this program, during which it noticed events late. */
   stalls: readonly Stall[]
-  /** How busy the machine was, second by second. */
+  /** Load of the machine, second by second. */
   loads: readonly Load[]
   waitScale: number
   leaseMs: number
   /** When each life of a process began. */
   startedAt: ReadonlyMap<number, number>
-  /** When each life of a controller renewed its Lease. */
+  /** Renewals of the Lease by each life of a controller. */
   renewals: ReadonlyMap<number, readonly number[]>
-  /** When Leases were looked at, in order. */
+  /** When Leases were read, in order. */
   looks: readonly number[]
 }
 
@@ -47,37 +47,39 @@ export type Overlap = { endpoint: string; ids: [string, string]; ms: number }
 
 export type FleetVerdict = Verdict &
   PublishedVerdict & {
-    /** Explained duplicates, by what explains them: of each how many milliseconds before the fault it had been answered. */
+    /** Explained duplicates by fault: milliseconds between the first answer and the fault. */
     repeatsByFault: Map<FaultRecord, number[]>
     oldRepeats: OldRepeat[]
-    /** Requests that were received well, and those among them whose repetition nothing would have explained. */
+    /** Successful receptions, and those among them whose repetition nothing would have explained. */
     taken: { all: number; watched: number }
     failOvers: FailOver[]
-    /** Two attempts of one ordered endpoint at a time. */
+    /** Two simultaneous attempts of one ordered endpoint. */
     overlaps: Overlap[]
     leases: ComparedLeases
-    /** Milliseconds after the acknowledgement of a disabling, of each attempt that came before the wish to enable. */
+    /**
+     * For each attempt between the acknowledgement of a disabling and the request to enable, the milliseconds since the former.
+     */
     late: number[]
-    /** The same after a deletion; `isSure`: the answer said that controllers have stopped. */
+    /** The same for a deletion; `isSure`: the answer said that controllers have stopped. */
     lateDeleted: { ms: number; isSure: boolean }[]
     waits: Wait[]
     waitsCompared: number
-    /** Milliseconds beyond the schedule, of those that nothing disturbed and that had not to wait for a slot. */
+    /** Maximum delay beyond the schedule, of undisturbed attempts that did not wait for a slot. */
     latestWaitMs: number
     bodies: string[]
   }
 
 const MAX_ATTEMPTS = 8
-/** What an attempt may take: beyond it the sender has given up, whether its connection says so or not. */
+/** Maximum duration of an attempt: after it the sender has given up, whether its connection shows that or not. */
 const ATTEMPT_MS = 20_000
-/** Two events of one connection may be seen the other way round. */
+/** Two events of one connection may be seen in reverse order. */
 const OVERLAP_MS = 5
 /** A new connection hardly takes longer on this machine. */
 const AGAIN_MS = 1000
 /** An attempt that takes longer keeps others waiting. */
 const SLOW_MS = 1000
 
-/** Whose outcome or time says nothing about Davit's own doing. */
+/** A fault whose outcome or time says nothing about Davit's behavior. */
 const CLOCK: RecordKind = 'clock step'
 
 export function judgeFleet(given: FleetEvidence): FleetVerdict {
@@ -107,7 +109,7 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
   )
   return {
     ...verdict,
-    // What had not ended when its endpoint was deleted is canceled: whether it came says nothing.
+    // Deliveries in progress at the deletion of their endpoint are canceled: whether they were received says nothing.
     accepted: log.deliveries.filter(({ endpoint }) => !evidence.deleted.has(endpoint)).length,
     lost: verdict.lost.filter(({ endpoint }) => !evidence.deleted.has(endpoint)),
     ...judgePublished(evidence),
@@ -133,8 +135,8 @@ export function judgeFleet(given: FleetEvidence): FleetVerdict {
 }
 
 /**
- * A request that died with a used connection is sent once more on a new one, as a part of the same attempt; or not at all where
- * the shard has been given up meanwhile: then whoever has it next makes the attempt.
+ * A request that died with a used connection is sent again on a new one, as a part of the same attempt; or not at all if the
+ * shard has been given up meanwhile: then its next owner makes the attempt.
  */
 function attemptsAmong(receptions: readonly SeenReception[]): SeenReception[] {
   const stale = new Map<string, SeenReception>()
@@ -154,13 +156,13 @@ function attemptsAmong(receptions: readonly SeenReception[]): SeenReception[] {
     .map((one) => ({ ...one, at: repeated.get(one)?.at ?? one.at }))
 }
 
-/** On a machine that is busy the new connection may take longer; what is sent by it is the same to the signature. */
+/** On a busy machine the new connection may take longer; its request is identical down to the signature. */
 function isOneAttempt(stale: SeenReception, next: SeenReception): boolean {
   const isSame = stale.signature !== undefined && stale.signature === next.signature
   return isSame || next.at - stale.endedAt < AGAIN_MS
 }
 
-/** The verdict on deliveries hands back what it was given. */
+/** The verdict on deliveries returns the objects that it was given. */
 function timesOf(receptions: readonly SeenReception[]) {
   const known = new Map<object, SeenReception>(receptions.map((one) => [one, one]))
   return (one: object): SeenReception => {
@@ -201,7 +203,7 @@ function overlapsAt(receptions: readonly SeenReception[]): Overlap[] {
   return overlaps
 }
 
-/** When one came of which this program knows: what had waited for it while it stood still says nothing. */
+/** Only for requests that arrived while this program was running: those that waited during a stall say nothing. */
 function latenessOf({
   receptions,
   pauses,
@@ -239,7 +241,7 @@ function waitsOf(
   })
 }
 
-/** What was late because of a fault may be so until all goes on again. */
+/** A delay because of a fault may last until everything is ready again. */
 function settledAt({ kind, to, readyAt }: FaultRecord): number {
   return kind === CLOCK || !Number.isFinite(readyAt) ? to + ATTEMPT_MS : readyAt + ATTEMPT_MS
 }

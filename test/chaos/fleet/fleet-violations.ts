@@ -1,22 +1,22 @@
-/** What was promised and not kept, in words. */
+/** Describes broken promises. */
 import { slowAmong, slowRolls } from './fail-overs.ts'
 import type { FleetVerdict } from './fleet-verdict.ts'
 import { worded } from './worded.ts'
 
 export type Promised = {
-  /** What had begun when a disabling was acknowledged may come so much later. */
+  /** Attempts in progress when a disabling was acknowledged may arrive this much later. */
   latestMs: number
-  /** The same of a deletion of which no answer said that controllers have stopped. */
+  /** The same for a deletion without an answer that controllers have stopped. */
   unseenMs: number
-  /** Whether a change that one facade has answered is in force at the others. */
+  /** Whether a change that one REST server has answered is active at the others. */
   serversAgree: boolean
   leaseMs: number
 }
 
-/** A replica sends nothing new while so many outcomes wait to be stored. */
+/** A replica sends nothing new while this many outcomes wait to be stored. */
 const MAX_REPEATS = 1000
 
-/** What no fault excuses, beside what `violations` says of deliveries. */
+/** Describes violations that no fault excuses, in addition to those of `violations`. */
 export function fleetViolations(
   verdict: FleetVerdict,
   { latestMs, unseenMs, serversAgree, leaseMs }: Promised,

@@ -1,4 +1,4 @@
-/** Several controllers and facades on one control plane, with organizations that use them. */
+/** Several controllers and REST servers on one control plane, with organizations that use them. */
 import { API_VERSION } from '../../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import {
@@ -16,15 +16,15 @@ export type FleetOptions = {
   controllers: number
   facades: number
   organizations: readonly string[]
-  /** How long a replica is believed to live that says nothing. */
+  /** How long a silent replica is believed to live. */
   leaseMs: number
-  /** Factor on the documented waits. */
+  /** Factor for the documented waits. */
   waitScale: number
-  /** What has ended stays for so long. */
+  /** How long ended objects are kept. */
   retentionMs: number
-  /** The bound of the log; absent: none that is reached. */
+  /** The limit of the log; absent: none that is reached. */
   logBytes?: number
-  /** There is another API server, to which etcd tells all so much later; absent: one alone. */
+  /** Delay of data from etcd to a second API server; absent: there is only one. */
   behindMs?: number
   /** For logs, clocks and kubeconfigs. */
   folder: string
@@ -37,12 +37,12 @@ export type Fleet = {
   facades: Member[]
   members: Member[]
   endpoints: FleetEndpoint[]
-  /** Of owners, by their organization. */
+  /** Owners' API tokens, by organization. */
   keys: ReadonlyMap<string, string>
   stop(): Promise<void>
 }
 
-/** Limits of what one may ask are not what is tried, nor those of space: what has ended goes when its time is over. */
+/** Request and space limits are not the subject of the test: ended objects are deleted when their time is over. */
 const SETTINGS = {
   DAVIT_MAX_FINISHED_PER_ENDPOINT: '1000000',
   DAVIT_MAX_FINISHED: '10000000',

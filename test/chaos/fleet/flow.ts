@@ -1,8 +1,8 @@
-/** One direction of a connection: bytes keep their order, whatever happens to them. */
+/** One direction of a connection: bytes always keep their order. */
 import type { Socket } from 'node:net'
 
 export type FlowOptions = {
-  /** Asked for each piece when it comes. */
+  /** Called for each chunk when it arrives. */
   delayMs(): number
   isSwallowed(): boolean
 }
@@ -10,7 +10,7 @@ export type FlowOptions = {
 /** `end`: the sender has no more. */
 type Piece = { bytes: Buffer | 'end'; due: number }
 
-/** Of one flow; beyond it the sender waits, as the buffers of a network make it. */
+/** Buffer size of one flow; beyond it the sender waits, as with network buffers. */
 const MAX_BYTES = 4 * 1024 * 1024
 
 export class Flow {
@@ -41,7 +41,7 @@ export class Flow {
     this.#pump()
   }
 
-  /** Forgets what is on its way. */
+  /** Drops what is in transit. */
   drop(): void {
     clearTimeout(this.#timer)
     this.#pieces = []

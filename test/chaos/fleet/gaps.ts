@@ -1,16 +1,16 @@
-/** How long what was due was not attempted because of a fault, at endpoints whose receivers are well. */
+/** Measures how long due attempts were delayed by a fault, at endpoints with healthy receivers. */
 import { keyOf } from '../../support/verdict.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { RecordKind } from './faults.ts'
 import type { FleetEvidence } from './fleet-verdict.ts'
 
-/** `alone`: nothing else was done meanwhile. */
+/** `alone`: without other faults meanwhile. */
 export type Gap = { kind: RecordKind; ms: number; alone: boolean }
 
-/** From when it could be attempted until it was. */
+/** From when an attempt was due until it was made. */
 type Due = { from: number; to: number }
 
-/** What could not be stored is told of within so long after all is ready. */
+/** Outcomes that could not be stored are reported within this time after everything is ready. */
 const AFTER_MS = 2000
 const LONGEST_MS = 120_000
 

@@ -1,4 +1,4 @@
-/** What came of deliveries, attempt by attempt, for whoever has to find out why. */
+/** Describes the history of deliveries, attempt by attempt, for debugging. */
 import { keyOf } from '../../support/verdict.ts'
 import type { SeenReception } from '../receivers.ts'
 import type { FaultRecord } from './fault-work.ts'
@@ -8,7 +8,7 @@ import { saidOf, type Told, untoldIn } from './said-of.ts'
 
 const MOST = 40
 
-/** Of those of which something is wrong. Times in seconds, as those of the faults. */
+/** Only deliveries with a violation. Times in seconds, like those of the faults. */
 export function historiesOf(
   { verdict, unshown, wrong }: Pick<FleetFindings, 'verdict' | 'unshown' | 'wrong'>,
   receptions: readonly SeenReception[],

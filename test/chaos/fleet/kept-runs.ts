@@ -1,4 +1,4 @@
-/** Figures of runs, kept in a file that grows: one run a line. */
+/** Keeps figures of runs in a growing file: one run per line. */
 import { execFile } from 'node:child_process'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -9,7 +9,7 @@ import { type FleetFigures, fleetFigures } from './fleet-figures.ts'
 
 const PATH = fileURLToPath(new URL('../results/fleet.json', import.meta.url))
 
-/** None where there is no file. @throws Error when it is not what this program writes */
+/** Empty without a file. @throws Error if the file has another format */
 export async function keptRuns(): Promise<FleetFigures[]> {
   let text: string
   try {
@@ -26,7 +26,7 @@ export async function keepRun(run: FleetFigures): Promise<void> {
   await writeFile(PATH, `[\n${runs.map((one) => JSON.stringify(one)).join(',\n')}\n]\n`)
 }
 
-/** The commit that is tried; with a `+` where something was changed since. */
+/** The tested commit; with a `+` after changes. */
 export async function commitHere(): Promise<string> {
   const run = promisify(execFile)
   const git = async (...args: string[]) => (await run('git', args, { cwd: dirname(PATH) })).stdout.trim()

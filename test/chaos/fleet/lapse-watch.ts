@@ -1,6 +1,6 @@
 /**
- * Which controllers did not renew their Lease for so long that they stop by themselves although nothing was done to them: on a busy
- * machine that happens. The others may then go on with what they had, as after a fault.
+ * Finds controllers that did not renew their Lease for so long that they stop by themselves, although there was no fault: that
+ * happens on a busy machine. The others may then take over their work, as after a fault.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -13,7 +13,7 @@ import type { FaultRecord } from './fault-work.ts'
 import { DRAIN_MS } from './faults.ts'
 import type { Fleet } from './fleet.ts'
 
-/** Of one life. Times by `performance.now()`. */
+/** For one life. Times by `performance.now()`. */
 type Seen = { version: string; at: number; isHeard: boolean; lapse?: FaultRecord }
 
 const POLL_MS = 500
@@ -21,13 +21,13 @@ const POLL_MS = 500
 export class LapseWatch {
   readonly #fleet: Fleet
   readonly #holdsMs: number
-  /** Whoever was silent for so long may have been taken for dead. */
+  /** A replica that was silent for this long may have been taken for dead. */
   readonly #goneMs: number
   readonly #byLife = new Map<number, Seen>()
   readonly #lapses: FaultRecord[] = []
   readonly #silences: Silence[] = []
   readonly #renewals = new Map<number, number[]>()
-  /** When a look was answered, by `performance.now()`. */
+  /** When a read was answered, by `performance.now()`. */
   readonly looks: number[] = []
   readonly #over = new AbortController()
   #loop: Promise<void> = Promise.resolve()
@@ -47,17 +47,17 @@ export class LapseWatch {
     await this.#loop
   }
 
-  /** Of those that went on after it, whatever brought it about. */
+  /** Silences of those that continued afterwards, whatever the cause. */
   get silences(): readonly Silence[] {
     return this.#silences
   }
 
-  /** When each life has renewed its Lease, by its own wall clock, as times by `performance.now()`. */
+  /** Renewals of each life by its own wall clock, converted to `performance.now()`. */
   get renewals(): ReadonlyMap<number, readonly number[]> {
     return this.#renewals
   }
 
-  /** Those that no fault brought about. @param faults what was done */
+  /** Lapses without a fault. @param faults that happened */
   without(faults: readonly FaultRecord[]): FaultRecord[] {
     return lapsesWithout(this.#lapses, faults, this.#holdsMs)
   }
@@ -70,20 +70,20 @@ export class LapseWatch {
         this.looks.push(performance.now())
         this.#take(new Map(found.map((raw) => [raw.metadata.name, raw])), asked)
       } catch {
-        // Nobody can renew one then.
+        // No replica can renew its Lease then.
       }
       await sleep(POLL_MS)
     }
   }
 
-  /** @param found Leases by name. @param asked when they were asked for */
+  /** @param found Leases by name. @param asked time of the request */
   #take(found: ReadonlyMap<string, RawObject>, asked: number): void {
     for (const { life, process } of this.#fleet.controllers) {
       const lease = life && found.get(`davit-controller-${life.replica}`)
       if (!lease || !process.running) continue
       const version = String(lease.metadata.resourceVersion)
       const seen = this.#byLife.get(life.number)
-      // The first may be what the one before has left.
+      // The first Lease may be the leftover of the previous life.
       if (seen?.version !== version) {
         this.#noteRenewal(life.number, lease)
         if (seen?.isHeard && asked - seen.at >= this.#goneMs)
@@ -112,8 +112,8 @@ export class LapseWatch {
 }
 
 /**
- * Those that no fault brought about which explains what came of it anyway. An orderly end explains nothing, however long a roll of
- * many takes. @param holdsMs after a renewal a replica stops by itself
+ * Lapses that no fault explains. An orderly end explains nothing, however long a rollout of many takes. @param holdsMs time after
+ * a renewal at which a replica stops by itself
  */
 export function lapsesWithout(
   lapses: readonly FaultRecord[],

@@ -1,4 +1,4 @@
-/** Leases of replicas that are no more. */
+/** Finds Leases of replicas that are gone. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
@@ -16,10 +16,13 @@ const LEASES: ResourceType = {
   namespaced: true,
 }
 const POLL_MS = 500
-/** For those that have to end by themselves, and for whoever clears them away. */
+/** For Leases that have to end by themselves, and for the replicas that remove them. */
 const PATIENCE_MS = 120_000
 
-/** Those of no replica that lives. Of a controller that left last, one that claims nothing stays: others would clear it away. */
+/**
+ * Leases without a living replica. One Lease of the last controller that left may stay if it claims nothing: other controllers
+ * would remove it.
+ */
 export async function leftLeases({ davit, members }: Fleet): Promise<RawObject[]> {
   const leases = await listAll(davit.api, LEASES, { namespace: OPERATOR_NAMESPACE })
   const living = members.filter(({ process }) => process.running).map(({ life }) => `-${life?.replica}`)
@@ -34,7 +37,7 @@ function claimsNothing({ metadata }: RawObject): boolean {
   return annotations[VIEW_ANNOTATION] === '' && annotations[DRAINING_ANNOTATION] === ''
 }
 
-/** @returns false when some still are after two minutes */
+/** @returns false if some remain after two minutes */
 export async function untilLeasesEnd(fleet: Fleet): Promise<boolean> {
   const limit = performance.now() + PATIENCE_MS
   while (performance.now() < limit) {

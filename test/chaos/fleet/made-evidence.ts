@@ -1,4 +1,4 @@
-/** Evidence for tests of the verdict on a fleet, in short words. */
+/** A short notation of evidence for tests of the verdict on a fleet. */
 import { violations } from '../../support/verdict.ts'
 import type { SeenReception } from '../receivers.ts'
 import type { FleetEndpoint } from './endpoints.ts'
@@ -22,7 +22,7 @@ const P: FleetEndpoint = {
   toggled: true,
 }
 
-/** `a+1@100-130`: delivery a, received well (`-`: failed) by life 1, from 100 to 130 ms. */
+/** `a+1@100-130`: delivery a, received successfully (`-`: failed) from life 1, from 100 to 130 ms. */
 export function received(endpoint: string, text: string): SeenReception[] {
   return text
     .split(' ')
@@ -90,7 +90,7 @@ export function fault(
 
 export const PROMISED = { latestMs: 2000, unseenMs: 25_000, serversAgree: true, leaseMs: 9000 }
 
-/** What is wrong with it, in words. */
+/** Describes the violations. */
 export function wrong(given: FleetEvidence): string[] {
   const verdict = judgeFleet(given)
   return [...violations(verdict), ...fleetViolations(verdict, PROMISED)]

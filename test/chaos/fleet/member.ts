@@ -1,4 +1,4 @@
-/** A controller or facade of a fleet: one place, in which processes follow each other, behind a way of its own to the API server. */
+/** A controller or REST server of a fleet: successive processes in one position, with their own connection to the API server. */
 import { statSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,20 +8,20 @@ import { TcpProxy } from './tcp-proxy.ts'
 
 export type Role = 'controller' | 'api'
 
-/** One process of a member; numbered from 1 over the whole fleet. Times by `performance.now()`. */
+/** One process of a member; numbered from 1 across the whole fleet. Times by `performance.now()`. */
 export type Life = { number: number; member: string; replica: string; startedAt: number; endedAt?: number }
 
 export type MemberOptions = {
   role: Role
   index: number
-  /** Of the API server, and of others whose turn it is as well with each connection. */
+  /** Addresses of the API server, and of others that connections alternate between. */
   servers: readonly [string, ...string[]]
-  /** A kubeconfig that leads to the first. */
+  /** A kubeconfig for the first. */
   kubeconfigPath: string
   namespace: string
   folder: string
   settings: Readonly<Record<string, string>>
-  /** Gives each life its number. */
+  /** Returns the next number of a life. */
   nextLife: () => number
 }
 
@@ -38,16 +38,16 @@ export class Member {
   readonly proxy: TcpProxy
   readonly lives: Life[] = []
   readonly logPath: string
-  /** What must not have happened to it, in words. */
+  /** Descriptions of violations. */
   readonly wrong: string[] = []
   readonly #options: MemberOptions
   readonly #kubeconfigPath: string
   readonly #clockPath: string
   readonly #ports: { ops: number; api: number }
-  /** Processes that somebody has ended. */
+  /** Processes that were ended on purpose. */
   readonly #expected = new WeakSet<RoleProcess>()
   #process: RoleProcess | undefined
-  /** The program that it starts. */
+  /** Entry point of its processes. */
   main: string | undefined
 
   private constructor(
@@ -90,7 +90,7 @@ export class Member {
     return this.lives.at(-1)
   }
 
-  /** @param newName whether it is another replica to the others, as a pod that took the place of one is */
+  /** @param newName whether it is a new replica to the others, like a pod that replaces another */
   start(newName: boolean): void {
     const number = this.#options.nextLife()
     const replica = newName ? `${this.name}-${number}` : (this.life?.replica ?? this.name)
@@ -120,7 +120,7 @@ export class Member {
     await this.process.kill()
   }
 
-  /** As Kubernetes ends a pod, the kill at the end of its patience included. */
+  /** Ends it like Kubernetes ends a pod, including the kill after the grace period. */
   async terminate(): Promise<void> {
     const { process } = this
     this.#expected.add(process)
@@ -133,13 +133,13 @@ export class Member {
     clearTimeout(limit)
   }
 
-  /** Sets its wall clock; it sees so within some milliseconds. */
+  /** Sets its wall clock, which takes effect within some milliseconds. */
   async stepClock(offsetMs: number): Promise<void> {
     await writeFile(this.#clockPath, String(offsetMs))
   }
 
   async #watch(process: RoleProcess, life: Life | undefined): Promise<void> {
-    // Its log goes on where that of the one before ended.
+    // Its log continues after that of the previous process.
     const from = statSync(this.logPath).size
     const code = await process.exited
     if (life) life.endedAt = performance.now()
@@ -148,7 +148,7 @@ export class Member {
     else this.wrong.push(`${this.name} has ended by itself with ${code}`)
   }
 
-  /** It was away for so long that only a new start knows what counts: a kubelet starts it again. */
+  /** It was away for so long that only a restart can help: a kubelet restarts it. */
   async #hasMissed(from: number): Promise<boolean> {
     const log = await readFile(this.logPath)
     return log.toString('utf8', from).includes('outcomes were out of reach')

@@ -3,7 +3,7 @@ import { judgeNoted, type NotedEvidence } from './noted-verdict.ts'
 
 const NOTHING = { missing: [], undone: [], unsent: [], misnamed: [], early: [], misplaced: [] }
 
-/** Two of one organization and one of another, all as they should be. */
+/** Two notes of one organization and one of another, without violations. */
 function evidence(): NotedEvidence & { objects: { name: string; state?: string; eventId?: string }[] } {
   return {
     notes: new Map([

@@ -1,13 +1,13 @@
-/** Compares WebhookEvents that were made with what is in the log, and with what they say of it themselves. */
+/** Compares created WebhookEvents with the log, and with their own statuses. */
 import type { LoggedEvent } from '../stored.ts'
 import { numberIn } from './published-verdict.ts'
 
-/** What an object shows in the end. */
+/** The final state of an object. */
 export type NotedEvent = {
   name: string
   state?: string | undefined
   eventId?: string | undefined
-  /** When it was first seen to be dispatched, by `performance.now()`. */
+  /** When it was first seen as dispatched, by `performance.now()`. */
   endShownAt?: number | undefined
 }
 
@@ -17,26 +17,26 @@ export type NotedEvidence = {
   objects: readonly NotedEvent[]
   /** In the order of the log. */
   events: readonly LoggedEvent[]
-  /** By the id of an event, when the last of its endpoints took it for the first time. */
+  /** By the id of an event, when the last of its endpoints received it successfully for the first time. */
   takenAt: ReadonlyMap<string, number>
 }
 
 export type NotedVerdict = {
-  /** Made, and not there in the end. */
+  /** Created, but missing in the end. */
   missing: string[]
-  /** Not dispatched when all has come to rest. */
+  /** Not dispatched after everything has settled. */
   undone: string[]
-  /** Dispatched, and not in the log. */
+  /** Dispatched, but not in the log. */
   unsent: string[]
-  /** In the log under another id than the object says. */
+  /** In the log under another id than in the object. */
   misnamed: string[]
-  /** Dispatched before one of its endpoints had taken it. */
+  /** Dispatched before one of its endpoints had received it. */
   early: string[]
-  /** In the log before one of its organization that was made earlier. */
+  /** In the log before an earlier one of its organization. */
   misplaced: string[]
 }
 
-/** Whether the log has an event several times, and at the right endpoints, is judged for all events alike. */
+/** Duplicates and wrong endpoints in the log are judged for all events alike. */
 export function judgeNoted({ notes, objects, events, takenAt }: NotedEvidence): NotedVerdict {
   const logged = new Map(events.map((event) => [numberIn(event.body), event]))
   const shown = new Map(objects.map((one) => [one.name, one]))

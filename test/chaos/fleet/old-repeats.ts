@@ -1,6 +1,7 @@
 /**
- * Attempts that were made again because their process was ended or stood still, though it had had time to store what came of them: outcomes
- * are stored within milliseconds, and a second even on a busy machine is not lost unless something keeps the process from the store.
+ * Attempts that were repeated because their process was ended or suspended, although it had had time to store their outcome:
+ * outcomes are stored within milliseconds, and even on a busy machine a second is enough unless something keeps the process from
+ * the store.
  */
 import { keyOf, repeatsAmong } from '../../support/verdict.ts'
 import type { SeenReception } from '../receivers.ts'

@@ -1,4 +1,4 @@
-/** The program of another commit of this repository, beside this one: what runs before an upgrade, or after a downgrade. */
+/** Checks out the program of another commit of this repository: the version before an upgrade, or after a downgrade. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -10,10 +10,10 @@ const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 const MAX_ERROR_BYTES = 1024 ** 2
 
 /**
- * Takes the libraries that are installed here.
- * @param ref of a commit whose libraries are the same
- * @returns the path of its program
- * @throws Error when there is no such commit
+ * Uses the libraries that are installed here.
+ * @param ref of a commit with the same libraries
+ * @returns the path of its entry point
+ * @throws Error if there is no such commit
  */
 export async function programOf(ref: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'davit-version-'))

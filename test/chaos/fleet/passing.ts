@@ -1,4 +1,6 @@
-/** Endpoints that come and go over REST while all else goes on: each is made, gets events, and is deleted with what waits for it. */
+/**
+ * Endpoints that are created and deleted over REST during the run: each gets events, and is deleted with its waiting deliveries.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Answered, PatientLink } from '../facade/patient-link.ts'
 import type { SeededRandom } from '../seeded-random.ts'
@@ -12,18 +14,18 @@ export type PassingOptions = {
   random: SeededRandom
 }
 
-/** `id`: by which REST knows the endpoint. */
+/** `id`: the endpoint's id in REST. */
 type Stay = { id: string; endpoint: FleetEndpoint; comes: Pause; goes?: Pause }
 
-/** Before the next comes, and until it goes. */
+/** Before the next one is created, and until it is deleted. */
 const AWAY_MS = [500, 8000] as const
 const STAYS_MS = [2000, 20_000] as const
 const NEVER = Number.POSITIVE_INFINITY
 
 export class Passing {
-  /** Names in the cluster, and those by which receivers know them. */
+  /** Names in the cluster, and their counterparts at the receivers. */
   readonly aliases = new Map<string, string>()
-  /** Those that are gone, where no answer said that controllers have stopped. */
+  /** Deleted ones without an answer that controllers have stopped. */
   readonly unsure = new Set<string>()
   readonly #options: PassingOptions
   readonly #stays: Stay[] = []
@@ -38,12 +40,12 @@ export class Passing {
     return this.#stays.map(({ endpoint }) => endpoint)
   }
 
-  /** When each was not there. */
+  /** The periods in which each did not exist. */
   get pauses(): [string, Pause[]][] {
     return this.#stays.map(({ endpoint, comes, goes }) => [endpoint.name, goes ? [comes, goes] : [comes]])
   }
 
-  /** Those that were deleted: what had not ended then is canceled. */
+  /** Deleted ones: their deliveries in progress were canceled. */
   get deleted(): string[] {
     return this.#stays.flatMap(({ endpoint, goes }) => (goes ? [endpoint.name] : []))
   }
@@ -52,7 +54,7 @@ export class Passing {
     this.#loop = this.#run()
   }
 
-  /** Resolves when the last one that was made has come or gone. */
+  /** Resolves when the last creation or deletion is done. */
   async stop(): Promise<void> {
     this.#ended.abort()
     await this.#loop
@@ -68,7 +70,7 @@ export class Passing {
       const stay = await this.#make()
       if (!stay) continue
       await wait(STAYS_MS)
-      // The last one stays: what is left of it has to end like all else.
+      // The last one stays: its deliveries must end like all others.
       if (!signal.aborted) await this.#remove(stay)
     }
   }
@@ -105,14 +107,14 @@ export class Passing {
     const goes = { asked, from: NEVER, to: NEVER, over: NEVER }
     stay.goes = goes
     const answer = await link.ask({ method: 'DELETE', path }, this.#stays.length)
-    // A repeat is answered with 404 when it is gone for all facades, whatever controllers know.
+    // A repeat is answered with 404 when it is gone for all REST servers, whatever controllers know.
     if (answer?.status === 404) this.unsure.add(stay.endpoint.name)
     if (answer?.status === 204 || answer?.status === 404) goes.from = performance.now()
     else throw new Error(`DELETE ${path}: ${answer?.status} ${JSON.stringify(answer?.json)}`)
   }
 }
 
-/** @throws Error when it is no endpoint that was made */
+/** @throws Error if no endpoint was created */
 function idIn({ status, json }: Answered): string {
   const { endpointId } = (json.endpoint ?? {}) as { endpointId?: unknown }
   if (status !== 201 || typeof endpointId !== 'string')

@@ -1,6 +1,6 @@
 /**
- * Loaded before each process of a fleet (NODE_OPTIONS=--import): what it sends says which process it was, so that a request at a
- * receiver can be laid at its door.
+ * Preloaded in each process of a fleet (NODE_OPTIONS=--import): adds the process to its requests, so that a request at a receiver
+ * can be attributed to it.
  */
 import { subscribe } from 'node:diagnostics_channel'
 import { SENDER_HEADER } from './sender-header.ts'

@@ -1,4 +1,4 @@
-/** Compares what publishers were answered with what is in the log. */
+/** Compares the answers to publishers with the log. */
 import type { LoggedEvent } from '../stored.ts'
 import type { Pause } from '../toggler.ts'
 import type { FleetEndpoint } from './endpoints.ts'
@@ -9,13 +9,13 @@ export type PublishedVerdict = {
   /** Acknowledged while there was no store. */
   unstored: string[]
   missing: string[]
-  /** One number, several events. */
+  /** Several events with one number. */
   doubled: string[]
-  /** Under another id, or for another number of deliveries. */
+  /** With another id, or another number of deliveries. */
   misanswered: string[]
-  /** At endpoints that are enabled all the time, and at those that do not subscribe. */
+  /** Missing at permanently enabled endpoints, or sent to those that do not subscribe. */
   misrouted: string[]
-  /** At endpoints that are disabled and enabled: what an answered change should have kept away, or let through. */
+  /** At endpoints that are disabled and enabled: violates an answered change. */
   disagreed: string[]
 }
 
@@ -43,7 +43,7 @@ export function judgePublished(evidence: FleetEvidence): PublishedVerdict {
   }
 }
 
-/** Of the event in a body. */
+/** Number of the event in a body. */
 export function numberIn(body: string): number {
   return Number(/"n":(\d+)/.exec(body)?.[1] ?? -1)
 }
@@ -70,7 +70,7 @@ function misrouted(facts: Facts): Pick<PublishedVerdict, 'misrouted' | 'disagree
   return found
 }
 
-/** Whether an endpoint should have an event; undefined where both are right. */
+/** Whether an endpoint should have an event; undefined if both are right. */
 function dueAt(
   endpoint: FleetEndpoint,
   event: LoggedEvent,
@@ -91,7 +91,7 @@ function isSubscribed(endpoint: FleetEndpoint, { organization, type }: LoggedEve
   return endpoint.organization === organization && endpoint.types.includes(type)
 }
 
-/** Undefined where it was being changed meanwhile, or nobody knows when the event was accepted. */
+/** Undefined if the endpoint was being changed meanwhile, or the time of acceptance is unknown. */
 function wasEnabled(pauses: readonly Pause[] = [], published: Published | undefined): boolean | undefined {
   if (!published) return undefined
   const { begunAt, answeredAt } = published

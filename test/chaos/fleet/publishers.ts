@@ -1,4 +1,4 @@
-/** Publish numbered events for as long as they are let: over REST under a key each, and as WebhookEvents. */
+/** Publishes numbered events until it is stopped: over REST with an idempotency key each, and as WebhookEvents. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { API_VERSION } from '../../../src/apis/meta.ts'
 import { webhookEventKind, webhookEvents } from '../../../src/apis/webhook-event.ts'
@@ -14,7 +14,7 @@ export type Published = {
   n: number
   organization: string
   type: string
-  /** The event's, as it was answered. */
+  /** The answered id of the event. */
   id: string
   deliveries: number
   begunAt: number
@@ -26,21 +26,21 @@ export type PublisherOptions = {
   link: PatientLink
   api: ResourceWriter
   ledger: Ledger
-  /** Events over REST in a second. */
+  /** REST events per second. */
   perSecond: number
   /** False while Davit is far behind. */
   mayGoOn: () => boolean
-  /** Gives each event its number. */
+  /** Returns the next number of an event. */
   nextNumber: () => number
   random: SeededRandom
 }
 
 const NOTE_EVERY_MS = [400, 1200] as const
 const AGAIN_MS = 200
-/** Requests that wait for an answer. */
+/** Maximum number of unanswered requests. */
 const MOST_OPEN = 40
 const STEADY_SHARE = 0.6
-/** Events whose payload is too long to be in each delivery's object: that refers to the log. */
+/** Share of events with a payload that is too long for each delivery's object, which refers to the log instead. */
 const LONG_SHARE = 0.04
 const LONG_CHARS = [17_000, 24_000] as const
 
@@ -62,7 +62,7 @@ export class FleetPublisher {
     return this.#options.organization
   }
 
-  /** That its events over REST have made. */
+  /** Number of deliveries of its REST events. */
   get deliveries(): number {
     return this.#deliveries
   }
@@ -71,7 +71,7 @@ export class FleetPublisher {
     this.#loops = [this.#publishForEver(), this.#noteForEver()]
   }
 
-  /** Resolves when all that was begun is accepted. */
+  /** Resolves when everything that was begun is accepted. */
   async stop(): Promise<void> {
     this.#ended = true
     await Promise.all(this.#loops)

@@ -1,4 +1,4 @@
-/** Waits until a fleet has brought everything to its end, for as long as it gets on; and says how it stands where it does not. */
+/** Waits until a fleet has completed everything, as long as it makes progress; otherwise reports its state. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { leases } from '../../../src/apis/core-kinds.ts'
@@ -13,12 +13,12 @@ import { LOG_STAYS_MS, overdueOf } from './retained.ts'
 export const STILL_PENDING = 'something was still pending at the end'
 
 const POLL_MS = 250
-/** Without the end of a delivery it is stuck. */
+/** It is stuck after this time without the end of a delivery. */
 const STUCK_MS = 60_000
 const LONGEST_MS = 600_000
-/** Retention asks for what others have deleted in rounds, with a minute between, and deletes at a pace. */
+/** Retention checks deletions of others in rounds, one minute apart, and deletes at a limited rate. */
 const FORGOTTEN_MS = 150_000
-/** The archive knows no more in between. */
+/** The archive learns nothing new in between. */
 const LOOKED_EVERY_MS = 3000
 const GAUGES = [
   'davit_shards_owned',
@@ -30,7 +30,7 @@ const GAUGES = [
   'davit_outcomes_waiting',
 ]
 
-/** @returns how it stands when nothing gets on any more; undefined when nothing is pending */
+/** @returns the state if there is no more progress; undefined if nothing is pending */
 export async function untilAllHasEnded(fleet: Fleet): Promise<string | undefined> {
   const began = performance.now()
   let least = Number.POSITIVE_INFINITY
@@ -52,8 +52,8 @@ export async function untilAllHasEnded(fleet: Fleet): Promise<string | undefined
 }
 
 /**
- * Until retention has deleted all that has ended, so long after the last of it has.
- * @returns what is still there, in words
+ * Waits until retention has deleted everything that has ended, after the retention time.
+ * @returns descriptions of what is still there
  */
 export async function untilAllIsForgotten(archive: Archive, retentionMs: number): Promise<string[]> {
   const deadline = performance.now() + Math.max(retentionMs, LOG_STAYS_MS) + FORGOTTEN_MS
@@ -64,7 +64,7 @@ export async function untilAllIsForgotten(archive: Archive, retentionMs: number)
   }
 }
 
-/** Deliveries and open segments; infinity where it does not say. */
+/** Deliveries and open segments; infinity if it does not report. */
 async function leftIn(controller: RoleProcess): Promise<number> {
   const pending = await controller.gauge('davit_deliveries_pending')
   const open = await controller.gauge('davit_log_open_segments')

@@ -6,7 +6,7 @@ import type { Archive, Kept } from './archive.ts'
 import type { FaultRecord } from './fault-work.ts'
 import { goneEarly, overdueOf, type Retained } from './retained.ts'
 
-/** By `performance.now()`; of times of creation whole seconds are kept. */
+/** By `performance.now()`; creation times have a resolution of seconds. */
 const CREATED = Math.ceil(performance.timeOrigin / 1000) * 1000 - performance.timeOrigin
 const UID = '11111111-1111-4111-8111-111111111111'
 const RETENTION_MS = 60_000

@@ -1,33 +1,33 @@
-/** What retention has deleted too early, and what it should have. */
+/** Finds objects that retention has deleted too early or too late. */
 import { webhookDelivery } from '../../../src/apis/webhook-delivery.ts'
 import { readSegment } from '../../../src/webhooks/log/reader.ts'
 import type { Archive, Kept } from './archive.ts'
 import type { FaultRecord } from './fault-work.ts'
 
-/** The log stays for so long at least. */
+/** Minimum time that the log is kept. */
 export const LOG_STAYS_MS = 120_000
-/** Times of creation are whole seconds. */
+/** Creation times have a resolution of seconds. */
 const SECOND_MS = 1000
-/** A clock that is mended is seen so soon. */
+/** A corrected clock is noticed within this time. */
 const SEEN_MS = 10_000
-/** Steps up to that are taken as they come. */
+/** Clock steps up to this size are accepted directly. */
 const SMALL_MS = 60_000
 
 export type Retained = {
   archive: Archive
-  /** Endpoints in the cluster that were deleted: what is theirs goes with them. */
+  /** Deleted endpoints in the cluster: their objects are deleted with them. */
   deleted: ReadonlySet<string>
   faults: readonly FaultRecord[]
   /** When each life of a process began. */
   startedAt: ReadonlyMap<number, number>
   retentionMs: number
-  /** The bound of the log, where it has one that is reached: what has ended goes sooner then. */
+  /** The limit of the log, if it is reached: then ended objects are deleted sooner. */
   logBytes?: number
 }
 
 const GONE = 'were gone before their time'
 
-/** What went before its time, in words. */
+/** Describes objects that were deleted too early. */
 export function goneEarly(given: Retained): string[] {
   const { archive, deleted, retentionMs } = given
   const logStaysMs = Math.max(retentionMs, LOG_STAYS_MS)
@@ -61,7 +61,7 @@ export function goneEarly(given: Retained): string[] {
   return wordsOf(found, GONE)
 }
 
-/** What has ended and is still there, in words. */
+/** Describes ended objects that still exist. */
 export function overdueOf({ segments, deliveries }: Archive): string[] {
   const referred = new Set(deliveries.filter(isThere).map(segmentOf))
   const found = {
@@ -88,7 +88,7 @@ function isEarly({ missedAt = Number.POSITIVE_INFINITY }: Kept, dueAt: number, g
   return missedAt < dueAt - SECOND_MS - Math.max(0, ...small) && !isMisled(missedAt, given)
 }
 
-/** One that starts while its clock is ahead believes it until that is mended. */
+/** A process that starts while its clock is ahead trusts it until it is corrected. */
 function isMisled(at: number, { faults, startedAt }: Retained): boolean {
   return faults.some(
     ({ kind, stepMs = 0, from, to, lives }) =>
@@ -101,7 +101,7 @@ function isMisled(at: number, { faults, startedAt }: Retained): boolean {
   )
 }
 
-/** Its last attempt may have ended long before that could be stored; by a clock that is behind even before it was made. */
+/** The last attempt may have ended long before that could be stored; by a slow clock even before it was created. */
 function endOf(kept: Kept): number {
   const completedAt = Date.parse(webhookDelivery.parse(kept.raw).status?.completedAt ?? '') || Infinity
   return Math.max(createdAt(kept), Math.min(kept.openAt, completedAt - performance.timeOrigin))
@@ -115,7 +115,7 @@ function isThere({ missedAt }: Kept): boolean {
   return missedAt === undefined
 }
 
-/** Others hold Idempotency-Keys alone. */
+/** Other segments contain only idempotency keys. */
 function isOfEvents({ raw }: Kept): boolean {
   return readSegment(raw).deliveries.length > 0
 }
@@ -128,7 +128,7 @@ function endpointOf({ raw }: Kept): string {
   return webhookDelivery.parse(raw).spec.endpoint
 }
 
-/** That holds its payload, where the delivery itself does not. */
+/** The segment with its payload, if the delivery itself does not have it. */
 function segmentOf({ raw }: Kept): string | undefined {
   return webhookDelivery.parse(raw).spec.payloadRef?.segment
 }

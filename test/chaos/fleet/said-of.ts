@@ -1,4 +1,4 @@
-/** What the log has said of a delivery, and of who drives it, for whoever has to find out why something came of it. */
+/** Collects what the log contains about a delivery, and about its owners, for debugging. */
 
 import { formatPosition, type Position } from '../../../src/apis/delivery-segment.ts'
 import { shardOf } from '../../../src/ha/assignment.ts'
@@ -9,19 +9,21 @@ import type { LogSegment } from '../../../src/webhooks/log/store.ts'
 import { keyOf } from '../../support/verdict.ts'
 import type { Kept } from './archive.ts'
 
-/** A place of it in the log, and the shard of its endpoint. */
+/** A position of it in the log, and the shard of its endpoint. */
 type Place = { position: Position; segment: string; shard: number; at: number }
 
 export type Told = {
   segments: readonly Kept[]
   outcomes: readonly Kept[]
-  /** Names of endpoints in the cluster, and those by which receivers know them. */
+  /** Names of endpoints in the cluster, and their counterparts at the receivers. */
   aliases: ReadonlyMap<string, string>
 }
 
 const DEAF: Logger = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
-/** @param wanted `<endpoint> <id>` @returns lines of each delivery, oldest first; times in seconds, as those of the harness, whole ones. */
+/**
+ * @param wanted `<endpoint> <id>` @returns lines of each delivery, oldest first; times in whole seconds on the harness's clock
+ */
 export function saidOf(told: Told, wanted: readonly string[]): Map<string, string[]> {
   const keys = new Set(wanted)
   const segments = told.segments.map(({ raw }) => readSegment(raw))
@@ -40,7 +42,7 @@ export function saidOf(told: Told, wanted: readonly string[]): Map<string, strin
   )
 }
 
-/** Deliveries that an object has, and of which the log does not say that they have ended: they may count as pending somewhere. */
+/** Deliveries with an object whose end is not in the log: some process may count them as pending. */
 export function untoldIn({ segments, outcomes, aliases }: Told): string[] {
   const records = outcomes.flatMap(({ raw }) => readLoggedOutcomes(raw, DEAF)?.records ?? [])
   const [moved, ended] = [new Set<string>(), new Set<string>()]
@@ -88,7 +90,7 @@ function linesOf(
   })
 }
 
-/** Times of creation are whole seconds since 1970. */
+/** Creation times are whole seconds since 1970. */
 function second(ms: number): string {
   return ((ms - performance.timeOrigin) / 1000).toFixed(0)
 }

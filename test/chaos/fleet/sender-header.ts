@@ -1,2 +1,2 @@
-/** Number of the life of the process that has sent a request; no part of what Davit sends otherwise. */
+/** Number of the life of the sending process; Davit itself never sends this header. */
 export const SENDER_HEADER = 'x-fleet-sender'

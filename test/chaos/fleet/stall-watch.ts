@@ -1,17 +1,17 @@
-/** How long this process itself stood still: what it saw then, it saw late. And how busy the machine was. */
+/** Records when this process itself stalled, so that it noticed events late, and how busy the machine was. */
 import { loadavg } from 'node:os'
 
 const EVERY_MS = 20
 
-/** Shorter ones are everyday life. */
+/** Shorter stalls are normal. */
 const NOTED_MS = 8
 
 /** Times by `performance.now()`. */
 export type Stall = { from: number; to: number }
-/** Processes that ran or wanted to, on the average of the minute before. */
+/** Load average of the previous minute. */
 export type Load = { at: number; load: number }
 
-/** What had waited for this program is taken so long after it goes on. */
+/** Time after a stall until this program has processed its backlog. */
 const SEEN_MS = 20
 
 export function wasSeenLate({ at }: { at: number }, stalls: readonly Stall[]): boolean {
@@ -20,10 +20,10 @@ export function wasSeenLate({ at }: { at: number }, stalls: readonly Stall[]): b
 
 const LOAD_EVERY_MS = 1000
 
-/** Processes that run or want to on a machine of two processors where nothing but such a fleet runs; with more, work takes longer. */
+/** Load of a machine with two processors that runs only such a fleet; with more, work takes longer. */
 const USUAL_LOAD = 8
 
-/** By how much work takes longer than usual, at the worst moment between two: 1 where it does not. */
+/** How much longer work takes than usual, at the worst moment between two: 1 if it does not. */
 export function busyness([from, to]: [number, number], loads: readonly Load[]): number {
   const between = loads.filter(({ at }) => at >= from && at <= to).map(({ load }) => load)
   return Math.max(1, ...between.map((load) => load / USUAL_LOAD))
@@ -53,7 +53,7 @@ export class StallWatch {
     return Math.max(0, ...this.stalls.map(({ from, to }) => to - from - EVERY_MS))
   }
 
-  /** Processes that ran or wanted to, on the average. */
+  /** Mean load. */
   get load(): number {
     return this.loads.reduce((sum, { load }) => sum + load, 0) / Math.max(1, this.loads.length)
   }

@@ -1,16 +1,16 @@
-/** What is done to API servers and etcd. */
+/** Faults of API servers and etcd. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Fault, type FaultKind, STORE } from './faults.ts'
 import type { Fleet } from './fleet.ts'
 
-/** Between these nothing could be stored by anybody, by `performance.now()`. */
+/** The period in which no process could store anything, by `performance.now()`. */
 export type Away = { from: number; to: number }
 
 export function isOfStore(kind: FaultKind): boolean {
   return STORE.has(kind)
 }
 
-/** Resolves when it is undone. @returns when the store was away, where it was */
+/** Resolves when the fault is undone. @returns the period without a store, if there was one */
 export async function doToStore(
   { davit: { controlPlane }, second }: Pick<Fleet, 'davit' | 'second'>,
   { kind, forMs, seed }: Fault,
@@ -26,7 +26,7 @@ export async function doToStore(
   switch (kind) {
     case 'API server restart':
       if (!second) return await without(controlPlane.stopApiServer, controlPlane.startApiServer)
-      // What the one does not answer the other does.
+      // While one is stopped, the other answers.
       if (seed % 2 === 0) await without(controlPlane.stopApiServer, controlPlane.startApiServer)
       else
         await without(

@@ -9,7 +9,7 @@ let proxy: TcpProxy
 let heard: string[]
 const sockets: Socket[] = []
 
-/** The server says back what it hears, and keeps it. */
+/** The server echoes and records its input. */
 beforeEach(async () => {
   heard = []
   server = createServer((socket) => {

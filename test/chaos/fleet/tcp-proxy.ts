@@ -1,6 +1,6 @@
 /**
- * A way of its own to a server on this machine, or to several whose turn it is with each connection, which can be cut, slowed down, made deaf in one direction, or made to hold some
- * of its connections while others pass. It knows nothing of what goes through.
+ * A proxy to a server on this machine, or to several that connections alternate between. It can be cut, slowed down, made deaf in
+ * one direction, or made to hold some of its connections while others pass. It does not interpret the data.
  */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
@@ -40,28 +40,28 @@ export class TcpProxy {
     return this.#pairs.size
   }
 
-  /** Connections that are open and of which something was lost. */
+  /** Open connections that have lost data. */
   get deafened(): number {
     return [...this.#pairs].filter(({ flows }) => flows.up.hasLost || flows.down.hasLost).length
   }
 
-  /** Breaks every connection, and every new one at once. */
+  /** Breaks every connection, and every new one immediately. */
   cut(): void {
     this.#isCut = true
     for (const pair of this.#pairs) breakUp(pair)
   }
 
-  /** @param ms for what comes from now on, in that direction */
+  /** @param ms for data from now on, in that direction */
   delay(direction: Direction, ms: number): void {
     this.#delays[direction] = ms
   }
 
-  /** From now on what comes in that direction is lost, on connections that stay open. */
+  /** Drops data in that direction from now on, on connections that stay open. */
   swallow(direction: Direction): void {
     this.#swallows[direction] = true
   }
 
-  /** Lets nothing through on connections that are open and chosen; others, new ones too, overtake them. */
+  /** Blocks the chosen open connections; others, including new ones, overtake them. */
   hold(chosen: (index: number) => boolean): void {
     for (const [index, { flows }] of [...this.#pairs].entries()) {
       if (!chosen(index)) continue
@@ -70,7 +70,7 @@ export class TcpProxy {
     }
   }
 
-  /** All goes through again. What was held goes on; a connection of which something was lost cannot, and ends. */
+  /** Lets everything through again. Held connections continue; a connection that has lost data cannot, and ends. */
   heal(): void {
     this.#isCut = false
     for (const direction of ['up', 'down'] as const) {

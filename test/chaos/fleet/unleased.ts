@@ -1,4 +1,7 @@
-/** What was sent by a controller whose Lease had ended, whatever kept it from renewing: it may have been somebody else's by then. */
+/**
+ * Finds requests of a controller whose Lease had ended, whatever kept it from renewing: another one may have owned the shard by
+ * then.
+ */
 import type { SeenReception } from '../receivers.ts'
 import type { FaultRecord } from './fault-work.ts'
 import { type Stall, wasSeenLate } from './stall-watch.ts'
@@ -7,22 +10,22 @@ import { type Stall, wasSeenLate } from './stall-watch.ts'
 export type Unleased = { delivery: string; life: number; ms: number }
 
 type Of = {
-  /** Of each life, when it renewed. */
+  /** Renewals of each life. */
   renewals: ReadonlyMap<number, readonly number[]>
-  /** When Leases were looked at, in order. */
+  /** When Leases were read, in order. */
   looks: readonly number[]
   faults: readonly FaultRecord[]
   stalls: readonly Stall[]
   leaseMs: number
 }
 
-/** A renewal tells its time by the clock that was set; what it says then, and until it has renewed again, is of no use. */
+/** A renewal has the time of the shifted clock; it is of no use until the process has renewed again. */
 const STEP_SHOWS_MS = 1000
 
-/** `compared`: those of which it is known when their sender had renewed last: somebody looked soon after, and nobody had set its clock. */
+/** `compared`: requests with a known last renewal of their sender: a read followed soon, and the clock was not set. */
 export type ComparedLeases = { compared: number; unleased: Unleased[] }
 
-/** So shortly after a renewal there is no other one that would hide it from a look. */
+/** This shortly after a renewal there is no other one that could hide it from a read. */
 const HIDDEN_AFTER_MS = 1500
 
 export function compareLeases(receptions: readonly SeenReception[], of: Of): ComparedLeases {

@@ -1,4 +1,4 @@
-/** Whether attempts of one delivery follow each other on the schedule. */
+/** Checks whether attempts of one delivery follow the schedule. */
 import { MAX_ATTEMPTS, nextAttemptAt } from '../../../src/webhooks/delivery/status.ts'
 import type { SeenReception } from '../receivers.ts'
 
@@ -7,17 +7,17 @@ export type Wait = { endpoint: string; id: string; attempt: number; ms: number; 
 export type WaitPolicy = {
   ordered: boolean
   scale: number
-  /** Whether something was done to Davit, or to the endpoint, between two moments that lets a wait be longer. */
+  /** Whether a fault of Davit or of the endpoint between two moments allows a longer wait. */
   mayBeLate(from: number, to: number): boolean
-  /** Whether other attempts of the endpoint took long then: one waits for a slot. */
+  /** Whether other attempts of the endpoint were slow then, so that one waits for a slot. */
   isCrowded(from: number, to: number): boolean
-  /** Whether it may be shorter: the outcome before is known to nobody, a clock was set, or this program saw it late. */
+  /** Whether a shorter wait is allowed: the previous outcome is unknown, a clock was set, or this program noticed it late. */
   mayBeEarly(before: readonly SeenReception[], to: number): boolean
 }
 
-/** Clocks of two processes, and what lies between the wire and them. */
+/** Difference of two processes' clocks, and the time between them and the wire. */
 const EARLY_MS = 10
-/** What a machine that is busy needs beyond the schedule; and where slots are taken, for as long as an attempt may last. */
+/** Additional time on a busy machine; and, if slots are taken, the duration of an attempt. */
 const LATE_MS = { free: 5000, crowded: 25_000 }
 const SHORTEST = 1 - Number.EPSILON
 
@@ -25,11 +25,11 @@ export type ComparedWaits = {
   /** Too short, or too long. */
   wrong: Wait[]
   compared: number
-  /** Beyond the schedule, of those that nothing disturbed and that had not to wait for a slot. */
+  /** Maximum delay beyond the schedule, of undisturbed attempts that did not wait for a slot. */
   latestMs: number
 }
 
-/** @param receptions of one delivery, in their order */
+/** @param receptions of one delivery, in order */
 export function compareWaits(receptions: readonly SeenReception[], policy: WaitPolicy): ComparedWaits {
   const found: ComparedWaits = { wrong: [], compared: 0, latestMs: 0 }
   for (const index of receptions.keys()) {
@@ -55,7 +55,7 @@ function compare(
   const earliest = nextAttemptAt(attempts.length, times, policy, SHORTEST) ?? 0
   const latest = nextAttemptAt(attempts.length, times, policy, 0) ?? 0
   const isEarly = !mayBeEarly && next.at < earliest - toleranceOf(before, earliest, policy)
-  // Whoever hands a shard over waits for all that is under way in it.
+  // A handoff waits for all work in progress of its shard.
   const isCrowded = before.run !== next.run || policy.isCrowded(before.at, next.at)
   const isLate = !mayBeLate && next.at > latest + (isCrowded ? LATE_MS.crowded : LATE_MS.free)
   if (!mayBeLate && !isCrowded) found.latestMs = Math.max(found.latestMs, next.at - latest)
@@ -70,8 +70,8 @@ function compare(
 }
 
 /**
- * Ordered ones are from start to start, and how long the first took to get here is not known: on a busy machine, where cadences are fractions of
- * a second, a good part of one. What is sent again at once is found all the same.
+ * For ordered deliveries, waits are measured from start to start, and it is unknown how long the first request took to arrive: on
+ * a busy machine, with cadences of fractions of a second, a good part of one. An immediate repetition is found nevertheless.
  */
 function toleranceOf(before: SeenReception, earliest: number, { ordered }: WaitPolicy): number {
   return ordered ? (earliest - before.at) * 0.7 : EARLY_MS

@@ -1,4 +1,4 @@
-/** What an endpoint that hangs does to the others, for test/reports/guarantees.md. */
+/** The effect of a hanging endpoint on the others, for test/reports/guarantees.md. */
 import { range } from '../../bench/figures.ts'
 import {
   type Beside,
@@ -23,7 +23,7 @@ export function besideFigures(found: Beside): Figures {
   }
 }
 
-/** Beside it, by the same without it where somebody else makes the objects that it needs: what is left is Davit's. */
+/** The ratio to the same load without it in which another process creates its objects: the rest is Davit's share. */
 export function besideMadeFigures({ beside, made }: { beside: Rounds; made: Rounds }): Figures {
   const found = { without: made, beside }
   return {

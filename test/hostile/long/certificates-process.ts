@@ -1,10 +1,10 @@
-/** Receivers whose certificates are no good, as a process of their own. */
+/** Receivers with invalid certificates, as a separate process. */
 import { serveCalls } from '../../bench/processes/remote-calls.ts'
 import { startRawReceiver } from '../../support/receiver-raw.ts'
 import { createTestAuthority, selfSignedCertificate } from '../../support/tls.ts'
 
 export type CertificateCalls = {
-  /** @returns where they are, by what is wrong with them, and the authority that is trusted */
+  /** @returns their URLs by fault, and the trusted authority */
   listen: (argument: null) => Promise<{ urls: Record<string, string>; ca: string }>
 }
 

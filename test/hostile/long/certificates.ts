@@ -1,4 +1,4 @@
-/** A hundred thousand attempts that fail by the certificate of their receiver: what each leaves behind in the sender. */
+/** A hundred thousand attempts that fail because of the receiver's certificate: what each leaves behind in the sender. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -18,14 +18,14 @@ const RECEIVERS = fileURLToPath(new URL('./certificates-process.ts', import.meta
 const ATTEMPTS = 100_000
 const AT_A_TIME = 32
 const BETWEEN_SAMPLES = 4000
-/** Caches fill and engines compile before so many are over. */
+/** Caches fill and code is compiled during this many attempts. */
 const WARM = 20_000
 const DEADLINE_MS = 20_000
-/** Sockets end, and what they held is let go. */
+/** Sockets end and free their memory in this time. */
 const SETTLED_MS = 100
 const COLLECTIONS = 3
 
-/** Bytes after so many attempts. */
+/** Bytes after this many attempts. */
 type Sample = { attempts: number; heap: number; external: number; resident: number }
 
 export async function badCertificates(): Promise<Figures> {
@@ -65,7 +65,7 @@ async function attemptAll(sender: WebhookSender, urls: readonly string[]): Promi
   }
 }
 
-/** @returns how many failed as they should */
+/** @returns how many failed as expected */
 async function attemptMany(sender: WebhookSender, urls: readonly string[], count: number): Promise<number> {
   let next = 0
   let failed = 0

@@ -1,4 +1,4 @@
-/** An endpoint on the bench's bed with a URL of one's own. */
+/** Creates an endpoint on the bench's bed with a given URL. */
 import { namespaces } from '../../../src/apis/core-kinds.ts'
 import { eventTypeKind, eventTypes } from '../../../src/apis/event-type.ts'
 import { API_VERSION, ORGANIZATION_LABEL } from '../../../src/apis/meta.ts'
@@ -7,7 +7,7 @@ import { isApiError } from '../../../src/kube/client.ts'
 import type { Bed } from '../../bench/bed.ts'
 import type { Route } from '../../bench/loads/publishing.ts'
 
-/** It subscribes to a type of its own, which is named after it. @returns where to publish */
+/** It subscribes to its own type, which is named after it. @returns where to publish */
 export async function makeEndpointFor(
   { api }: Bed,
   { namespace, name, url }: { namespace: string; name: string; url: string },

@@ -1,4 +1,4 @@
-/** Clients of the REST API that do everything wrong, one of each kind after the other, beside good ones. */
+/** Misbehaving clients of the REST API, one kind after the other, next to good ones. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,24 +12,24 @@ export type Target = {
   type: string
 }
 
-/** What clients have met so far, by kind for those that are hostile. */
+/** Results of the clients so far, by kind for hostile ones. */
 export type Met = {
   good: number
-  /** Answers to good requests that were not as they should be. */
+  /** Unexpected answers to good requests. */
   wrong: string[]
   hostile: Record<string, number>
-  /** Connections that the facade had not closed when nothing may hold one any more. */
+  /** Connections that the REST server had not closed when it should have. */
   held: number
 }
 
 const GOOD_EVERY_MS = 100
 const HOSTILE_EVERY_MS = 500
-/** Nothing that a client begins is held for longer: ten seconds for headers, ten for a body, and twenty for an answer. */
+/** Nothing that a client begins is kept for longer: ten seconds for headers, ten for a body, and twenty for an answer. */
 const LONGEST_MS = 45_000
 const DRIP_MS = 1000
 const SILENT_MS = 5000
 
-/** @returns whether the facade has closed the connection in time */
+/** @returns whether the REST server has closed the connection in time */
 type Hostile = (target: Target, stop: AbortSignal) => Promise<boolean>
 
 const KINDS: Readonly<Record<string, Hostile>> = {
@@ -68,7 +68,7 @@ const KINDS: Readonly<Record<string, Hostile>> = {
     send(to, post(to, JSON.stringify({ type: randomUUID(), data: 1 }), [`Idempotency-Key: ${randomUUID()}`])),
 }
 
-/** Asks and misbehaves until `stop`. */
+/** Sends good and bad requests until `stop`. */
 export class HostileClients {
   readonly met: Met = {
     good: 0,
@@ -164,7 +164,7 @@ function get(to: Target, path: string): string {
   return `GET ${pathOf(to, path)} HTTP/1.1\r\nAuthorization: ${to.key}\r\nHost: x\r\n\r\n`
 }
 
-/** Sends this, and lets the facade answer; or goes at once. */
+/** Sends data, and waits for the answer; or leaves immediately. */
 async function send(
   { port }: Target,
   text: string,
@@ -178,7 +178,7 @@ async function send(
   return await closed(socket)
 }
 
-/** A little at a time, for as long as the facade bears it. */
+/** Sends a little at a time, for as long as the REST server allows it. */
 async function drip(
   { port }: Target,
   stop: AbortSignal,
@@ -194,7 +194,7 @@ async function drip(
   return isClosed
 }
 
-/** Asks for as much as there is, and reads nothing of it. */
+/** Requests as much as there is, and reads nothing of it. */
 async function deaf(to: Target, stop: AbortSignal): Promise<boolean> {
   const socket = await dial(to.port)
   socket.pause()
@@ -214,7 +214,7 @@ async function dial(port: number): Promise<Socket> {
   return socket
 }
 
-/** Resolves when it is closed. @returns whether that was not by us, since nothing may hold it any more */
+/** Resolves when the connection is closed. @returns whether the server closed it */
 async function closed(socket: Socket, stop?: AbortSignal): Promise<boolean> {
   if (socket.destroyed) return true
   let isHeld = false

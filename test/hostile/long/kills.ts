@@ -1,4 +1,7 @@
-/** Controllers, each on a control plane of its own, that are killed with `kill -9`, again and again: under load, while it reads back, and without its store. */
+/**
+ * Controllers, each on a separate control plane, that are repeatedly killed with `kill -9`: under load, while reading back, and
+ * without their store.
+ */
 
 import { report } from '../../bench/progress.ts'
 import type { Findings } from '../../chaos/findings.ts'
@@ -6,7 +9,7 @@ import { playKills } from '../../chaos/kill-run.ts'
 import { type Figures, rounded } from '../figures.ts'
 
 const KILLS = 1000
-/** Each on a control plane of its own, and most of the time waiting for a start. */
+/** Each has a separate control plane, and mostly waits for a start. */
 const AT_A_TIME = 2
 
 export async function killsOf(seed: number): Promise<Figures> {
@@ -47,7 +50,7 @@ function figuresOf(runs: readonly Findings[]): Figures {
   }
 }
 
-/** How many deliveries each kill made come again. */
+/** How many deliveries each kill repeated. */
 function repeatsOfEach({ deaths, verdict }: Findings): number[] {
   const explained = verdict.duplicates.filter((one) => one.explained)
   return deaths.map(({ run }) => explained.filter((one) => one.run === run).length)

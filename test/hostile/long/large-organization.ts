@@ -1,4 +1,4 @@
-/** One organization with 5,000 endpoints: what they cost, and what a few endpoints of another one feel of them. */
+/** One organization with 5,000 endpoints: their cost, and their effect on a few endpoints of another one. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../../bench/bed.ts'
@@ -93,7 +93,7 @@ async function look(bed: Bed): Promise<{ readySeconds: number; heap: number; lis
   }
 }
 
-/** After one that is not counted: a process that has just begun is slower. */
+/** Discards the first round: a fresh process is slower. */
 async function roundsOf(bed: Bed, routes: readonly Route[], rate: Rate): Promise<Quantiles[]> {
   await receiptsOf(bed, routes, rate)
   const found: Quantiles[] = []
@@ -123,7 +123,7 @@ async function receiptsOf(
   return latency
 }
 
-/** One event that all of them subscribe to. Requests count by endpoint: each has a path of its own. */
+/** One event that all of them subscribe to. Requests are counted by endpoint: each has its own path. */
 async function toAll(bed: Bed, route: Route, endpoints: number) {
   const run = nextRun()
   await bed.receiver.call('begin', run)
@@ -133,7 +133,7 @@ async function toAll(bed: Bed, route: Route, endpoints: number) {
   return { received: events, requests, seconds: (performance.now() - began) / 1000 }
 }
 
-/** @throws Error when not all have come */
+/** @throws Error if not all have arrived */
 async function received(bed: Bed, path: string, wanted: number) {
   const limit = performance.now() + LAST_RECEIPT_MS
   for (;;) {

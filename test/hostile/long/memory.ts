@@ -1,10 +1,10 @@
-/** Whether what a process holds grows. */
+/** Measures whether the memory of a process grows. */
 import { readdirSync } from 'node:fs'
 import type { DavitRole } from '../../bench/davit-role.ts'
 import { residentBytes } from '../../bench/measure/process-usage.ts'
 import { rounded } from '../figures.ts'
 
-/** Bytes and open files, `at` so many seconds from the start. */
+/** Bytes and open files, `at` seconds after the start. */
 export type MemorySample = { at: number; heap: number; resident: number; files: number }
 
 export async function sampleMemory(role: DavitRole, at: number): Promise<MemorySample> {
@@ -16,10 +16,10 @@ export async function sampleMemory(role: DavitRole, at: number): Promise<MemoryS
   }
 }
 
-/** Caches fill and engines compile before this share of the run is over. */
+/** Caches fill and code is compiled during this share of the run. */
 const WARM_SHARE = 0.25
 
-/** What it holds, and by how much that grows, without its beginning. */
+/** Memory and its growth, without the beginning of the run. */
 export function growthOf(samples: readonly MemorySample[]) {
   const steady = samples.slice(Math.floor(samples.length * WARM_SHARE))
   const perHour = (of: (sample: MemorySample) => number) =>

@@ -1,4 +1,4 @@
-/** What one endpoint that hangs does to 999 others, as a ratio to the same load without it. */
+/** The effect of one hanging endpoint on 999 others, as a ratio to the same load without it. */
 import { type Bed, onBed } from '../../bench/bed.ts'
 import { inTurn } from '../../bench/measure/in-turn.ts'
 import { report } from '../../bench/progress.ts'
@@ -9,7 +9,7 @@ import { besideFigures } from './beside-figures.ts'
 
 const ORGANIZATIONS = 37
 const EACH = 27
-/** Every tenth event hangs, so that its lane is never empty. */
+/** Every tenth event hangs, so that its queue is never empty. */
 const BETWEEN = 9
 
 export type NeighboursPlan = {
@@ -38,7 +38,7 @@ export async function measureNeighbours({ rounds, ...plan }: NeighboursPlan): Pr
     report(`${good.length} endpoints`)
     const mixed = (last: typeof other) =>
       good.flatMap((route, i) => (i % BETWEEN === 0 ? [route, last] : [route]))
-    // Warms the engines up.
+    // Warms up the code.
     await receiptsOf(bed, mixed(other), plan)
     const found = await inTurn(rounds, {
       without: async () => await receiptsOf(bed, mixed(other), plan),

@@ -1,13 +1,13 @@
-/** The hostile receivers as a process of their own. */
+/** The hostile receivers as a separate process. */
 import { serveCalls } from '../../bench/processes/remote-calls.ts'
 import { startHostileReceivers } from '../hostile-receivers.ts'
 
 export type HostileTarget = { name: string; url: string; hangs: boolean; counts: boolean }
 
 export type HostileCalls = {
-  /** @returns where they are, and the authority that some certificates are of */
+  /** @returns their addresses, and the authority of some certificates */
   listen: (argument: null) => Promise<{ targets: HostileTarget[]; ca: string }>
-  /** Connections that each has had so far, by its name. */
+  /** Connections of each so far, by its name. */
   connections: (argument: null) => Record<string, number>
 }
 

@@ -1,4 +1,4 @@
-/** Where figures are kept for test/reports/guarantees.md. */
+/** The folder of figures for test/reports/guarantees.md. */
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { commitOfTree } from '../../support/commit.ts'
 

@@ -1,4 +1,4 @@
-/** Runs the tests that test/reports/guarantees.md names, and counts which cases of each passed. */
+/** Runs the tests that test/reports/guarantees.md names, and counts the passed cases of each. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
@@ -13,21 +13,21 @@ const VITEST = 'node_modules/vitest/vitest.mjs'
 
 type Case = {
   path: string
-  /** Its title, after those of what is around it. */
+  /** Its title, after those of the enclosing suites. */
   titles: string[]
   passed: boolean
 }
 
 export type TestRun = {
-  /** By reference, as the page has it. */
+  /** By reference, as in the page. */
   cases: Record<string, { passed: number; failed: number }>
   failed: string[]
 }
 
-/** Where the cases come from: a run of the files with this environment, or the report of a run of everything. */
+/** The source of the cases: a run of the files with this environment, or the report of a complete run. */
 export type Source = { environment: Record<string, string> } | { report: string }
 
-/** @param isWanted of the path of a file of tests */
+/** @param isWanted decides by the path of a test file */
 export async function runTests(isWanted: (path: string) => boolean, source: Source): Promise<TestRun> {
   const named = references().filter((reference) => isWanted(fileOf(reference)))
   const paths = [...new Set(named.map(fileOf))]
@@ -78,7 +78,7 @@ type Report = {
   }[]
 }
 
-/** What was not run is no case. A report may be of another folder, where the same commit is. */
+/** Skipped tests are not cases. A report may be from another folder with the same commit. */
 function readCases(text: string, paths: readonly string[]): Case[] {
   const report = JSON.parse(text) as Report
   return report.testResults.flatMap(({ name, assertionResults }) => {

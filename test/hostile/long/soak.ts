@@ -1,6 +1,6 @@
 /**
- * Good endpoints beside one of each hostile kind, and good clients of a facade beside one of each hostile kind, for as long as one likes: what
- * the controller and the facade hold must not grow.
+ * Good endpoints next to one of each hostile kind, and good clients of a REST server next to one of each hostile kind, for any
+ * duration: the memory of the controller and of the REST server must not grow.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -24,7 +24,10 @@ import type { HostileCalls } from './receivers-process.ts'
 const RECEIVERS = fileURLToPath(new URL('./receivers-process.ts', import.meta.url))
 
 const PER_SECOND = 10
-/** Each hostile endpoint gets one event in so many seconds. One that hangs has one attempt at a time of 20 seconds, eight for each event. */
+/**
+ * Each hostile endpoint gets one event in this many seconds. A hanging one has one attempt of 20 seconds at a time, eight for
+ * each event.
+ */
 const HOSTILE_EVERY_SECONDS = 240
 const BODY_BYTES = 180
 const SAMPLE_EVERY_MS = 30_000
@@ -78,7 +81,7 @@ export async function soak(minutes: number): Promise<Figures> {
   }
 }
 
-/** A facade whose owner asks for the deliveries of this endpoint, and publishes to it. */
+/** A REST server whose owner lists the deliveries of this endpoint, and publishes to it. */
 async function facadeFor(bed: Bed, { namespace, endpoint, type }: EndpointRoute) {
   await installFacade(bed)
   const keyFiles = await makeKeys(bed, [namespace])
@@ -168,7 +171,7 @@ async function publishFor(bed: Bed, roles: Roles, { good, bad, minutes }: Plan):
   }
 }
 
-/** The few at even distances among the many. */
+/** Distributes the few evenly among the many. */
 function spread(many: readonly Route[], few: readonly Route[]): Route[] {
   const distance = Math.floor(many.length / few.length)
   return few.flatMap((one, i) => [
@@ -177,7 +180,7 @@ function spread(many: readonly Route[], few: readonly Route[]): Route[] {
   ])
 }
 
-/** @throws Error when not all have come */
+/** @throws Error if not all have arrived */
 async function receivedOf(bed: Bed, wanted: number) {
   const limit = performance.now() + LAST_RECEIPT_MS
   for (;;) {

@@ -1,4 +1,4 @@
-/** Many endpoints of one organization that subscribe to one type, each with a path of its own. */
+/** Many endpoints of one organization that subscribe to one type, each with its own path. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { secrets } from '../../../src/apis/core-kinds.ts'
@@ -16,10 +16,10 @@ import { listAll } from '../../support/list-all.ts'
 const WRITERS = 16
 const KEYS_LIMIT_MS = 300_000
 const PAGE = 5000
-/** A look reads them all. */
+/** Each check reads them all. */
 const LOOK_EVERY_MS = 3000
 
-/** A controller must run, since it makes their keys. @returns where to publish to all of them */
+/** Needs a running controller, which creates their signing secrets. @returns where to publish to all of them */
 export async function makeSubscribers(
   bed: Bed,
   { namespace, type, count }: { namespace: string; type: string; count: number },
