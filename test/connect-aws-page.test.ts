@@ -81,7 +81,7 @@ describe.each(Object.entries(WAYS))('an account made with %s', (_way, policies) 
 
   beforeAll(async () => {
     aws = await TestAws.start()
-    const account = aws.double.accounts.add(ACCOUNT)
+    const account = aws.emulator.accounts.add(ACCOUNT)
     const made = policies(EUROPE)
     const role = account.addRole('davit-secrets', {
       trust: made.trust as Record<string, unknown>,
@@ -124,7 +124,7 @@ describe.each(Object.entries(WAYS))('an account made with %s', (_way, policies) 
     expect(await cloud.refusesOtherId(access)).toMatchObject({ refused: true })
     const foreign = { name: '/davit/umbrella/rc_ghcr', value, description: 'd', tags: {} }
     await expect(cloud.create(access, foreign)).rejects.toMatchObject({ remedy: 'permissions' })
-    expect(aws.double.defects).toEqual([])
+    expect(aws.emulator.defects).toEqual([])
   })
 })
 

@@ -88,7 +88,7 @@ afterAll(async () => {
   Date.now = realNow
   await aws?.stop()
   console.info(
-    `${cases.length} orders and answers; the longest that a finalizer held something: ${longestHeldMs / 1000} s; orphans: ${world?.orphans().length}`,
+    `${cases.length} orders and answers; the longest that a finalizer held something: ${longestHeldMs / 1000} s; orphans: ${world?.failedDeletions().length}`,
   )
 })
 
@@ -115,7 +115,7 @@ async function connectAll(): Promise<void> {
 
 function answerAs({ answer, account }: Case): void {
   if (answer === 'normally' || !account) return
-  const { script } = aws.double
+  const { script } = aws.emulator
   const always = { account: account.id, times: Number.POSITIVE_INFINITY }
   if (answer === 'AccessDenied') {
     script.add({ ...always, operation: 'sts:*', effect: { code: 'AccessDenied', status: 403 } })
@@ -149,7 +149,7 @@ describe('deletion in every order', () => {
     expect(
       cases.filter(({ account }) => (account?.parameters(REGION).list().length ?? 0) > CREDENTIALS.length),
     ).toEqual([])
-    const created = aws.double.trail.entries({ operation: 'PutParameter' }).filter(({ error }) => !error)
+    const created = aws.emulator.trail.entries({ operation: 'PutParameter' }).filter(({ error }) => !error)
     expect(created.length).toBeGreaterThanOrEqual(cases.length * CREDENTIALS.length)
   })
 
@@ -161,12 +161,12 @@ describe('deletion in every order', () => {
   })
 
   test('records what stays in an account, and nothing else', () => {
-    const orphans = new Map(world.orphans().map((one) => [`${one.account} ${one.name}`, one]))
+    const failedDeletions = new Map(world.failedDeletions().map((one) => [`${one.account} ${one.name}`, one]))
     const left = cases.flatMap(({ account }) =>
       (account?.parameters(REGION).list() ?? []).map(({ name }) => `${account?.id} ${name}`),
     )
-    expect(left.filter((one) => !orphans.has(one))).toEqual([])
-    expect([...orphans].filter(([key]) => !left.includes(key))).toEqual([])
+    expect(left.filter((one) => !failedDeletions.has(one))).toEqual([])
+    expect([...failedDeletions].filter(([key]) => !left.includes(key))).toEqual([])
   })
 
   test('removes everything where AWS answers and the account outlives what is deleted', () => {
@@ -178,10 +178,10 @@ describe('deletion in every order', () => {
   test('tells of each outcome', () => {
     const reasons = new Map<string, number>()
     for (const { reason } of world.events) reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
-    expect(reasons.get('ParameterOrphaned')).toBeGreaterThanOrEqual(world.orphans().length)
+    expect(reasons.get('ParameterOrphaned')).toBeGreaterThanOrEqual(world.failedDeletions().length)
     expect(reasons.get('ParameterRemoved')).toBeGreaterThan(0)
     expect(world.logLines.filter(({ level }) => level === 'error')).toEqual([])
-    expect(aws.double.defects).toEqual([])
+    expect(aws.emulator.defects).toEqual([])
   })
 })
 

@@ -1,13 +1,18 @@
 /** What a keeper does in each step, and when: with one clock and answers that come at once. */
 import { afterEach, describe, expect, it } from 'vitest'
-import { BED_SHARDS, type BedKeeper, KEEPER_TIMES, KeeperBed } from '../../test/support/keeper-bed.ts'
+import {
+  BED_SHARDS,
+  type BedCoordinator,
+  COORDINATOR_TIMES,
+  CoordinatorBed,
+} from '../../test/support/coordinator-bed.ts'
 import { ApiError } from '../kube/client.ts'
 import { sleep } from '../lib/time.ts'
 
 const ALL = Array.from({ length: BED_SHARDS }, (_, shard) => shard)
-const { renewEveryMs, leaseMs, drainMs, handoffEveryMs, holdsMs } = KEEPER_TIMES
+const { renewEveryMs, leaseMs, drainMs, handoffEveryMs, holdsMs } = COORDINATOR_TIMES
 
-const beds: KeeperBed[] = []
+const beds: CoordinatorBed[] = []
 afterEach(() => {
   for (const bed of beds.splice(0)) bed.end()
 })
@@ -16,7 +21,7 @@ type Given = { start?: () => Promise<void>; stop?: () => Promise<void> }
 
 /** What is asked of the work of a replica `a`, which is done at once unless it is given how. */
 async function begin({ start = async () => undefined, stop = async () => undefined }: Given = {}) {
-  const bed = new KeeperBed()
+  const bed = new CoordinatorBed()
   beds.push(bed)
   const calls: string[] = []
   const work = {
@@ -37,13 +42,13 @@ async function begin({ start = async () => undefined, stop = async () => undefin
 
 const byShard = (one: string, other: string) => Number(one.split(' ')[1]) - Number(other.split(' ')[1])
 
-const ownedBy = ({ keeper }: BedKeeper) => ALL.filter((shard) => keeper.owns(shard))
+const ownedBy = ({ coordinator }: BedCoordinator) => ALL.filter((shard) => coordinator.owns(shard))
 
 describe('a keeper', () => {
   it('begins its shards, says that it owns them, and renews its record from then on at its pace', async () => {
     const { bed, one, calls } = await begin()
     expect(calls).toEqual([`start ${ALL}`, `owned ${ALL}`])
-    await one.keeper.settled
+    await one.coordinator.settled
     const { length } = bed.records.calls
     await bed.clock.elapse(5 * renewEveryMs)
     expect(bed.records.calls.slice(length)).toEqual(Array(5).fill(['write a', 'list']).flat())
@@ -54,7 +59,7 @@ describe('a keeper', () => {
     const ready = Promise.withResolvers<void>()
     const { bed, one, calls } = await begin({ start: () => ready.promise })
     let isSettled = false
-    void one.keeper.settled.then(() => {
+    void one.coordinator.settled.then(() => {
       isSettled = true
     })
     const { length } = bed.records.calls
@@ -63,7 +68,7 @@ describe('a keeper', () => {
     expect(looks.filter((call) => call === 'list')).toHaveLength(3)
     expect(looks.filter((call) => call === 'write a').length).toBeLessThanOrEqual(1)
     expect([isSettled, ownedBy(one)]).toEqual([false, []])
-    expect(ALL.filter((shard) => one.keeper.holds(shard))).toEqual(ALL)
+    expect(ALL.filter((shard) => one.coordinator.holds(shard))).toEqual(ALL)
     ready.resolve()
     await bed.clock.elapse(0)
     expect([isSettled, ownedBy(one)]).toEqual([true, ALL])
@@ -104,7 +109,7 @@ describe('a keeper', () => {
     const { bed, one, calls } = await begin()
     bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
     await bed.clock.elapse(holdsMs + 1000)
-    expect([one.keeper.owned, ownedBy(one)]).toEqual([0, []])
+    expect([one.coordinator.owned, ownedBy(one)]).toEqual([0, []])
     expect(one.lines).toContain('this replica could not renew its part of the shards')
     bed.records.failing.clear()
     await bed.clock.elapse(renewEveryMs)
@@ -125,7 +130,7 @@ describe('a keeper', () => {
 
   it('does not wait for what it had begun when its lease lapses', async () => {
     const aborted: unknown[] = []
-    const bed = new KeeperBed()
+    const bed = new CoordinatorBed()
     beds.push(bed)
     const start = (_: readonly number[], signal: AbortSignal) =>
       new Promise<void>((_resolve, reject) => {
@@ -146,7 +151,7 @@ describe('a keeper', () => {
     const ready = Promise.withResolvers<void>()
     const ended = Promise.withResolvers<void>()
     const { bed, one, calls } = await begin({ start: () => ready.promise, stop: () => ended.promise })
-    one.keeper.restart([5])
+    one.coordinator.restart([5])
     ready.resolve()
     await bed.clock.elapse(handoffEveryMs)
     const others = ALL.filter((shard) => shard !== 5)
@@ -188,7 +193,7 @@ describe('a keeper', () => {
 
   it('that leaves hands over at once, says so in its record, and asks for nothing more', async () => {
     const { bed, one, calls } = await begin()
-    one.keeper.leave()
+    one.coordinator.leave()
     await bed.clock.elapse(handoffEveryMs)
     expect(calls.slice(2).toSorted()).toEqual(ALL.map((shard) => `stop ${shard}`))
     expect(bed.records.byName.get('a')).toMatchObject({ view: [], draining: [] })
@@ -200,7 +205,7 @@ describe('a keeper', () => {
   it('says which shards it has given up and not ended, in their order, until they are', async () => {
     const ended = Promise.withResolvers<void>()
     const { bed, one } = await begin({ stop: () => ended.promise })
-    one.keeper.restart([5, 2])
+    one.coordinator.restart([5, 2])
     await bed.clock.elapse(handoffEveryMs)
     expect(bed.records.byName.get('a')?.draining).toEqual([2, 5])
     expect(ownedBy(one)).toEqual(ALL.filter((shard) => shard !== 2 && shard !== 5))
@@ -247,7 +252,7 @@ describe('one that comes back under its own name', () => {
     const { bed, one } = await begin()
     bed.join('b')
     await bed.clock.elapse(3 * renewEveryMs)
-    one.keeper.leave()
+    one.coordinator.leave()
     await bed.clock.elapse(renewEveryMs + handoffEveryMs)
     const again = bed.join('a')
     await bed.clock.elapse(2 * handoffEveryMs)

@@ -1,14 +1,14 @@
 import { expect, it } from 'vitest'
+import { COORDINATOR_TIMES, MemoryRecords } from '../../test/support/coordinator-bed.ts'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { KEEPER_TIMES, MemoryRecords } from '../../test/support/keeper-bed.ts'
 import { ApiError } from '../kube/client.ts'
 import { SelfLease } from './lease.ts'
 import { type ReplicaRecord, type StoredRecord, UNKNOWN_SESSION } from './replica-leases.ts'
 
-const WAIT_MS = KEEPER_TIMES.leaseMs + KEEPER_TIMES.drainMs
+const WAIT_MS = COORDINATOR_TIMES.leaseMs + COORDINATOR_TIMES.drainMs
 
 function recordOf(session = 's1', view: string[] = ['a']): ReplicaRecord {
-  return { name: 'a', session, view, draining: [], leaseMs: KEEPER_TIMES.leaseMs }
+  return { name: 'a', session, view, draining: [], leaseMs: COORDINATOR_TIMES.leaseMs }
 }
 
 function bed(isNameOwn = true) {
@@ -18,7 +18,7 @@ function bed(isNameOwn = true) {
     name: 'a',
     session: 's1',
     isNameExclusive: isNameOwn,
-    times: KEEPER_TIMES,
+    times: COORDINATOR_TIMES,
     records,
     clock,
   })

@@ -1,10 +1,10 @@
 import { afterEach, expect, it } from 'vitest'
-import { BED_SHARDS, KEEPER_TIMES, KeeperBed } from '../../test/support/keeper-bed.ts'
+import { BED_SHARDS, COORDINATOR_TIMES, CoordinatorBed } from '../../test/support/coordinator-bed.ts'
 import { logMembership } from './peers.ts'
 
-const { renewEveryMs, leaseMs, drainMs } = KEEPER_TIMES
+const { renewEveryMs, leaseMs, drainMs } = COORDINATOR_TIMES
 
-let bed: KeeperBed
+let bed: CoordinatorBed
 
 afterEach(() => {
   bed?.end()
@@ -13,7 +13,7 @@ afterEach(() => {
 const linesOf = (lines: readonly string[]) => lines.filter((line) => line.startsWith('Another replica'))
 
 async function two() {
-  bed = new KeeperBed()
+  bed = new CoordinatorBed()
   const one = bed.join('a')
   await bed.clock.elapse(1000)
   const other = bed.join('b')
@@ -29,13 +29,13 @@ it('one that dies is said to be silent when its Lease has ended, and not again w
   const silent = 'Another replica is silent: its shards stand still until nothing of it can be under way'
   expect(linesOf(one.lines)).toEqual(['Another replica has come', silent])
   await bed.clock.elapse(drainMs + 2 * renewEveryMs)
-  expect(one.keeper.owned).toBe(BED_SHARDS)
+  expect(one.coordinator.owned).toBe(BED_SHARDS)
   expect(linesOf(one.lines)).toHaveLength(2)
 })
 
 it('one that is told to end is said to leave', async () => {
   const { one, other } = await two()
-  other.keeper.leave()
+  other.coordinator.leave()
   await bed.clock.elapse(3 * renewEveryMs)
   expect(linesOf(one.lines)).toEqual(['Another replica has come', 'Another replica leaves'])
 })
@@ -46,7 +46,7 @@ it('tells how many shards are of another one, for how long they stand still, and
     void told.push([level, message.split(':')[0], facts])
   const log = { info: tell('info'), warn: tell('warn'), error: tell('error') }
   logMembership(
-    { name: 'a', times: KEEPER_TIMES, log },
+    { name: 'a', times: COORDINATOR_TIMES, log },
     {
       before: ['a', 'b', 'c'],
       after: ['a', 'd'],
@@ -66,7 +66,7 @@ it('says nothing of those that are there when it comes itself, or ends', () => {
   const told: unknown[] = []
   const tell = (message: string) => void told.push(message)
   const log = { info: tell, warn: tell, error: tell }
-  const teller = { name: 'a', times: KEEPER_TIMES, log }
+  const teller = { name: 'a', times: COORDINATOR_TIMES, log }
   const change = { ownersBefore: [], owners: [], isSilent: () => false }
   logMembership(teller, { ...change, before: [], after: ['a', 'b'] })
   logMembership(teller, { ...change, before: ['a', 'b'], after: [] })

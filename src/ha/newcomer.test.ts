@@ -29,7 +29,7 @@ function worldOf(seed: number) {
   }
   const unowned = () =>
     Array.from({ length: SHARDS }, (_, shard) => shard).filter(
-      (shard) => !replicas.some(({ clock, keeper }) => !clock.isDead && keeper.owns(shard)),
+      (shard) => !replicas.some(({ clock, coordinator }) => !clock.isDead && coordinator.owns(shard)),
     )
   return { time, work, join, unowned }
 }
@@ -46,7 +46,7 @@ describe('a replica that comes after another one has died', () => {
     expect(unowned()).toEqual([])
     await time.runUntil(120_000)
     expect(unowned()).toEqual([])
-    expect(late.keeper.owned).toBeGreaterThan(0)
+    expect(late.coordinator.owned).toBeGreaterThan(0)
     expect(work.wrong).toEqual([])
   })
 
@@ -67,6 +67,6 @@ describe('a replica that comes after another one has died', () => {
     await time.runUntil(20_000)
     const second = join('r2')
     await time.runUntil(20_000 + TIMES.renewEveryMs * 2 + 1000)
-    expect(second.keeper.owned).toBeGreaterThan(0)
+    expect(second.coordinator.owned).toBeGreaterThan(0)
   })
 })

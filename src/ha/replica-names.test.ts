@@ -1,19 +1,19 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { BED_SHARDS, KEEPER_TIMES, KeeperBed } from '../../test/support/keeper-bed.ts'
+import { BED_SHARDS, COORDINATOR_TIMES, CoordinatorBed } from '../../test/support/coordinator-bed.ts'
 
-const GONE_MS = KEEPER_TIMES.leaseMs + KEEPER_TIMES.drainMs
+const GONE_MS = COORDINATOR_TIMES.leaseMs + COORDINATOR_TIMES.drainMs
 
-const beds: KeeperBed[] = []
+const beds: CoordinatorBed[] = []
 afterEach(() => {
   for (const bed of beds.splice(0)) bed.end()
 })
 
 async function twoOfOneName(isNameOwn: boolean) {
-  const bed = new KeeperBed()
+  const bed = new CoordinatorBed()
   beds.push(bed)
   const first = bed.join('host', { isNameOwn })
   await bed.clock.elapse(1000)
-  expect(first.keeper.owned).toBe(BED_SHARDS)
+  expect(first.coordinator.owned).toBe(BED_SHARDS)
   return {
     bed,
     first,
@@ -27,10 +27,10 @@ describe('a name that nobody has promised to be one process’s', () => {
     const second = join()
     for (let waited = 0; waited < 3 * GONE_MS; waited += 1000) {
       await bed.clock.elapse(1000)
-      expect(first.keeper.owned).toBe(BED_SHARDS)
-      expect(second.keeper.owned).toBe(0)
+      expect(first.coordinator.owned).toBe(BED_SHARDS)
+      expect(second.coordinator.owned).toBe(0)
     }
-    expect(second.keeper.isNameTaken).toBe(true)
+    expect(second.coordinator.isNameTaken).toBe(true)
     expect(second.lines).toEqual(['another process has the name of this replica'])
     expect(first.replaced()).toBe(false)
   })
@@ -40,19 +40,19 @@ describe('a name that nobody has promised to be one process’s', () => {
     first.end()
     const second = join()
     await bed.clock.elapse(GONE_MS - 1)
-    expect(second.keeper.mayAct).toBe(false)
-    await bed.clock.elapse(KEEPER_TIMES.renewEveryMs + 1000)
-    expect(second.keeper.owned).toBe(BED_SHARDS)
-    expect(second.keeper.isNameTaken).toBe(false)
+    expect(second.coordinator.mayAct).toBe(false)
+    await bed.clock.elapse(COORDINATOR_TIMES.renewEveryMs + 1000)
+    expect(second.coordinator.owned).toBe(BED_SHARDS)
+    expect(second.coordinator.isNameTaken).toBe(false)
   })
 
   it('is had at once after one who left in order', async () => {
     const { bed, first, second: join } = await twoOfOneName(false)
-    first.keeper.leave()
+    first.coordinator.leave()
     await bed.clock.elapse(1000)
     const second = join()
     await bed.clock.elapse(1000)
-    expect(second.keeper.owned).toBe(BED_SHARDS)
+    expect(second.coordinator.owned).toBe(BED_SHARDS)
   })
 
   it('is not taken with a record that somebody has spoilt, since a process may stand behind it', async () => {
@@ -61,9 +61,9 @@ describe('a name that nobody has promised to be one process’s', () => {
     if (!record) throw new Error('there is no record')
     bed.records.put({ ...record, session: '', view: [], draining: [0, 1, 2] })
     const second = join()
-    await bed.clock.elapse(KEEPER_TIMES.renewEveryMs * 2)
-    expect(first.keeper.owned).toBe(BED_SHARDS)
-    expect(second.keeper.mayAct).toBe(false)
+    await bed.clock.elapse(COORDINATOR_TIMES.renewEveryMs * 2)
+    expect(first.coordinator.owned).toBe(BED_SHARDS)
+    expect(second.coordinator.mayAct).toBe(false)
     expect(first.replaced()).toBe(false)
   })
 
@@ -73,15 +73,15 @@ describe('a name that nobody has promised to be one process’s', () => {
     await bed.clock.elapse(2000)
     bed.records.byName.delete('host')
     await bed.clock.elapse(GONE_MS)
-    expect(second.keeper.owned).toBe(0)
-    expect(first.keeper.owned).toBe(BED_SHARDS)
+    expect(second.coordinator.owned).toBe(0)
+    expect(first.coordinator.owned).toBe(BED_SHARDS)
   })
 
   it('ends one who finds another process there that came later', async () => {
     const { bed, first, second: join } = await twoOfOneName(false)
     bed.records.byName.delete('host')
     join()
-    await bed.clock.elapse(KEEPER_TIMES.renewEveryMs * 2)
+    await bed.clock.elapse(COORDINATOR_TIMES.renewEveryMs * 2)
     expect(first.replaced()).toBe(true)
   })
 })
@@ -91,5 +91,5 @@ it('a name of its own is taken up at once: who has it knows that the one before 
   first.end()
   const second = join()
   await bed.clock.elapse(1000)
-  expect(second.keeper.owned).toBe(BED_SHARDS)
+  expect(second.coordinator.owned).toBe(BED_SHARDS)
 })

@@ -4,11 +4,11 @@ import { down, gone, startReflector } from '../../test/support/reflector-bed.ts'
 
 /** A feed that has heard of something, and then of nothing for so long. `told`: in order, what was handed on, and that something may be missing. */
 async function unheardFor(ms: number) {
-  const told: string[] = []
+  const reported: string[] = []
   const bed = startReflector({
-    handler: { applied: ({ key }) => void told.push(key) },
+    handler: { applied: ({ key }) => void reported.push(key) },
     streaming: true,
-    gapDetection: { afterMs: 100_000, onGap: () => void told.push('missed') },
+    gapDetection: { afterMs: 100_000, onGap: () => void reported.push('missed') },
   })
   await bed.reflector.synced
   bed.api.put('a')
@@ -18,7 +18,7 @@ async function unheardFor(ms: number) {
     bed.api.endWatches(error)
     await bed.clock.elapse(1000)
     await bed.reflector.stop()
-    return told
+    return reported
   }
   return { ...bed, readAgain }
 }

@@ -31,21 +31,21 @@ describe('the watch of a reflector', () => {
   })
 
   it('says why it ended and when it starts again, unless the server ended it in the ordinary way', async () => {
-    const { api, clock, reflector, lines, told, restarts } = startReflector()
+    const { api, clock, reflector, lines, reported, restarts } = startReflector()
     await reflector.synced
     await settle()
     api.endWatches(gone)
     await clock.elapse(60_000)
     const resource = 'things'
     expect(lines).toEqual(['A watch ended and will start again'])
-    expect(told).toEqual([{ resource, reason: 'Gone', error: gone, relist: true, waitMs: 50 }])
+    expect(reported).toEqual([{ resource, reason: 'Gone', error: gone, relist: true, waitMs: 50 }])
     api.endWatches()
     await settle()
     expect(lines).toHaveLength(1)
     const broken = new Error('the stream makes no sense')
     api.endWatches(broken)
     await settle()
-    expect(told[1]).toMatchObject({ reason: 'error', error: broken, relist: false })
+    expect(reported[1]).toMatchObject({ reason: 'error', error: broken, relist: false })
     expect(restarts).toEqual(['Gone', 'closed', 'error'])
     await reflector.stop()
   })

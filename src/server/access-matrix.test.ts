@@ -4,12 +4,12 @@ import {
   bodyOf,
   type Case,
   casesOf,
+  describeCase,
   type KeyKind,
   type Names,
   pathOf,
   type Whose,
   wanted,
-  wordsOf,
 } from '../../test/support/access-matrix.ts'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import {
@@ -69,7 +69,7 @@ function send(one: Case) {
   })
 }
 
-test.each(casesOf(routes).map((one) => ({ ...one, words: wordsOf(one) })))(
+test.each(casesOf(routes).map((one) => ({ ...one, words: describeCase(one) })))(
   'is answered as its declaration says: $words',
   async (one) => {
     const want = wanted(one)

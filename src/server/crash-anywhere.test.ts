@@ -185,7 +185,7 @@ function afterListing(bed: CredentialsBed): { value: string | undefined; usernam
   const [credential] = bed.credentials()
   const { name, version: pinned = 0, region } = credential?.status?.parameter ?? {}
   const isIt = (held: HeldParameter) =>
-    name === undefined || (held.name === name && held.place.endsWith(`/${region}`))
+    name === undefined || (held.name === name && held.location.endsWith(`/${region}`))
   const held = bed.cloud.held.find(isIt)
   const isAwaiting = credential !== undefined && hasPendingFields(credential.metadata)
   const version = isAwaiting ? pinned : (held?.versions.length ?? 0)
@@ -196,6 +196,6 @@ function afterListing(bed: CredentialsBed): { value: string | undefined; usernam
 function stateOf(bed: CredentialsBed): { value: string | undefined; username: string | undefined } {
   const [credential] = bed.credentials()
   const { name, version = 0, region } = credential?.status?.parameter ?? {}
-  const held = bed.cloud.held.find((one) => one.name === name && one.place.endsWith(`/${region}`))
+  const held = bed.cloud.held.find((one) => one.name === name && one.location.endsWith(`/${region}`))
   return { value: held?.versions[version - 1], username: credential?.spec.username }
 }

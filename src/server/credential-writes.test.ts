@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { codeOf } from '../../test/support/code-of.ts'
-import { ACME, CredentialsBed, conditionOf, PLACE } from '../../test/support/credentials-bed.ts'
+import { ACME, CredentialsBed, conditionOf, LOCATION } from '../../test/support/credentials-bed.ts'
 import { refusalOf } from '../../test/support/refusal-of.ts'
 import { Steps } from '../../test/support/steps.ts'
 import { API_VERSION } from '../apis/meta.ts'
@@ -64,7 +64,7 @@ describe('a new secret', () => {
     const refusal = await refusalOf(change(NEW))
     expect(refusal.code).toBe('overloaded')
     expect(refusal.detail).toContain('AccessDenied: no')
-    expect(bed.cloud.held).toMatchObject([{ place: PLACE, versions: ['s3cr3t-of-the-bot'] }])
+    expect(bed.cloud.held).toMatchObject([{ place: LOCATION, versions: ['s3cr3t-of-the-bot'] }])
     expect([bed.removals, bed.logged]).toEqual([
       ['failed'],
       ['A parameter could not be removed', expect.anything()],

@@ -5,7 +5,7 @@ import {
   CredentialsBed,
   conditionOf,
   ecr,
-  PLACE,
+  LOCATION,
   ROLE,
   token,
 } from '../../test/support/credentials-bed.ts'
@@ -39,7 +39,7 @@ describe('of the type token', () => {
     })
     expect([typeof etag, replayed]).toEqual(['string', false])
     expect(bed.cloud.held).toMatchObject([
-      { place: PLACE, name: `/davit/acme/${credential.id}`, versions: ['s3cr3t-of-the-bot'] },
+      { place: LOCATION, name: `/davit/acme/${credential.id}`, versions: ['s3cr3t-of-the-bot'] },
     ])
     const [held] = bed.cloud.held
     expect(held && bed.isOurs(held)).toBe(true)

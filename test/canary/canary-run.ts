@@ -149,7 +149,7 @@ class Play {
   async #storm(what: string, works: readonly Promise<void>[]): Promise<void> {
     const { aws, roles } = this.#scene
     const over = new AbortController()
-    const troubles = troubleAws(aws.double, this.#random.fork(), over.signal)
+    const troubles = troubleAws(aws.emulator, this.#random.fork(), over.signal)
     const crashes = roles.killAtRandom(this.#random.fork(), this.#options.lifeMs, over.signal)
     await Promise.all(works)
     await sleep(this.#options.stormMs)

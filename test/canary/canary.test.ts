@@ -46,8 +46,8 @@ it('has sent secrets both ways, through faults and kills, and looked in every pl
   expect(run.faults).toBeGreaterThan(5)
   expect(run.kills).toBeGreaterThan(0)
   expect(PLACES.filter((place) => !findings.looked.get(place))).toEqual(['files of the processes'])
-  expect(scene.aws.double.received.dropped).toBe(0)
-  expect(scene.aws.double.defects).toEqual([])
+  expect(scene.aws.emulator.received.dropped).toBe(0)
+  expect(scene.aws.emulator.defects).toEqual([])
 })
 
 it('would have found a secret in any form in any place', async () => {

@@ -50,8 +50,8 @@ export async function* evidenceOf(scene: Scene): AsyncGenerator<Evidence & { pla
   yield { place: 'metrics', bytes: Buffer.from(roles.metrics.join('\n')) }
   yield* objectsOf('Events', davit.api, EVENTS)
   yield* objectsOf('ConfigMaps', davit.api, configMaps)
-  for (const bytes of aws.double.received.all()) yield { place: 'what AWS received', bytes }
-  yield { place: 'trail of AWS', bytes: Buffer.from(JSON.stringify(aws.double.trail.entries())) }
+  for (const bytes of aws.emulator.received.all()) yield { place: 'what AWS received', bytes }
+  yield { place: 'trail of AWS', bytes: Buffer.from(JSON.stringify(aws.emulator.trail.entries())) }
   yield { place: 'answers of REST', bytes: Buffer.from(answers.join('\n')) }
   yield* filesIn('files of the processes', paths.home)
 }

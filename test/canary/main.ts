@@ -34,7 +34,7 @@ try {
   const findings = await findLeaks(run.book, evidenceOf(scene))
   const planted = await plantLeaks(scene, seed)
   const unseen = await unseenPlants(planted, evidenceOf(scene))
-  const { defects } = scene.aws.double
+  const { defects } = scene.aws.emulator
   process.stdout.write(`\nseed ${seed}\n${reportOf(run, findings)}\n`)
   process.stdout.write(
     `planted leaks that were not found: ${unseen.length === 0 ? 'none' : unseen.join(', ')}\n`,

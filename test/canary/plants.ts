@@ -48,7 +48,7 @@ export async function plantLeaks(scene: Scene, seed: number): Promise<Planted[]>
     await roles.heard(url)
     await scene.rest.elsewhere(url)
   })
-  await fetch(scene.aws.double.url, { method: 'POST', body: all })
+  await fetch(scene.aws.emulator.url, { method: 'POST', body: all })
   for (const text of texts) await tellTrail(scene, text)
   return planted
 }
@@ -82,7 +82,7 @@ async function makeEvent({ davit }: Scene, i: number, message: string): Promise<
 
 /** As a parameter of a call that comes to nothing. */
 async function tellTrail({ aws }: Scene, text: string): Promise<void> {
-  const client = new STSClient({ region: REGION, endpoint: aws.double.url, maxAttempts: 1 })
+  const client = new STSClient({ region: REGION, endpoint: aws.emulator.url, maxAttempts: 1 })
   const RoleArn = 'arn:aws:iam::222222222222:role/absent'
   const Policy = JSON.stringify({ planted: text })
   const command = new AssumeRoleCommand({ RoleArn, RoleSessionName: 'planted', Policy })

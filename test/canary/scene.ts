@@ -65,7 +65,7 @@ export async function setScene(organizations: number): Promise<Scene> {
   const environment = { ...SETTINGS, ...TALKATIVE, HOME: paths.home, TMPDIR: paths.home }
   const roles = await MortalRoles.start(davit, { ...environment, ...aws.environment() })
   const names = Array.from({ length: organizations }, (_, i) => `canary-${i}`)
-  const account = aws.double.accounts.add(ACCOUNT)
+  const account = aws.emulator.accounts.add(ACCOUNT)
   const keys = new Map<string, string>()
   for (const organization of names) {
     await davit.makeOrganization(organization)

@@ -41,7 +41,7 @@ export async function checkBake(
     api?.digest === cloud.digests[ONE.repository] && page?.digest === cloud.digests[OPEN],
     JSON.stringify(bake.failure ?? bake.services),
   )
-  const readers = cloud.aws.double.trail
+  const readers = cloud.aws.emulator.trail
     .entries({ operation: 'GetParameter' })
     .filter(({ error }) => error === undefined)
     .map(({ principal }) => principal ?? '')

@@ -43,18 +43,18 @@ export async function startCloud({ kubeconfig, address, organization, kubectl }:
   await using stack = new AsyncDisposableStack()
   const aws = await TestAws.start()
   stack.defer(() => aws.stop())
-  const reached = await forward(address, aws.double.url)
+  const reached = await forward(address, aws.emulator.url)
   stack.defer(() => reached.stop())
   const registry = await startPrivateRegistry(address)
   stack.defer(() => registry.stop())
   const digests = await pushImages(registry)
-  const operator = aws.double.accounts.add(OPERATOR_ACCOUNT)
+  const operator = aws.emulator.accounts.add(OPERATOR_ACCOUNT)
   const issuer = await trustIssuer(operator, kubectl)
   const { arn: operatorRole } = operator.addRole('davit', {
     trust: trustOf(issuer),
     policies: { own: MAY_ASSUME },
   })
-  const account = aws.double.accounts.add(ACCOUNT)
+  const account = aws.emulator.accounts.add(ACCOUNT)
   await trustIssuer(account, kubectl)
   const { arn: boxRole } = addPodRole(account, { name: 'box', namespace: organization, issuer })
   const connect = async () => {

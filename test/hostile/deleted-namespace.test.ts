@@ -21,20 +21,20 @@ const AFTER_MS = 5000
 const LIMIT_MS = 120_000
 
 let davit: TestDavit
-let neighbour: TestDavit
+let otherOrganization: TestDavit
 let receiver: Receiver
 
 beforeAll(async () => {
   receiver = await startReceiver()
   receiver.answer('/gone/failing', { status: 500 })
   receiver.answer('/gone/hanging', 'hang')
-  davit = await startDavit('deleted', { neighbour: true })
-  if (!davit.neighbour) throw new Error('there is no neighbour')
-  neighbour = davit.neighbour
+  davit = await startDavit('deleted', { otherOrganization: true })
+  if (!davit.otherOrganization) throw new Error('there is no neighbour')
+  otherOrganization = davit.otherOrganization
   for (const [name, spec] of Object.entries(ENDPOINTS)) {
     await davit.endpoint(name, { url: `${receiver.url}/gone/${name}`, ...spec })
   }
-  await neighbour.endpoint('good', { url: `${receiver.url}/good` })
+  await otherOrganization.endpoint('good', { url: `${receiver.url}/good` })
 }, LIMIT_MS)
 
 afterAll(async () => {
@@ -88,7 +88,7 @@ test(
   'nothing is sent once its endpoints are gone, and the neighbour gets everything',
   async () => {
     const stopHere = publishInto(davit)
-    const stopThere = publishInto(neighbour)
+    const stopThere = publishInto(otherOrganization)
     await sleep(BEFORE_MS)
     await davit.api.delete(namespaces, { name: davit.organization })
     const told = performance.now()

@@ -100,7 +100,7 @@ async function connectBoth(): Promise<void> {
     [OURS, '222222222222'],
     [THEIRS, '333333333333'],
   ] as const) {
-    const account = aws.double.accounts.add(id)
+    const account = aws.emulator.accounts.add(id)
     const role = `davit-${organization}`
     await connectOrganization({ api: davit.api, organization, region: REGION, account, role })
     storedValue = () => account.parameters(REGION).value(`/davit/${THEIRS}/${credential}`)

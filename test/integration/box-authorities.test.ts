@@ -68,7 +68,7 @@ describe('where an organization lacks them', () => {
       containers: [
         {
           env: expect.arrayContaining([
-            { name: 'AWS_ENDPOINT_URL', value: secrets.aws.double.url },
+            { name: 'AWS_ENDPOINT_URL', value: secrets.aws.emulator.url },
             { name: 'DAVIT_EXTRA_CA_FILE', value: '/etc/davit/ca/ca.crt' },
           ]),
         },

@@ -44,9 +44,9 @@ describe('an organization that may have one bake at a time', () => {
   })
 
   test('keeps nobody else from baking', async () => {
-    const { neighbour } = secrets.davit
-    if (!neighbour) throw new Error('no neighbour')
-    const other = new JobStandIn(neighbour.api, neighbour.organization)
+    const { otherOrganization } = secrets.davit
+    if (!otherOrganization) throw new Error('no neighbour')
+    const other = new JobStandIn(otherOrganization.api, otherOrganization.organization)
     await other.make('theirs', { services: [DB] })
     await other.succeed('theirs')
     await other.templateWhen('theirs', state('succeeded'))

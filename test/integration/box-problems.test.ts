@@ -123,9 +123,9 @@ describe('without a Job fails', () => {
 })
 
 test('two organizations have templates, credentials and Jobs of their own', async () => {
-  const neighbour = secrets.davit.neighbour
-  if (!neighbour) throw new Error('no neighbour')
-  const other = new JobStandIn(neighbour.api, neighbour.organization)
+  const otherOrganization = secrets.davit.otherOrganization
+  if (!otherOrganization) throw new Error('no neighbour')
+  const other = new JobStandIn(otherOrganization.api, otherOrganization.organization)
   await other.account('box')
   await other.make('shared', { services: [API], ...ROLE_OF_BOX })
   await bed.make('shared', { services: [API], ...ROLE_OF_BOX })

@@ -141,7 +141,7 @@ describe('a box of three services, with two credentials for one host', () => {
     ])
     const index = JSON.parse(readFileSync(join(node.volumeOf('boxes'), 'shop', 'index.json'), 'utf8'))
     expect(index.manifests).toHaveLength(3)
-    const reads = secrets.aws.double.trail.entries({ operation: 'GetParameter' })
+    const reads = secrets.aws.emulator.trail.entries({ operation: 'GetParameter' })
     expect(reads.filter(({ principal }) => principal?.includes(':assumed-role/box/'))).toHaveLength(2)
   })
 

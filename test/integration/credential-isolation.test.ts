@@ -9,10 +9,10 @@ import { REGION } from '../support/aws/organization-account.ts'
 import {
   ALLOW_ALL,
   CREDENTIALS,
-  FLATMATES,
   isReady,
   ORGANIZATIONS,
   Rivals,
+  WITH_SHARED_ROLE,
 } from '../support/aws/rival-organizations.ts'
 import { StolenSession } from '../support/aws/stolen-session.ts'
 
@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  const defects = rivals?.aws.double.defects
+  const defects = rivals?.aws.emulator.defects
   await rivals?.stop()
   expect(defects).toEqual([])
 })
@@ -58,7 +58,7 @@ test('what all of them saved under the same names is where it belongs', () => {
 
 describe('every call to a store', () => {
   test('is made in a session on the terms of its organization, and names nothing outside of its path', async () => {
-    const calls = rivals.aws.double.trail.entries({ service: 'ssm' })
+    const calls = rivals.aws.emulator.trail.entries({ service: 'ssm' })
     expect(calls.length).toBeGreaterThan(60)
     const seen = new Set<string>()
     for (const call of calls) {
@@ -85,7 +85,7 @@ describe('every call to a store', () => {
   })
 
   test('follows an assumption of the role with the external id of that organization, and no other one succeeds', async () => {
-    for (const { parameters, error } of rivals.aws.double.trail.entries({ operation: 'AssumeRole' })) {
+    for (const { parameters, error } of rivals.aws.emulator.trail.entries({ operation: 'AssumeRole' })) {
       const tags = parameters.Tags as { Key: string; Value: string }[]
       const organization = tags.find(({ Key }) => Key === ORGANIZATION_TAG)?.Value ?? ''
       const { status } = await rivals.settingsWhen(organization, () => true)
@@ -142,7 +142,7 @@ describe('who names', () => {
   })
 
   test('another region has its own parameters there, under its own path', async () => {
-    const [organization = ''] = FLATMATES
+    const [organization = ''] = WITH_SHARED_ROLE
     const region = 'us-east-1'
     const { secretsSettingsResource } = await import('../../src/apis/secrets-settings.ts')
     const move = (to: string) =>
@@ -173,7 +173,7 @@ describe('who has stolen a session', () => {
     const before = JSON.stringify(store().list())
     for (const terms of termsByOrganization()) {
       const own = terms.Tags?.find(({ Key }) => Key === ORGANIZATION_TAG)?.Value
-      const session = await StolenSession.of(terms, { url: rivals.aws.double.url, region: REGION })
+      const session = await StolenSession.of(terms, { url: rivals.aws.emulator.url, region: REGION })
       for (const other of ORGANIZATIONS.filter((name) => name !== own)) {
         for (const name of [rivals.nameOf(other, 'ghcr'), rivals.nameOf(other, 'new')]) {
           const done = Object.entries(await session.tryAll(name)).filter(
@@ -190,7 +190,7 @@ describe('who has stolen a session', () => {
   test('reads nothing in its own one either, and destroys what is there', async () => {
     const terms = termsByOrganization().find(({ RoleSessionName }) => RoleSessionName === 'davit-acme-x')
     if (!terms) throw new Error('acme-x has no session')
-    const session = await StolenSession.of(terms, { url: rivals.aws.double.url, region: REGION })
+    const session = await StolenSession.of(terms, { url: rivals.aws.emulator.url, region: REGION })
     const outcomes = await session.tryAll(rivals.nameOf('acme-x', 'ghcr'))
     session.end()
     expect(outcomes).toMatchObject({ overwrite: 'done', 'list tags': 'done', delete: 'done' })
@@ -202,7 +202,7 @@ describe('who has stolen a session', () => {
 /** Those of each session that Davit has got to write with, one for each organization. */
 function termsByOrganization(): AssumeRoleCommandInput[] {
   const found = new Map<string, AssumeRoleCommandInput>()
-  for (const { parameters, error } of rivals.aws.double.trail.entries({ operation: 'AssumeRole' })) {
+  for (const { parameters, error } of rivals.aws.emulator.trail.entries({ operation: 'AssumeRole' })) {
     const { RoleArn, RoleSessionName, ExternalId, Policy, Tags } =
       parameters as unknown as AssumeRoleCommandInput
     const terms = { RoleArn, RoleSessionName, ExternalId, Policy, Tags }

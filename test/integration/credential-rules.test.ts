@@ -95,7 +95,7 @@ describe('a secret', () => {
 describe('that AWS does not take yet', () => {
   const key = () => account.keys(REGION).find(DEFAULT_KEY)
   const refuse = (code: string) =>
-    bed.aws.double.script.add({
+    bed.aws.emulator.script.add({
       operation: 'ssm:PutParameter',
       effect: { code, status: 400 },
       times: Infinity,
@@ -114,14 +114,14 @@ describe('that AWS does not take yet', () => {
       code: 'TooManyUpdates',
       reason: 'CloudUnavailable',
       begin: () => refuse('TooManyUpdates'),
-      end: () => bed.aws.double.script.clear(),
+      end: () => bed.aws.emulator.script.clear(),
     },
     {
       what: 'all is throttled',
       code: 'ThrottlingException',
       reason: 'CloudUnavailable',
       begin: () => refuse('ThrottlingException'),
-      end: () => bed.aws.double.script.clear(),
+      end: () => bed.aws.emulator.script.clear(),
     },
   ])(
     'is stored once it does, and it is said meanwhile what AWS says: $what',

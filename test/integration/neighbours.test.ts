@@ -16,15 +16,15 @@ import { type Receiver, startReceiver, verifyWebhook } from '../support/receiver
 const NAME = 'same-name'
 
 let davit: TestDavit
-let neighbour: TestDavit
+let otherOrganization: TestDavit
 let receiver: Receiver
 let type: string
 
 beforeAll(async () => {
   receiver = await startReceiver()
-  davit = await startDavit('neighbours', { neighbour: true })
-  if (!davit.neighbour) throw new Error('there is no neighbour')
-  neighbour = davit.neighbour
+  davit = await startDavit('neighbours', { otherOrganization: true })
+  if (!davit.otherOrganization) throw new Error('there is no neighbour')
+  otherOrganization = davit.otherOrganization
   type = await ownEventType(davit)
 })
 
@@ -37,7 +37,10 @@ afterAll(async () => {
 async function twoEndpoints(name: string, spec: Record<string, unknown>) {
   const make = (at: TestDavit, side: string) =>
     at.endpoint(name, { url: `${receiver.url}/${name}/${side}`, ...spec })
-  return { ours: (await make(davit, 'ours')).secret, theirs: (await make(neighbour, 'theirs')).secret }
+  return {
+    ours: (await make(davit, 'ours')).secret,
+    theirs: (await make(otherOrganization, 'theirs')).secret,
+  }
 }
 
 function dataAt(path: string): unknown[] {
@@ -52,7 +55,7 @@ test.each(['Objects', 'Segments'])(
     expect(ours).not.toBe(theirs)
     for (const number of [1, 2, 3]) {
       await davit.publish(type, { from: 'ours', number })
-      await neighbour.publish(type, { from: 'theirs', number })
+      await otherOrganization.publish(type, { from: 'theirs', number })
     }
     for (const side of ['ours', 'theirs']) await receiver.waitFor(3, { path: `/${name}/${side}` })
     for (const [side, secret, other] of [
@@ -67,7 +70,7 @@ test.each(['Objects', 'Segments'])(
         expect(() => verifyWebhook(request, other)).toThrow()
       }
     }
-    for (const at of [davit, neighbour])
+    for (const at of [davit, otherOrganization])
       for (const { metadata } of await at.deliveries(name)) expect(metadata.namespace).toBe(at.organization)
   },
 )
@@ -78,7 +81,7 @@ test('events of one name in both are two events', async () => {
   await twoEndpoints(name, { eventTypes: [own] })
   for (const [at, from] of [
     [davit, 'ours'],
-    [neighbour, 'theirs'],
+    [otherOrganization, 'theirs'],
   ] as const) {
     await at.api.create(webhookEvents, {
       apiVersion: API_VERSION,
@@ -88,7 +91,9 @@ test('events of one name in both are two events', async () => {
     })
   }
   const [first, second] = await Promise.all(
-    [davit, neighbour].map((at) => at.eventWhen(name, ({ status }) => status?.state === 'dispatched')),
+    [davit, otherOrganization].map((at) =>
+      at.eventWhen(name, ({ status }) => status?.state === 'dispatched'),
+    ),
   )
   expect(first?.status?.eventId).not.toBe(second?.status?.eventId)
   expect(dataAt(`/${name}/ours`)).toEqual([{ from: 'ours' }])
@@ -101,21 +106,21 @@ test('what one disables, rolls or deletes leaves the one of the same name alone'
   const { theirs } = await twoEndpoints(name, { eventTypes: [own] })
   await davit.annotate(name, { 'davit.dev/roll-requested-at': davit.time() })
   await davit.endpointWhen(name, ({ status }) => status?.signingSecrets?.length === 2)
-  expect(neighbour.secrets(name)).toEqual([theirs])
+  expect(otherOrganization.secrets(name)).toEqual([theirs])
   await davit.patchSpec(name, { state: 'disabled' })
   await davit.endpointWhen(name, ({ status }) => status?.state === 'disabled')
   await davit.publish(own, { from: 'ours' })
-  await neighbour.publish(own, { from: 'theirs', number: 1 })
+  await otherOrganization.publish(own, { from: 'theirs', number: 1 })
   await receiver.waitFor(1, { path: `/${name}/theirs` })
   const at = { namespace: davit.organization, name }
   await davit.api.delete(webhookEndpoints, at)
   await davit.deliveriesWhen(name, (deliveries) => deliveries.length === 0)
-  await neighbour.publish(own, { from: 'theirs', number: 2 })
+  await otherOrganization.publish(own, { from: 'theirs', number: 2 })
   await receiver.waitFor(2, { path: `/${name}/theirs` })
-  await driveToEnd(neighbour, name, 2)
+  await driveToEnd(otherOrganization, name, 2)
   expect(dataAt(`/${name}/ours`)).toEqual([])
-  expect(await neighbour.deliveries(name)).toHaveLength(2)
-  const kept = await davit.api.list(webhookDeliveries, { namespace: neighbour.organization })
+  expect(await otherOrganization.deliveries(name)).toHaveLength(2)
+  const kept = await davit.api.list(webhookDeliveries, { namespace: otherOrganization.organization })
   expect(kept.items.length).toBeGreaterThanOrEqual(2)
 })
 
@@ -125,21 +130,21 @@ test('a delivery that somebody makes by hand does not bring a payload of the oth
   receiver.answer(`/${name}/ours`, () => ({ status: 503 }))
   await davit.publish(type, { secret: 'x'.repeat(20_000) })
   const [theirs] = await davit.deliveriesWhen(name, ([one]) => one?.status?.state === 'retrying')
-  const { metadata } = await neighbour.endpointWhen(name, () => true)
+  const { metadata } = await otherOrganization.endpointWhen(name, () => true)
   if (!theirs) throw new Error('it has no delivery')
   expect(theirs.spec.payloadRef).toBeDefined()
-  await neighbour.api.create(webhookDeliveries, {
+  await otherOrganization.api.create(webhookDeliveries, {
     apiVersion: API_VERSION,
     kind: webhookDeliveryKind.kind,
     metadata: {
-      namespace: neighbour.organization,
+      namespace: otherOrganization.organization,
       name: deliveryObjectName(nameOfMessage(theirs.spec.deliveryId) ?? '', metadata.uid),
       labels: { [SHARD_LABEL]: String(shardOf(metadata.uid)) },
     },
     spec: { ...theirs.spec, endpoint: name, endpointUid: metadata.uid },
   })
   await davit.restart()
-  const [made] = await neighbour.deliveriesWhen(name, ([one]) => isFinal(one?.status?.state))
+  const [made] = await otherOrganization.deliveriesWhen(name, ([one]) => isFinal(one?.status?.state))
   expect(made?.status).toMatchObject({ state: 'canceled', reason: 'PayloadLost' })
   expect(receiver.received(`/${name}/theirs`)).toEqual([])
 })

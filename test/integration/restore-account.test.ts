@@ -68,7 +68,7 @@ let controller: RoleProcess
 
 beforeAll(async () => {
   aws = await TestAws.start()
-  account = aws.double.accounts.add(ACCOUNT)
+  account = aws.emulator.accounts.add(ACCOUNT)
   receiver = await startReceiver()
   folder = await mkdtemp(join(tmpdir(), 'davit-restore-'))
   page = await BackupPage.read(folder)

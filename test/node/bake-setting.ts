@@ -45,7 +45,7 @@ export async function prepareBakes(
   await using stack = new AsyncDisposableStack()
   const aws = await TestAws.start()
   stack.defer(() => aws.stop())
-  const reached = await forward(options.address, aws.double.url)
+  const reached = await forward(options.address, aws.emulator.url)
   stack.defer(() => reached.stop())
   await cluster.kubectl(['apply', '--server-side', '-f', CRDS])
   stack.defer(() => cluster.remove('-f', CRDS))
@@ -98,7 +98,7 @@ async function connect({ kubeconfig }: NodeOptions, cluster: NodeCluster, aws: T
     random: createRandom(),
   })
   try {
-    const account = aws.double.accounts.add(ACCOUNT)
+    const account = aws.emulator.accounts.add(ACCOUNT)
     await connectOrganization({ api, organization: ORGANIZATION, region: REGION, account, role: 'secrets' })
     const issuer = await trustIssuer(account, (args) => cluster.kubectl(args))
     addPodRole(account, { name: 'box', namespace: ORGANIZATION, issuer })

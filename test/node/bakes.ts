@@ -141,7 +141,7 @@ class BakeChecks {
       manifests.length === 2 && credentials.length === 1,
       JSON.stringify(credentials),
     )
-    const readers = setting.aws.double.trail
+    const readers = setting.aws.emulator.trail
       .entries({ operation: 'GetParameter' })
       .filter(({ error }) => error === undefined)
       .map(({ principal }) => principal)

@@ -10,12 +10,12 @@ import {
   bodyOf,
   type Case,
   casesOf,
+  describeCase,
   type KeyKind,
   type Names,
   pathOf,
   type Whose,
   wanted,
-  wordsOf,
 } from '../support/access-matrix.ts'
 import {
   type Installation,
@@ -163,7 +163,7 @@ async function send(one: Case, names: Names) {
   })
 }
 
-test.each(casesOf(routes).map((one) => ({ ...one, words: wordsOf(one) })))(
+test.each(casesOf(routes).map((one) => ({ ...one, words: describeCase(one) })))(
   'as the API server judges it: $words',
   async (one) => {
     const want = wanted(one)

@@ -21,13 +21,13 @@ afterAll(async () => {
   await bed?.stop()
 })
 afterEach(() => {
-  bed.aws.double.script.clear()
-  expect(bed.aws.double.defects).toEqual([])
+  bed.aws.emulator.script.clear()
+  expect(bed.aws.emulator.defects).toEqual([])
 })
 
 const parameters = () => account.parameters(REGION)
 const nameOf = (id: string) => `/davit/${bed.orgId}/${id}`
-const puts = () => bed.aws.double.trail.entries({ operation: 'PutParameter', account: ACCOUNT })
+const puts = () => bed.aws.emulator.trail.entries({ operation: 'PutParameter', account: ACCOUNT })
 
 async function made(): Promise<string> {
   return answered(await bed.create()).id
@@ -57,7 +57,7 @@ test.each([
       held: parameters().list().length,
       stored: (await bed.allStored()).length,
     }
-    bed.aws.double.script.add({ operation: 'ssm:PutParameter', effect })
+    bed.aws.emulator.script.add({ operation: 'ssm:PutParameter', effect })
     const { error, response } = await bed.create()
     expect(error ? [response.status, error.code] : [response.status]).toEqual(want)
     if (typeof effect === 'object') expect(error?.detail).toContain(effect.code)
@@ -74,7 +74,7 @@ test.each(['throttle', 'unavailable'] as const)(
   'where AWS goes on with %s, the client is told to come again, and nothing is left over',
   async (effect) => {
     const before = parameters().list().length
-    bed.aws.double.script.add({ operation: 'ssm:PutParameter', effect, times: Number.POSITIVE_INFINITY })
+    bed.aws.emulator.script.add({ operation: 'ssm:PutParameter', effect, times: Number.POSITIVE_INFINITY })
     const { error, response } = await bed.create()
     expect([response.status, error?.code]).toEqual([503, 'cloud_unavailable'])
     expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
@@ -83,7 +83,7 @@ test.each(['throttle', 'unavailable'] as const)(
 )
 
 test('where nobody knows whether it is there, what may be left over is ours to sweep', async () => {
-  const { script } = bed.aws.double
+  const { script } = bed.aws.emulator
   script.add({ operation: 'ssm:PutParameter', effect: 'cut-after' })
   script.add({
     operation: 'ssm:ListTagsForResource',
@@ -108,7 +108,7 @@ test('a role that trusts nobody is told with the words of AWS', async () => {
   const { trust } = role
   account.changeRole(role, { trust: { Version: '2012-10-17', Statement: [] } })
   // A session that is there goes on; another process has none.
-  const fresh = await bed.newFacade()
+  const fresh = await bed.newServer()
   const { error, response } = await fresh.create()
   role.trust = trust
   await fresh.stop()
@@ -185,7 +185,7 @@ describe('under an Idempotency-Key', () => {
   ] as const)(
     'a facade that $where its $step in the cluster is taken over by the other',
     async ({ step, where }) => {
-      const doomed = await bed.newFacade()
+      const doomed = await bed.newServer()
       doomed.server.api.fail(calling(step, registryCredentials), where)
       const idempotencyKey = `over-${step}-${where.replace(' ', '-')}`
       void doomed.create(idempotencyKey).catch(() => undefined)

@@ -25,13 +25,13 @@ afterAll(async () => {
   await bed?.stop()
 })
 afterEach(() => {
-  bed.aws.double.script.clear()
-  expect(bed.aws.double.defects).toEqual([])
+  bed.aws.emulator.script.clear()
+  expect(bed.aws.emulator.defects).toEqual([])
 })
 
 const parameters = () => account.parameters(REGION)
 const nameOf = (id: string) => `/davit/${bed.orgId}/${id}`
-const puts = () => bed.aws.double.trail.entries({ operation: 'PutParameter', account: ACCOUNT })
+const puts = () => bed.aws.emulator.trail.entries({ operation: 'PutParameter', account: ACCOUNT })
 const path = () => ({ orgId: bed.orgId })
 
 async function made(more: Parameters<RestSecrets['create']>[0] = {}): Promise<string> {
@@ -263,10 +263,14 @@ describe('with an account', () => {
 
   test('a credential of another organization is not there, in the same words as one that nobody has', async () => {
     const id = await made()
-    const neighbour = await testNamespace('rest-credentials-other')
-    const answer = await ask(bed.servers[0], `/organizations/${neighbour}/registry-credentials/${id}`, {
-      key: bed.key,
-    })
+    const otherOrganization = await testNamespace('rest-credentials-other')
+    const answer = await ask(
+      bed.servers[0],
+      `/organizations/${otherOrganization}/registry-credentials/${id}`,
+      {
+        key: bed.key,
+      },
+    )
     expect([answer.status, answer.json.code]).toEqual([404, 'not_found'])
     const own = await ask(bed.servers[0], `/organizations/${bed.orgId}/registry-credentials/rc_none`, {
       key: bed.key,

@@ -43,7 +43,7 @@ export function casesOf(routes: readonly Route[]): Case[] {
 }
 
 /** For the title of a test. */
-export function wordsOf({ route, key, organization, ids }: Case): string {
+export function describeCase({ route, key, organization, ids }: Case): string {
   const named = Object.entries({ orgId: organization, ...ids }).map(([name, whose]) => `${whose} ${name}`)
   return `${route.id} with key "${key}": ${named.join(', ')}`
 }

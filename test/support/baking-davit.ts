@@ -28,7 +28,7 @@ export type BakingDavit = { secrets: SecretsBed; bed: JobStandIn }
 /** Starts with `rc_ecr` and, with a stored secret, `rc_ghcr` ready. */
 export async function startBakingDavit(topic: string, options: DavitOptions = {}): Promise<BakingDavit> {
   const env = { ...BAKE_ENV, ...options.env }
-  const secrets = await SecretsBed.start(topic, { neighbour: true, ...options, env })
+  const secrets = await SecretsBed.start(topic, { otherOrganization: true, ...options, env })
   const bed = new JobStandIn(secrets.davit.api, secrets.organization)
   await restrict(secrets.davit.api, secrets.organization)
   await secrets.connect()

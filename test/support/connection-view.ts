@@ -34,7 +34,7 @@ export function view(change: Partial<ConnectionView> = {}): ConnectionView {
 }
 
 /** Status and reason by type. */
-export function shown(one: ConnectionView): Record<string, string> {
+export function conditionsByType(one: ConnectionView): Record<string, string> {
   return Object.fromEntries(
     assessConnection(one).findings.map(({ type, status, reason }) => [type, `${status} ${reason}`]),
   )

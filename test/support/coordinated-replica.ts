@@ -24,7 +24,7 @@ const quiet = { info: () => undefined, warn: () => undefined, error: () => undef
 export class CoordinatedReplica {
   readonly name: string
   readonly process: ReplicaProcess
-  readonly #keeper: ShardCoordinator
+  readonly #coordinator: ShardCoordinator
   readonly #gone = new AbortController()
   readonly #givenUpAnyway: (replica: CoordinatedReplica) => void
   /** Whether it was asked to end. */
@@ -38,7 +38,7 @@ export class CoordinatedReplica {
     this.name = name
     this.#givenUpAnyway = givenUpAnyway
     // It owns no shards while it reads the existing objects.
-    const kept = (): ShardCoordinator | undefined => this.#keeper
+    const kept = (): ShardCoordinator | undefined => this.#coordinator
     this.process = new ReplicaProcess(world, {
       ...options,
       ownership: {
@@ -48,7 +48,7 @@ export class CoordinatedReplica {
       },
     })
     const { api, clock, epochs, session, complaints } = this.process
-    this.#keeper = new ShardCoordinator({
+    this.#coordinator = new ShardCoordinator({
       name,
       isNameExclusive: true,
       session,
@@ -68,12 +68,12 @@ export class CoordinatedReplica {
       log: quiet,
       onReplaced: () => this.kill(),
     })
-    this.left = this.#keeper.run(this.#gone.signal)
+    this.left = this.#coordinator.run(this.#gone.signal)
   }
 
   /** Whether its lease is valid. */
   get mayAct(): boolean {
-    return this.#keeper.mayAct
+    return this.#coordinator.mayAct
   }
 
   /** Whether it runs with a lease that is valid and that it can check. */
@@ -82,7 +82,7 @@ export class CoordinatedReplica {
   }
 
   owns(shard: number): boolean {
-    return this.process.runs && this.#keeper.owns(shard)
+    return this.process.runs && this.#coordinator.owns(shard)
   }
 
   kill(): void {
@@ -94,7 +94,7 @@ export class CoordinatedReplica {
   leave(): void {
     this.isLeaving = true
     this.process.parts.engine.stop()
-    this.#keeper.leave()
+    this.#coordinator.leave()
   }
 
   #work(): ShardWork {

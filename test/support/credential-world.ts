@@ -35,7 +35,7 @@ export const GONE: CloudFailure = { remedy: 'gone', code: 'ParameterNotFound', m
 
 const ROLE = 'arn:aws:iam::123456789012:role/davit'
 
-export function placeOf(account: string): ParameterLocation {
+export function locationOf(account: string): ParameterLocation {
   return { name: '/davit/acme/rc_ghcr', region: 'eu-west-1', account, roleArn: ROLE }
 }
 
@@ -55,7 +55,7 @@ export class CredentialWorld {
   hasFinalizer = false
   gone = false
   deletedAt: number | undefined
-  account: AccountFacts = { state: 'ready', location: placeOf(A) }
+  account: AccountFacts = { state: 'ready', location: locationOf(A) }
   secret: SecretObject | undefined
   stored: StoredParameter | undefined
   storedInputSecret: InputSecretRef | undefined
@@ -65,7 +65,7 @@ export class CredentialWorld {
   sharedWith: string | undefined
   listing: ListingFacts = { state: 'unknown' }
   readonly cloud = new Map<string, Entry>()
-  readonly orphans = new Set<string>()
+  readonly failedDeletions = new Set<string>()
   readonly steps: string[] = []
   /** Violations of the rules. */
   readonly wrongs: string[] = []
@@ -118,8 +118,8 @@ export class CredentialWorld {
   }
 
   /** Parameters of this organization that no credential refers to. */
-  strays(): string[] {
-    const known = new Set([...this.orphans, ...(this.stored ? [keyOf(this.stored)] : [])])
+  garbage(): string[] {
+    const known = new Set([...this.failedDeletions, ...(this.stored ? [keyOf(this.stored)] : [])])
     return [...this.cloud].flatMap(([key, { owner }]) => (owner === 'ours' && !known.has(key) ? [key] : []))
   }
 
@@ -186,7 +186,7 @@ export class CredentialWorld {
         })
         return
       case 'record-failed-deletion':
-        this.orphans.add(keyOf(step.at))
+        this.failedDeletions.add(keyOf(step.at))
         this.#pass = { ...this.#pass, failedDeletionRecorded: true }
         return
       case 'delete-input-secret':

@@ -23,7 +23,7 @@ import { Steps } from './steps.ts'
 
 export const ACME = 'acme'
 export const ROLE = 'arn:aws:iam::222222222222:role/davit'
-export const PLACE = '222222222222/eu-west-1'
+export const LOCATION = '222222222222/eu-west-1'
 const KEY = new Uint8Array(32).fill(7)
 /** Longer than a retry waits for a first request that may be dead. */
 const TURN_MS = 100

@@ -46,8 +46,8 @@ export type DavitOptions = {
   cluster?: Pick<ControlPlane, 'access' | 'kubeconfigPath'>
   /** Whether Events go to the API server as well, as they do in production. */
   recordEvents?: boolean
-  /** Whether there is a second organization, `neighbour`. */
-  neighbour?: boolean
+  /** Whether there is a second organization. */
+  otherOrganization?: boolean
   /** Wraps the controller's API client. */
   wrapApi?: (api: KubernetesClient) => KubernetesClient
 }
@@ -64,7 +64,7 @@ export class TestDavit {
   readonly metrics = createMetrics({ version: '0.0.0-test' })
   declare controller: RunningController
   /** Another organization of the same controller, to create, publish and read there. */
-  neighbour: TestDavit | undefined
+  otherOrganization: TestDavit | undefined
   readonly #options: DavitOptions
   #own: KubernetesClient | undefined
   #names = 0
@@ -81,7 +81,9 @@ export class TestDavit {
   }
 
   organizations(): string[] {
-    return this.neighbour ? [this.organization, this.neighbour.organization] : [this.organization]
+    return this.otherOrganization
+      ? [this.organization, this.otherOrganization.organization]
+      : [this.organization]
   }
 
   static async start(topic: string, options: DavitOptions): Promise<TestDavit> {
@@ -92,9 +94,9 @@ export class TestDavit {
     const kubeconfigPath = options.cluster?.kubeconfigPath ?? inject('kubeconfig')
     const api = await connectKubernetes({ kubeconfigPath, clock: createClock(), random: createRandom() })
     const davit = new TestDavit({ organization, namespace }, api, options)
-    if (options.neighbour) {
+    if (options.otherOrganization) {
       const names = { organization: await testNamespace(`${topic}-neighbour`, where), namespace }
-      davit.neighbour = new TestDavit(names, api, options)
+      davit.otherOrganization = new TestDavit(names, api, options)
     }
     for (const type of builtinEventTypes)
       await davit.#make(eventTypes, { ...type, metadata: { ...type.metadata } })
@@ -108,7 +110,7 @@ export class TestDavit {
   /** Starts the controller (again); it gets all of its state from the API server. */
   async startController(): Promise<void> {
     this.controller = await this.joinAs('test')
-    if (this.neighbour) this.neighbour.controller = this.controller
+    if (this.otherOrganization) this.otherOrganization.controller = this.controller
     await this.controller.ready
   }
 

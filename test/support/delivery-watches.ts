@@ -20,7 +20,7 @@ export class DeliveryWatches {
   readonly #segments: SegmentStore
   readonly #outcomes: OutcomeStore
   readonly #objects: ObjectDeliveryStore
-  readonly #told: Record<WatchedKind, number> = { segments: 0, outcomes: 0, objects: 0 }
+  readonly #delivered: Record<WatchedKind, number> = { segments: 0, outcomes: 0, objects: 0 }
 
   constructor(world: DeliveryWorld, capacity = 10_000) {
     this.#world = world
@@ -66,7 +66,7 @@ export class DeliveryWatches {
     store.beginList()
     this.#takeListed(kind, Number.POSITIVE_INFINITY)
     for (const _ of store.endList(this.#world.version, true));
-    this.#told[kind] = this.#world.version
+    this.#delivered[kind] = this.#world.version
   }
 
   /** Lists in parallel to the watch, which is ahead of the list when it ends. */
@@ -76,13 +76,13 @@ export class DeliveryWatches {
     this.#objects.beginList()
     between()
     this.tell('objects', Number.POSITIVE_INFINITY, false)
-    for (const shown of listed) this.#takeObject(shown, 'list')
+    for (const listedObject of listed) this.#takeObject(listedObject, 'list')
     for (const _ of this.#objects.endList(version, true));
   }
 
   #next(kind: WatchedKind): WorldEvent | undefined {
-    const event = this.#world.events.find((one) => one.kind === kind && one.version > this.#told[kind])
-    if (event) this.#told[kind] = event.version
+    const event = this.#world.events.find((one) => one.kind === kind && one.version > this.#delivered[kind])
+    if (event) this.#delivered[kind] = event.version
     return event
   }
 
@@ -113,22 +113,23 @@ export class DeliveryWatches {
         if (this.#segments.isNews(identity, 'list')) this.#segments.apply(identity, segment)
       }
     } else if (kind === 'outcomes')
-      for (const told of outcomes.toReversed().slice(0, most)) this.#takeOutcomes(told)
-    else for (const shown of [...objects.values()].slice(0, most)) this.#takeObject(shown, 'list')
+      for (const delivered of outcomes.toReversed().slice(0, most)) this.#takeOutcomes(delivered)
+    else
+      for (const listedObject of [...objects.values()].slice(0, most)) this.#takeObject(listedObject, 'list')
   }
 
-  #takeOutcomes(told: WorldOutcomes): void {
-    const identity = { key: `davit-system/${told.name}`, uid: '', version: told.version }
-    if (this.#outcomes.isNews(identity)) this.#outcomes.apply(identity, told)
+  #takeOutcomes(delivered: WorldOutcomes): void {
+    const identity = { key: `davit-system/${delivered.name}`, uid: '', version: delivered.version }
+    if (this.#outcomes.isNews(identity)) this.#outcomes.apply(identity, delivered)
   }
 
   #takeObject(object: WorldObject, source: Source): void {
     const identity: ObjectIdentity = { key: object.key, uid: '', version: object.version }
-    if (this.#objects.isNews(identity, source)) this.#objects.apply(identity, shownOf(object))
+    if (this.#objects.isNews(identity, source)) this.#objects.apply(identity, objectDeliveryOf(object))
   }
 }
 
-function shownOf({ endpoint, id, state, attempts, at }: WorldObject): ObjectDelivery {
+function objectDeliveryOf({ endpoint, id, state, attempts, at }: WorldObject): ObjectDelivery {
   const packed = packedName(id)
   if (!packed) throw new Error(`${id} is no id`)
   const { namespace, uid: endpointUid } = endpoint

@@ -159,8 +159,8 @@ export class DeliveryWorld {
       const line = lineOf(delivery, this.objects.get(keyOf(delivery)))
       if (line) lines.set(line.id, line)
     }
-    for (const { id, state, attempts, at, ...shown } of this.objects.values()) {
-      if (shown.endpoint !== endpoint || lines.has(id)) continue
+    for (const { id, state, attempts, at, ...stored } of this.objects.values()) {
+      if (stored.endpoint !== endpoint || lines.has(id)) continue
       lines.set(id, { id, state, attempts, endedAt: isEnd(state) ? at : undefined })
     }
     return [...lines.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
@@ -228,17 +228,17 @@ export class DeliveryWorld {
     // The log and the object report the same time for an attempt.
     const at = sent ? endOf(sent) : START + this.version
     const { endpoint, id } = delivery
-    const shown = { key, version: this.version, endpoint, id, state, attempts, at }
-    this.objects.set(key, shown)
-    this.events.push({ kind: 'objects', version: this.version, object: shown, gone: false })
+    const stored = { key, version: this.version, endpoint, id, state, attempts, at }
+    this.objects.set(key, stored)
+    this.events.push({ kind: 'objects', version: this.version, object: stored, gone: false })
   }
 
   #removeObject(key: string): void {
-    const shown = this.objects.get(key)
-    if (!shown) return
+    const stored = this.objects.get(key)
+    if (!stored) return
     this.version += 1
     this.objects.delete(key)
-    this.events.push({ kind: 'objects', version: this.version, object: shown, gone: true })
+    this.events.push({ kind: 'objects', version: this.version, object: stored, gone: true })
   }
 }
 
@@ -276,19 +276,23 @@ function endOf(record: OutcomeRecord): number {
   return Number.NaN
 }
 
-function lineOf({ id, records }: WorldDelivery, shown: WorldObject | undefined): WorldLine | undefined {
+function lineOf({ id, records }: WorldDelivery, stored: WorldObject | undefined): WorldLine | undefined {
   const tried = records.filter(({ kind }) => kind === 'sent' || kind === 'failed')
-  const told = toldLine(id, records, tried)
-  if (shown) {
-    const isBehind = !isEnd(shown.state) && tried.length > shown.attempts
-    const { state, attempts, at } = shown
-    return isBehind ? told : { id, state, attempts, endedAt: isEnd(state) ? at : undefined }
+  const logged = loggedLine(id, records, tried)
+  if (stored) {
+    const isBehind = !isEnd(stored.state) && tried.length > stored.attempts
+    const { state, attempts, at } = stored
+    return isBehind ? logged : { id, state, attempts, endedAt: isEnd(state) ? at : undefined }
   }
   const isMoved = records.some(({ kind }) => kind === 'moved')
-  return isMoved && !isEnd(told.state) ? undefined : told
+  return isMoved && !isEnd(logged.state) ? undefined : logged
 }
 
-function toldLine(id: string, records: readonly OutcomeRecord[], tried: readonly OutcomeRecord[]): WorldLine {
+function loggedLine(
+  id: string,
+  records: readonly OutcomeRecord[],
+  tried: readonly OutcomeRecord[],
+): WorldLine {
   const attempts = tried.length
   const sent = records.find(({ kind }) => kind === 'sent')
   if (sent) return { id, state: 'succeeded', attempts, endedAt: endOf(sent) }

@@ -44,9 +44,9 @@ export function jumpToNext(davit: TestDavit, deliveries: readonly WebhookDeliver
 
 /** In the order of the delivery log; names have a resolution of seconds. */
 export function inLogOrder(deliveries: readonly WebhookDelivery[]): WebhookDelivery[] {
-  const placeOf = ({ spec }: WebhookDelivery) => parsePosition(spec.position) ?? { version: 0, index: 0 }
+  const positionOf = ({ spec }: WebhookDelivery) => parsePosition(spec.position) ?? { version: 0, index: 0 }
   return [...deliveries].sort((a, b) => {
-    const [first, second] = [placeOf(a), placeOf(b)]
+    const [first, second] = [positionOf(a), positionOf(b)]
     return first.version - second.version || first.index - second.index
   })
 }

@@ -67,9 +67,9 @@ export class EngineBed {
   #events = 0
   readonly #lives: number
   /** Version up to which the watch has delivered the log. */
-  shownUpTo = Number.POSITIVE_INFINITY
+  deliveredUpTo = Number.POSITIVE_INFINITY
   /** The newest outcome that the watch has delivered. */
-  #shown = 0
+  #delivered = 0
 
   /** @param before the process whose store this one continues on */
   constructor(before?: EngineBed, lowWater = 0) {
@@ -94,7 +94,7 @@ export class EngineBed {
       owns: (shard) => this.owns(shard),
       onClaimedElsewhere: (shards) => this.onClaimedElsewhere(shards),
       complain: (message) => void this.complaints.push(message),
-      shownUpTo: () => this.shownUpTo,
+      deliveredUpTo: () => this.deliveredUpTo,
       onEnded: (name, state) => void this.ended.push({ name, state }),
       onPromotedElsewhere: ({ index }, segment) => void this.promotedElsewhere.push([segment, index]),
     })
@@ -133,8 +133,8 @@ export class EngineBed {
   showOutcomes(): void {
     for (const raw of this.store.all(outcomeSegments).sort(byVersion)) {
       const seen = readLoggedOutcomes(raw, { info: nothing, warn: nothing, error: nothing })
-      if (!seen || seen.version <= this.#shown) continue
-      this.#shown = seen.version
+      if (!seen || seen.version <= this.#delivered) continue
+      this.#delivered = seen.version
       this.follower.applyOutcomes(seen)
     }
   }

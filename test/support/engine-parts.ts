@@ -44,7 +44,7 @@ export type EnginePartsOptions = {
   onClaimedElsewhere?: (shards: readonly number[]) => void
   onPromotedElsewhere?: LogFollowerOptions['onPromotedElsewhere']
   /** Version up to which the watch has delivered segments; absent: all. */
-  shownUpTo?: () => number
+  deliveredUpTo?: () => number
 }
 
 /** The delivery engine of one process as the controller assembles it, without its watches. */
@@ -100,11 +100,11 @@ export function engineParts(options: EnginePartsOptions) {
     onClaimedElsewhere: (shards) => options.onClaimedElsewhere?.(shards),
     onPromotedElsewhere: (entry, segment) => options.onPromotedElsewhere?.(entry, segment),
   })
-  const shownUpTo = () => options.shownUpTo?.() ?? Number.POSITIVE_INFINITY
+  const deliveredUpTo = () => options.deliveredUpTo?.() ?? Number.POSITIVE_INFINITY
   const takeOver = new ShardTakeover({
     engine,
     follower,
-    syncedVersion: shownUpTo,
+    syncedVersion: deliveredUpTo,
   })
   return { directory, keys, segments, engine, follower, takeOver }
 }

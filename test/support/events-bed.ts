@@ -128,7 +128,7 @@ export class EventsBed {
   }
 
   /** A delivery of the event that the log has delivered. */
-  shown(name: string, bytes?: number): Delivery {
+  logged(name: string, bytes?: number): Delivery {
     this.readUpTo = Math.max(this.readUpTo, 7)
     return this.known(name, bytes)
   }

@@ -9,7 +9,7 @@ import {
 } from '../../src/kube/client.ts'
 import { Changes } from './changes.ts'
 
-type Told = { version: number; events: WatchEvent[] }
+type EventBatch = { version: number; events: WatchEvent[] }
 type Stream = { at: number; fault: Error | 'end' | undefined }
 
 /**
@@ -28,7 +28,7 @@ export class FakeApi implements ResourceReader, WatchSource {
   gate: Promise<void> | undefined
   /** Called in turn after a page was read and before its reader gets it. */
   readonly meanwhile: (() => void)[] = []
-  readonly #told: Told[] = []
+  readonly #batches: EventBatch[] = []
   readonly #streams = new Set<Stream>()
   readonly #changes = new Changes()
   readonly #pages = new Map<string, { items: RawObject[]; version: number }>()
@@ -72,7 +72,7 @@ export class FakeApi implements ResourceReader, WatchSource {
 
   /** Sends invalid events immediately. */
   tell(...events: WatchEvent[]): void {
-    this.#told.push({ version: this.version, events })
+    this.#batches.push({ version: this.version, events })
     this.#changes.notify()
   }
 
@@ -80,7 +80,7 @@ export class FakeApi implements ResourceReader, WatchSource {
   restore(version: number): void {
     this.objects.clear()
     this.version = version
-    this.#told.length = 0
+    this.#batches.length = 0
   }
 
   /** Ends all open watches. */
@@ -127,19 +127,19 @@ export class FakeApi implements ResourceReader, WatchSource {
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent[]> {
     this.watches += 1
-    const first = this.#told.findIndex((told) => told.version > Number(from))
-    const stream: Stream = { at: first === -1 ? this.#told.length : first, fault: undefined }
+    const first = this.#batches.findIndex((batch) => batch.version > Number(from))
+    const stream: Stream = { at: first === -1 ? this.#batches.length : first, fault: undefined }
     this.#streams.add(stream)
     const wake = () => this.#changes.notify()
     signal.addEventListener('abort', wake)
     try {
       for (;;) {
         await this.#changes.until(
-          () => signal.aborted || stream.fault !== undefined || stream.at < this.#told.length,
+          () => signal.aborted || stream.fault !== undefined || stream.at < this.#batches.length,
         )
         if (signal.aborted || stream.fault === 'end') return
         if (stream.fault) throw stream.fault
-        const events = this.#told[stream.at]?.events
+        const events = this.#batches[stream.at]?.events
         stream.at += 1
         if (events) yield events
       }

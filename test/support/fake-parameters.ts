@@ -14,7 +14,7 @@ import type { SecretText } from '../../src/lib/redact.ts'
 
 export type HeldParameter = {
   /** Account and region, as `222222222222/eu-west-1`. */
-  place: string
+  location: string
   name: string
   /** Values, oldest first. */
   versions: string[]
@@ -49,7 +49,7 @@ export class FakeParameters implements ParameterStore, ParameterListing {
     const modifiedBy = sessionArn(access)
     const modifiedAt = this.#now()
     this.held.push({
-      place: placeOf(access),
+      location: locationKey(access),
       name,
       versions: [value.reveal()],
       tags,
@@ -85,7 +85,7 @@ export class FakeParameters implements ParameterStore, ParameterListing {
   ): Promise<ListedParameter[]> {
     await this.#answer('list')
     return this.held
-      .filter(({ place, name }) => place === placeOf(access) && name.startsWith(`${prefix}/`))
+      .filter(({ location, name }) => location === locationKey(access) && name.startsWith(`${prefix}/`))
       .filter((held) => Object.entries(tags).every(([key, value]) => held.tags[key] === value))
       .map(({ name, versions, modifiedBy, modifiedAt }) => ({
         name,
@@ -104,7 +104,7 @@ export class FakeParameters implements ParameterStore, ParameterListing {
   }
 
   #find(access: CloudAccess, name: string): HeldParameter | undefined {
-    return this.held.find((held) => held.place === placeOf(access) && held.name === name)
+    return this.held.find((held) => held.location === locationKey(access) && held.name === name)
   }
 
   async #answer(method: keyof ParameterStore | keyof ParameterListing): Promise<void> {
@@ -115,7 +115,7 @@ export class FakeParameters implements ParameterStore, ParameterListing {
   }
 }
 
-function placeOf({ roleArn, region }: CloudAccess): string {
+function locationKey({ roleArn, region }: CloudAccess): string {
   return `${roleArn.split(':')[4]}/${region}`
 }
 

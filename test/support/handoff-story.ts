@@ -196,9 +196,9 @@ export class HandoffStory<R extends StoryReplica> {
     const ms = 1 + Math.floor(chance() * (chance() < 0.1 ? LONGEST_ATTEMPT_MS : 20))
     replica.process.sender.latencyMs = ms
     const before = this.#receptions.filter((one) => one.endpoint === endpoint && one.id === id).length
-    const place = this.#accepted.findIndex((one) => one.id === id)
+    const index = this.#accepted.findIndex((one) => one.id === id)
     const { refusals } = this.#plan
-    const ok = before >= (refusals[place % refusals.length] ?? 0)
+    const ok = before >= (refusals[index % refusals.length] ?? 0)
     const at = clock.monotonic()
     const isOrdered = ENDPOINTS.some(({ name, ordered }) => name === endpoint && ordered)
     const busy = this.#busy.get(endpoint)

@@ -53,7 +53,7 @@ export class HandoffWorld implements ReplicaWorld {
     const replica = new ReplicaBed(this, {
       session,
       lowWater: await readLowWater(this.shared.store, SYSTEM),
-      claimedElsewhere: (shards, one) => void this.#claimAnew(shards, one),
+      claimedElsewhere: (shards, one) => void this.#claimAgain(shards, one),
       givenUpAnyway: (one) => this.onGivenUpAnyway(one),
     })
     this.replicas.push(replica)
@@ -107,7 +107,7 @@ export class HandoffWorld implements ReplicaWorld {
   }
 
   /** Like the coordinator: shards that it still owns are given up and claimed again. */
-  async #claimAnew(shards: readonly number[], replica: ReplicaBed): Promise<void> {
+  async #claimAgain(shards: readonly number[], replica: ReplicaBed): Promise<void> {
     const own = shards.filter((shard) => this.#owners.get(shard) === replica)
     // A handoff in progress may be another replica's, and makes its own claim.
     while (own.some((shard) => this.#moving.has(shard))) await sleep(this.clock, LOOK_MS)

@@ -220,11 +220,11 @@ export class JobStandIn {
   async #complain(
     about: { name: string } & Record<string, unknown>,
     reason: string,
-    said: { message: string; lastTimestamp?: string },
+    details: { message: string; lastTimestamp?: string },
   ): Promise<void> {
     const namespace = this.organization
     const metadata = { namespace, name: `${about.name}.${reason.toLowerCase()}` }
-    const event = { reason, ...said, type: 'Warning', involvedObject: { ...about, namespace } }
+    const event = { reason, ...details, type: 'Warning', involvedObject: { ...about, namespace } }
     await this.#api.create(events, { apiVersion: 'v1', kind: 'Event', metadata, ...event })
   }
 

@@ -17,7 +17,7 @@ export class SharedLog {
   /** The current entries. */
   readonly #places = new Map<number, AcceptedEvent>()
   /** Every entry that ever existed: a watch reports deleted ones as well. */
-  readonly #told = new Map<number, AcceptedEvent>()
+  readonly #history = new Map<number, AcceptedEvent>()
   version = 100
   /** Thrown by the next appends, before or after their effect. */
   readonly faults: ('before' | 'after')[] = []
@@ -36,15 +36,15 @@ export class SharedLog {
   }
 
   /** Key records that a watch delivers between two versions, in the log's order. */
-  told(from: number, to: number): KeyRecord[] {
-    return recordsOf([...this.#told].filter(([version]) => version > from && version <= to))
+  recordsBetween(from: number, to: number): KeyRecord[] {
+    return recordsOf([...this.#history].filter(([version]) => version > from && version <= to))
   }
 
   /** Simulates retention: deletes an entry and appends its key records again. */
   compact(nth: number): void {
     const version = [...this.#places.keys()][nth % Math.max(1, this.#places.size)]
     if (version === undefined) return
-    const [record] = this.told(version - 1, version)
+    const [record] = this.recordsBetween(version - 1, version)
     if (record) this.#add(keptLine(record))
     this.#places.delete(version)
   }
@@ -52,14 +52,14 @@ export class SharedLog {
   #add(event: AcceptedEvent): void {
     this.version += 1
     this.#places.set(this.version, event)
-    this.#told.set(this.version, event)
+    this.#history.set(this.version, event)
   }
 }
 
 function recordsOf(places: Iterable<[number, AcceptedEvent]>): KeyRecord[] {
   return [...places].flatMap(([version, { event, targets }]) => {
-    const place = { position: { version, index: 0 }, deliveries: targets.length, firstDelivery: 0 }
-    return keyRecordOf(event, place) ?? []
+    const appended = { position: { version, index: 0 }, deliveries: targets.length, firstDelivery: 0 }
+    return keyRecordOf(event, appended) ?? []
   })
 }
 
@@ -107,7 +107,7 @@ export class Replica {
   /** Delivers the next `places` entries. */
   show(places = Number.POSITIVE_INFINITY): void {
     const to = Math.min(this.#log.version, this.#seen + places)
-    for (const record of this.#log.told(this.#seen, to)) this.book.apply(record)
+    for (const record of this.#log.recordsBetween(this.#seen, to)) this.book.apply(record)
     this.#seen = to
   }
 

@@ -46,10 +46,10 @@ export function startReflector(options: Partial<InformerOptions<Thing>> = {}, ap
   const consumer = new Consumer()
   const lines: string[] = []
   const restarts: string[] = []
-  const told: unknown[] = []
+  const reported: unknown[] = []
   const say = (message: string, fields?: Record<string, unknown>) => {
     lines.push(message)
-    told.push(fields)
+    reported.push(fields)
   }
   const reflector = new Informer<Thing>(
     {
@@ -69,5 +69,5 @@ export function startReflector(options: Partial<InformerOptions<Thing>> = {}, ap
       metrics: { reconciled() {}, watchRestarted: (_, reason) => void restarts.push(reason) },
     },
   ).start()
-  return { api, clock, consumer, lines, told, restarts, reflector }
+  return { api, clock, consumer, lines, reported, restarts, reflector }
 }

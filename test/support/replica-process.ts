@@ -53,7 +53,7 @@ export class ReplicaProcess {
   readonly #line = new Suspension()
   readonly #watches = new Map<ResourceType, LaggingWatch<RawObject>>()
   /** The newest segment that the watch has delivered. */
-  #shownUpTo = 0
+  #deliveredUpTo = 0
 
   /** Starts after it has read the existing objects. @param waitScale of the waits between attempts */
   constructor(
@@ -85,7 +85,7 @@ export class ReplicaProcess {
       epochs: this.epochs,
       complain: (message) => void this.complaints.push(message),
       onClaimedElsewhere: ownership.claimedElsewhere,
-      shownUpTo: () => this.#shownUpTo,
+      deliveredUpTo: () => this.#deliveredUpTo,
     })
     const shows = [
       [webhookEndpoints, (raw: RawObject) => this.#showEndpoint(raw)],
@@ -149,7 +149,7 @@ export class ReplicaProcess {
 
   #showSegment(raw: RawObject): void {
     this.parts.follower.addSegment(readSegment(raw))
-    this.#shownUpTo = Math.max(this.#shownUpTo, Number(raw.metadata.resourceVersion))
+    this.#deliveredUpTo = Math.max(this.#deliveredUpTo, Number(raw.metadata.resourceVersion))
   }
 
   #showOutcomes(raw: RawObject): void {

@@ -74,7 +74,7 @@ export class RestSecrets {
   }
 
   /** Starts another REST server process; `stop` it, or `kill` its `server`. */
-  async newFacade() {
+  async newServer() {
     const http = await startHttpServer(this.davit)
     const client = await openRestClient(http, this.key)
     return {

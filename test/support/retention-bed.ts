@@ -48,7 +48,7 @@ export class RetentionBed {
   readonly complaints: string[] = []
   readonly retention: Retention
   lowWater = 1_000_000
-  shownUpTo = Number.POSITIVE_INFINITY
+  deliveredUpTo = Number.POSITIVE_INFINITY
   healthy = true
   heldLooks = 0
   /** Shards of this process, which determine its share; absent: all. */
@@ -186,7 +186,7 @@ export class RetentionBed {
   async readLog(): Promise<void> {
     let read = false
     void this.retention
-      .followLog(() => this.shownUpTo)
+      .followLog(() => this.deliveredUpTo)
       .then(() => {
         read = true
       })

@@ -30,7 +30,7 @@ const STALL_PRELOAD = new URL('./stall-preload.ts', import.meta.url).href
 const READY_LIMIT_MS = 120_000
 const POLL_MS = 25
 const ASK_LIMIT_MS = 2000
-const SHOWN_OF_LOG = 2000
+const LOG_TAIL_LENGTH = 2000
 
 /** Settings of a process that can be stalled. */
 export function stallingFor(ms: number): Record<string, string> {
@@ -83,7 +83,7 @@ export class RoleProcess {
     const { role, logPath } = this.#options
     // A pipe has no end while a process holds it open.
     const log = (await stat(logPath)).isFile() ? await readFile(logPath, 'utf8') : 'its log is no file'
-    throw new Error(`the ${role} has ended before it was ready: ${log.slice(-SHOWN_OF_LOG)}`)
+    throw new Error(`the ${role} has ended before it was ready: ${log.slice(-LOG_TAIL_LENGTH)}`)
   }
 
   /** @returns whether it became ready; false if it ended before @throws Error if it takes too long */

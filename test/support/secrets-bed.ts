@@ -31,7 +31,7 @@ export class SecretsBed {
 
   static async start(topic: string, options: DavitOptions = {}): Promise<SecretsBed> {
     const aws = await TestAws.start()
-    const env = { AWS_ENDPOINT_URL: aws.double.url, ...options.env }
+    const env = { AWS_ENDPOINT_URL: aws.emulator.url, ...options.env }
     return new SecretsBed(aws, await startDavit(topic, { ...options, env }))
   }
 

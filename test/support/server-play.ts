@@ -5,14 +5,14 @@
 import { Answers, LEASE_MS, ServerStore, type SimulatedServer, startSimulatedServer } from './server-world.ts'
 import { SimulatedTime } from './simulated-time.ts'
 
-export type FacadeTrouble = {
+export type ServerTrouble = {
   afterMs: number
   kind: 'kill' | 'restart' | 'stop' | 'leave' | 'join' | 'outage' | 'losses' | 'clock' | 'lag' | 'mute'
   /** Duration in milliseconds. */
   ms: number
 }
 
-export type FacadePlayed = {
+export type ServerPlayed = {
   wrong: string[]
   publishes: number
   answered: number
@@ -24,13 +24,13 @@ export type FacadePlayed = {
   records: number
 }
 
-const MOST_FACADES = 5
+const MAX_SERVERS = 5
 
 export async function playServers(plan: {
   seed: number
-  troubles: readonly FacadeTrouble[]
+  troubles: readonly ServerTrouble[]
   servers: number
-}): Promise<FacadePlayed> {
+}): Promise<ServerPlayed> {
   const world = new World(plan.seed)
   for (let n = 0; n < plan.servers; n += 1) world.join()
   world.changeForEver()
@@ -69,7 +69,7 @@ class World {
   readonly answers = new Answers()
   readonly store: ServerStore
   readonly #chance: { fraction(): number }
-  #facades: SimulatedServer[] = []
+  #servers: SimulatedServer[] = []
   #sessions = 0
 
   constructor(seed: number) {
@@ -78,16 +78,16 @@ class World {
   }
 
   living(): SimulatedServer[] {
-    return this.#facades.filter(({ clock }) => !clock.isDead)
+    return this.#servers.filter(({ clock }) => !clock.isDead)
   }
 
   join(name?: string): void {
-    if (this.living().length >= MOST_FACADES) return
+    if (this.living().length >= MAX_SERVERS) return
     this.#sessions += 1
     const session = `s${this.#sessions}`
     const { time, store, answers } = this
     const options = { name: name ?? `f${this.#sessions}`, session, time, store, answers }
-    this.#facades.push(startSimulatedServer({ ...options, chance: this.#chance }))
+    this.#servers.push(startSimulatedServer({ ...options, chance: this.#chance }))
   }
 
   changeForEver(): void {
@@ -96,7 +96,7 @@ class World {
     this.time.at(50 + this.#chance.fraction() * 3000, () => this.changeForEver())
   }
 
-  suffer({ kind, ms }: FacadeTrouble): void {
+  suffer({ kind, ms }: ServerTrouble): void {
     const { ways } = this.store
     const one = this.#any()
     if (kind === 'join') this.join()
@@ -115,7 +115,7 @@ class World {
     this.time.at(ms, () => set(false))
   }
 
-  #hit(one: SimulatedServer, kind: FacadeTrouble['kind'], ms: number): void {
+  #hit(one: SimulatedServer, kind: ServerTrouble['kind'], ms: number): void {
     if (kind === 'kill') one.clock.kill()
     if (kind === 'stop') {
       one.clock.stopFor(ms)

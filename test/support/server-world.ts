@@ -64,7 +64,7 @@ class LateWatch {
   readonly #store: ServerStore
   onChange: () => void = () => undefined
 
-  constructor(store: ServerStore, list: () => Promise<number>, follow: (shown: () => void) => void) {
+  constructor(store: ServerStore, list: () => Promise<number>, follow: (deliver: () => void) => void) {
     this.#store = store
     this.#list = list
     this.#follow = follow
@@ -154,9 +154,9 @@ export function startSimulatedServer(world: {
   const watch: LateWatch = new LateWatch(
     store,
     () => store.ways.call(clock, () => store.version),
-    (shown) => {
+    (deliver) => {
       const ms = chance.fraction() < server.lag ? chance.fraction() * 20_000 : 1 + chance.fraction() * 60
-      time.at(ms, () => clock.run(shown))
+      time.at(ms, () => clock.run(deliver))
     },
   )
   const shared = { name, leaseMs: LEASE_MS, records: store.of(clock, () => server.isMute), clock, log }

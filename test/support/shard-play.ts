@@ -69,7 +69,7 @@ export async function playShards(plan: {
   const shards = Array.from({ length: SHARDS }, (_, shard) => shard)
   const { wrong, attempts, repeated } = world.work
   const unowned = shards.filter(
-    (shard) => world.living().filter(({ keeper }) => keeper.owns(shard)).length !== 1,
+    (shard) => world.living().filter(({ coordinator }) => coordinator.owns(shard)).length !== 1,
   )
   const { unownedMs, settledAfterMs } = world
   return { wrong, unowned, attempts, repeated, unownedMs, settledAfterMs }
@@ -87,7 +87,7 @@ class World {
    * A new replica cannot know of a record that was removed by hand: handling that is out of scope until the record exists again,
    * or the work behind it is over.
    */
-  #nobodyComesBefore = 0
+  #joinsBlockedUntil = 0
   #lastCame = 0
   /** End of the last trouble. */
   #quietAt = 0
@@ -127,7 +127,7 @@ class World {
     const { now } = this.time
     const living = this.living()
     for (let shard = 0; shard < SHARDS; shard += 1) {
-      if (living.some(({ keeper }) => keeper.owns(shard))) {
+      if (living.some(({ coordinator }) => coordinator.owns(shard))) {
         this.#unownedSince.delete(shard)
         continue
       }
@@ -141,9 +141,9 @@ class World {
 
   join(name?: string): void {
     if (this.living().length >= MOST_REPLICAS) return
-    const wait = this.#nobodyComesBefore - this.time.now
+    const wait = this.#joinsBlockedUntil - this.time.now
     if (wait > 0) {
-      this.#quietAt = Math.max(this.#quietAt, this.#nobodyComesBefore)
+      this.#quietAt = Math.max(this.#quietAt, this.#joinsBlockedUntil)
       this.time.at(wait, () => this.join(name))
       return
     }
@@ -172,7 +172,7 @@ class World {
   }
 
   #removeOne(): void {
-    this.#nobodyComesBefore = this.time.now + TIMES.leaseMs + TIMES.drainMs
+    this.#joinsBlockedUntil = this.time.now + TIMES.leaseMs + TIMES.drainMs
     if (this.time.now >= Math.max(this.#lastCame, this.#allHearAgain) + TIMES.leaseMs)
       this.records.removeOne()
   }

@@ -135,7 +135,7 @@ function settle<T>(outcome: Outcome<T>, resolve: (value: T) => void, reject: (er
 export type Replica = {
   readonly name: string
   readonly clock: SimulatedClock
-  readonly keeper: ShardCoordinator
+  readonly coordinator: ShardCoordinator
   leave(): void
   kill(): void
 }
@@ -160,7 +160,7 @@ export function startReplica(world: {
   })
   const worker = world.work.worker({ session, clock, call: (effect) => records.call(clock, effect) })
   const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined }
-  const keeper = new ShardCoordinator({
+  const coordinator = new ShardCoordinator({
     name,
     isNameExclusive: isNameOwn,
     session,
@@ -174,14 +174,14 @@ export function startReplica(world: {
     log: quiet,
     onReplaced: () => clock.kill(),
   })
-  worker.begin(keeper, (shard) => keeper.restart([shard]))
+  worker.begin(coordinator, (shard) => coordinator.restart([shard]))
   const abort = new AbortController()
-  void keeper.run(abort.signal).then(() => clock.isDead || worker.left())
+  void coordinator.run(abort.signal).then(() => clock.isDead || worker.left())
   return {
     name,
     clock,
-    keeper,
-    leave: () => keeper.leave(),
+    coordinator,
+    leave: () => coordinator.leave(),
     kill() {
       clock.kill()
       worker.kill()

@@ -28,7 +28,7 @@ export class SharedStore {
     this.#clock = clock
     this.#watchers = watchers
     this.store = new MemoryStore(() => clock.now())
-    this.api = this.#told()
+    this.api = this.#notifyingApi()
   }
 
   /**
@@ -55,7 +55,7 @@ export class SharedStore {
     })
   }
 
-  #told(): ResourceReader & ResourceWriter {
+  #notifyingApi(): ResourceReader & ResourceWriter {
     const { store } = this
     const tell = (type: ResourceType, raw: RawObject): RawObject => {
       if (type === deliverySegments || type === outcomeSegments || type === webhookEndpoints)

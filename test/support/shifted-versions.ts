@@ -15,29 +15,29 @@ export function shiftedVersions(inner: KubernetesClient, by: number): ShiftedVer
   let ahead = by
   const broken = new AbortController()
   const moved = (version: string, ms: number) => String(Number(version) + ms)
-  const shown = (raw: RawObject): RawObject => {
+  const shifted = (raw: RawObject): RawObject => {
     const { resourceVersion } = raw.metadata
     if (resourceVersion === undefined) return raw
     return { ...raw, metadata: { ...raw.metadata, resourceVersion: moved(resourceVersion, ahead) } }
   }
-  const event = (told: WatchEvent): WatchEvent =>
-    told.type === 'BOOKMARK'
-      ? { ...told, resourceVersion: moved(told.resourceVersion, ahead) }
-      : { ...told, object: shown(told.object) }
+  const event = (original: WatchEvent): WatchEvent =>
+    original.type === 'BOOKMARK'
+      ? { ...original, resourceVersion: moved(original.resourceVersion, ahead) }
+      : { ...original, object: shifted(original.object) }
   const asked = <T extends { resourceVersion?: string | undefined }>(of: T): T =>
     of.resourceVersion === undefined ? of : { ...of, resourceVersion: moved(of.resourceVersion, -ahead) }
   const api: KubernetesClient = {
     ...inner,
-    get: async (type, ref) => shown(await inner.get(type, ref)),
+    get: async (type, ref) => shifted(await inner.get(type, ref)),
     async list(type, query, from) {
       const page = await inner.list(type, query, from)
-      return { ...page, items: page.items.map(shown), resourceVersion: moved(page.resourceVersion, ahead) }
+      return { ...page, items: page.items.map(shifted), resourceVersion: moved(page.resourceVersion, ahead) }
     },
-    create: async (type, object, how) => shown(await inner.create(type, object, how)),
+    create: async (type, object, how) => shifted(await inner.create(type, object, how)),
     async patch(type, ref, patch, how) {
       const { metadata } = patch as { metadata?: { resourceVersion?: string } }
       const given = metadata === undefined ? patch : { ...patch, metadata: asked(metadata) }
-      return shown(await inner.patch(type, ref, given, how))
+      return shifted(await inner.patch(type, ref, given, how))
     },
     delete: (type, ref, precondition, how) =>
       inner.delete(type, ref, precondition && asked(precondition), how),

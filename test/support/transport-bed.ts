@@ -19,8 +19,8 @@ export const CREATE: ApiRequest = {
   path: '/apis/test.dev/v1/things',
   body: '{"metadata":{}}',
 }
-const nobody: Credentials = { headers: [], tls: {} }
-export const anonymous: CredentialSource = { current: () => nobody, refused() {} }
+const anonymousCredentials: Credentials = { headers: [], tls: {} }
+export const anonymous: CredentialSource = { current: () => anonymousCredentials, refused() {} }
 
 const cleanups: (() => Promise<unknown>)[] = []
 afterEach(async () => {

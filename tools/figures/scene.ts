@@ -59,7 +59,7 @@ export async function setScene(): Promise<Scene> {
   const key = await davit.makeKey(await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner'))
   const rest = restOf(baseUrl, key)
   await untilLetIn(rest)
-  const account = aws.double.accounts.add(ACCOUNT)
+  const account = aws.emulator.accounts.add(ACCOUNT)
   const place = { organization: ORGANIZATION, region: REGION, account, role: 'davit-secrets' }
   await connectOrganization({ api: davit.api, ...place })
   const parts = stack.move()

@@ -202,7 +202,7 @@ describe('strays', () => {
     world.cloud.refused.add(`ssm:Delete ${ACCOUNT}`)
     await world.connect('acme', OTHER)
     await world.elapse(MINUTE)
-    expect(world.orphans()).toMatchObject([
+    expect(world.failedDeletions()).toMatchObject([
       { name: '/davit/acme/rc_young', account: ACCOUNT, region: REGION },
     ])
   })

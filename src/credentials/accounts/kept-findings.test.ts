@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { BUSY, DENIED, GOOD, message, shown, view } from '../../../test/support/connection-view.ts'
+import { BUSY, conditionsByType, DENIED, GOOD, message, view } from '../../../test/support/connection-view.ts'
 import { assessConnection, type ProbeResults } from './plan.ts'
 
 describe('a failure that passes', () => {
@@ -12,8 +12,8 @@ describe('a failure that passes', () => {
     ['otherId', { ...GOOD, otherId: { failure: BUSY } }],
   ] as [string, ProbeResults][])('of %s does not undo what is known', (_, results) => {
     const one = view({ results, before })
-    expect(shown(one)).toEqual({
-      ...shown(view()),
+    expect(conditionsByType(one)).toEqual({
+      ...conditionsByType(view()),
       Reconciling: 'True CloudUnavailable',
     })
     expect(message(one, 'Reconciling')).toContain('ThrottlingException: slow down')
@@ -21,7 +21,7 @@ describe('a failure that passes', () => {
   })
 
   test('leaves unknown what was not known', () => {
-    expect(shown(view({ results: { identify: { failure: BUSY } } }))).toMatchObject({
+    expect(conditionsByType(view({ results: { identify: { failure: BUSY } } }))).toMatchObject({
       Ready: 'False CloudUnavailable',
       Reconciling: 'True CloudUnavailable',
       Reachable: 'Unknown CloudUnavailable',
@@ -30,7 +30,7 @@ describe('a failure that passes', () => {
 
   test('does not hide what was found out since', () => {
     const results = { identify: { failure: DENIED } }
-    expect(shown(view({ results, before }))).toMatchObject({
+    expect(conditionsByType(view({ results, before }))).toMatchObject({
       Ready: 'False RoleRefused',
       WriteOnly: 'Unknown NotChecked',
     })
@@ -38,7 +38,7 @@ describe('a failure that passes', () => {
 
   test('is found out where a check says neither yes nor no, and not for a moment', () => {
     const results = { ...GOOD, readable: { failure: DENIED } }
-    expect(shown(view({ results, before }))).toMatchObject({ WriteOnly: 'Unknown CheckFailed' })
+    expect(conditionsByType(view({ results, before }))).toMatchObject({ WriteOnly: 'Unknown CheckFailed' })
     expect(message(view({ results, before }), 'WriteOnly')).toBe(
       'AccessDenied: not authorized. It is not known.',
     )
@@ -46,18 +46,18 @@ describe('a failure that passes', () => {
 
   test('is still told of by a look without a try', () => {
     const failed = assessConnection(view({ results: { identify: { failure: BUSY } } })).findings
-    expect(shown(view({ results: undefined, before: failed }))).toMatchObject({
+    expect(conditionsByType(view({ results: undefined, before: failed }))).toMatchObject({
       Ready: 'False CloudUnavailable',
       Reachable: 'Unknown CloudUnavailable',
       WriteOnly: 'Unknown NotChecked',
     })
     const tried = view({ results: { ...GOOD, otherId: { failure: BUSY } }, before: failed })
-    expect(shown(tried)).toMatchObject({ Reachable: 'True Connected' })
+    expect(conditionsByType(tried)).toMatchObject({ Reachable: 'True Connected' })
   })
 
   test('of a look without a try before the first try says that it is under way', () => {
     const looked = assessConnection(view({ results: undefined })).findings
-    expect(shown(view({ results: undefined, before: looked }))).toMatchObject({
+    expect(conditionsByType(view({ results: undefined, before: looked }))).toMatchObject({
       Reachable: 'Unknown Connecting',
       ExternalIdEnforced: 'Unknown NotChecked',
     })
@@ -65,7 +65,7 @@ describe('a failure that passes', () => {
 
   test('is not held where the namespace is no organization any more', () => {
     const problem = { reason: 'NotAnOrganization', message: 'No label.' } as const
-    expect(shown(view({ problem, results: undefined, before }))).toMatchObject({
+    expect(conditionsByType(view({ problem, results: undefined, before }))).toMatchObject({
       Reachable: 'Unknown NotChecked',
       WriteOnly: 'Unknown NotChecked',
     })

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import {
   BUSY,
+  conditionsByType,
   DENIED,
   GOOD,
   message,
   ROLE,
   SPEC,
-  shown,
   view,
 } from '../../../test/support/connection-view.ts'
 import { SETTINGS_CONDITIONS } from '../../apis/secrets-settings.ts'
@@ -14,7 +14,7 @@ import { assessConnection } from './plan.ts'
 
 describe('an account', () => {
   test('that passes everything is ready', () => {
-    expect(shown(view())).toEqual({
+    expect(conditionsByType(view())).toEqual({
       Ready: 'True Connected',
       Reconciling: 'False UpToDate',
       Stalled: 'False NothingToMend',
@@ -38,20 +38,23 @@ describe('an account', () => {
     'whose role lacks $action is not ready, and says what to paste',
     ({ tried, action, statement }) => {
       const one = view({ results: { ...GOOD, [tried]: { failure: DENIED } } })
-      expect(shown(one)).toMatchObject({ Ready: 'False RightMissing', Stalled: 'True RightMissing' })
+      expect(conditionsByType(one)).toMatchObject({
+        Ready: 'False RightMissing',
+        Stalled: 'True RightMissing',
+      })
       expect(message(one, 'Ready')).toContain(
         `AccessDenied: not authorized. The role may write, and ${action} is refused`,
       )
       expect(message(one, 'Ready')).toContain(`status.writerPolicy, whose statement ${statement}`)
       // A moment's failure says nothing of rights.
       const brief = view({ results: { ...GOOD, [tried]: { failure: BUSY } } })
-      expect(shown(brief)).toMatchObject({ Ready: 'True Connected', Reachable: 'True Connected' })
+      expect(conditionsByType(brief)).toMatchObject({ Ready: 'True Connected', Reachable: 'True Connected' })
     },
   )
 
   test('without a role asks for one', () => {
     const one = view({ roleArn: undefined, results: undefined })
-    expect(shown(one)).toMatchObject({ Ready: 'False RoleRequired', Stalled: 'True RoleRequired' })
+    expect(conditionsByType(one)).toMatchObject({ Ready: 'False RoleRequired', Stalled: 'True RoleRequired' })
     expect(message(one, 'Ready')).toMatch(/^Make a role with status\.trustPolicy/)
     expect(assessConnection(one).connected).toBe(false)
   })
@@ -63,7 +66,7 @@ describe('an account', () => {
   })
 
   test('that nobody has tried yet is under way', () => {
-    expect(shown(view({ results: undefined }))).toEqual({
+    expect(conditionsByType(view({ results: undefined }))).toEqual({
       Ready: 'False Connecting',
       Reconciling: 'True Connecting',
       Stalled: 'False NothingToMend',
@@ -75,7 +78,7 @@ describe('an account', () => {
 
   test('whose role refuses Davit names what its trust policy lacks', () => {
     const one = view({ results: { identify: { failure: DENIED } } })
-    expect(shown(one)).toEqual({
+    expect(conditionsByType(one)).toEqual({
       Ready: 'False RoleRefused',
       Reconciling: 'False UpToDate',
       Stalled: 'True RoleRefused',
@@ -89,7 +92,7 @@ describe('an account', () => {
 
   test('whose role does not fit the spec is refused with that', () => {
     const one = view({ results: { identify: { failure: SPEC } } })
-    expect(shown(one)).toMatchObject({ Reachable: 'False SpecRefused' })
+    expect(conditionsByType(one)).toMatchObject({ Reachable: 'False SpecRefused' })
     expect(message(one, 'Reachable')).toBe('RegionDisabledException: not activated. Correct the spec.')
   })
 
@@ -99,7 +102,7 @@ describe('an account', () => {
   })
 
   test('that was not tried to the end is under way', () => {
-    expect(shown(view({ results: { identify: GOOD.identify } }))).toMatchObject({
+    expect(conditionsByType(view({ results: { identify: GOOD.identify } }))).toMatchObject({
       Ready: 'False Connecting',
       Reachable: 'Unknown Connecting',
     })
@@ -107,7 +110,7 @@ describe('an account', () => {
 
   test('where listing does not fit the spec is refused with what was tried', () => {
     const one = view({ results: { ...GOOD, list: { failure: SPEC } } })
-    expect(shown(one)).toMatchObject({ Reachable: 'False SpecRefused' })
+    expect(conditionsByType(one)).toMatchObject({ Reachable: 'False SpecRefused' })
     expect(message(one, 'Reachable')).toContain('It came of ssm:DescribeParameters.')
   })
 
@@ -127,7 +130,7 @@ describe('an account', () => {
     },
   ])('with $what is refused: $want', ({ put, want, words }) => {
     const one = view({ results: { identify: GOOD.identify, put: { failure: put } } })
-    expect(shown(one)).toMatchObject({
+    expect(conditionsByType(one)).toMatchObject({
       Ready: `False ${want}`,
       Reachable: `False ${want}`,
       Stalled: `True ${want}`,
@@ -137,12 +140,14 @@ describe('an account', () => {
 
   test('of another session is refused', () => {
     const identify = { value: { account: '999999999999', arn: 'arn:aws:sts::999999999999:assumed-role/a/b' } }
-    expect(shown(view({ results: { ...GOOD, identify } }))).toMatchObject({ Reachable: 'False WrongAccount' })
+    expect(conditionsByType(view({ results: { ...GOOD, identify } }))).toMatchObject({
+      Reachable: 'False WrongAccount',
+    })
   })
 
   test('whose role takes any external id is refused', () => {
     const one = view({ results: { ...GOOD, otherId: { value: { refused: false } } } })
-    expect(shown(one)).toMatchObject({
+    expect(conditionsByType(one)).toMatchObject({
       Ready: 'False OtherIdAccepted',
       Stalled: 'True OtherIdAccepted',
       ExternalIdEnforced: 'False OtherIdAccepted',
@@ -158,7 +163,7 @@ describe('an account', () => {
 
     test('is taken with a warning that says how to stop it', () => {
       const one = view({ results })
-      expect(shown(one)).toMatchObject({ Ready: 'True Connected', WriteOnly: 'False CanRead' })
+      expect(conditionsByType(one)).toMatchObject({ Ready: 'True Connected', WriteOnly: 'False CanRead' })
       expect(message(one, 'Ready')).toContain(
         'Warning: The role can read the secrets: ssm:GetParameter, ssm:GetP',
       )
@@ -170,23 +175,25 @@ describe('an account', () => {
 
     test('is refused where the operator wants it so', () => {
       const one = view({ results, requireWriteOnly: true })
-      expect(shown(one)).toMatchObject({ Ready: 'False CanRead', Stalled: 'True CanRead' })
+      expect(conditionsByType(one)).toMatchObject({ Ready: 'False CanRead', Stalled: 'True CanRead' })
       expect(assessConnection(one)).toMatchObject({ ready: false, connected: true })
     })
   })
 
   test('of which it is not known whether it can be read is ready, unless that is wanted', () => {
     const results = { ...GOOD, readable: { failure: DENIED } }
-    expect(shown(view({ results }))).toMatchObject({
+    expect(conditionsByType(view({ results }))).toMatchObject({
       Ready: 'True Connected',
       WriteOnly: 'Unknown CheckFailed',
     })
-    expect(shown(view({ results, requireWriteOnly: true }))).toMatchObject({ Ready: 'False Connecting' })
+    expect(conditionsByType(view({ results, requireWriteOnly: true }))).toMatchObject({
+      Ready: 'False Connecting',
+    })
   })
 
   test('in a namespace that is no organization is not spoken of', () => {
     const problem = { reason: 'NotAnOrganization', message: 'No label.' } as const
-    expect(shown(view({ problem, results: undefined }))).toMatchObject({
+    expect(conditionsByType(view({ problem, results: undefined }))).toMatchObject({
       Ready: 'False NotAnOrganization',
       Stalled: 'True NotAnOrganization',
       Reachable: 'Unknown NotChecked',

@@ -5,7 +5,7 @@ import {
   B,
   CredentialWorld,
   DENIED,
-  placeOf,
+  locationOf,
   RETRY,
   SPEC,
 } from '../../../test/support/credential-world.ts'
@@ -30,16 +30,16 @@ const HAPPENINGS: Record<string, Happening> = {
     one.secret = undefined
   },
   'account A': (one) => {
-    one.account = { state: 'ready', location: placeOf(A) }
+    one.account = { state: 'ready', location: locationOf(A) }
   },
   'account B': (one) => {
-    one.account = { state: 'ready', location: placeOf(B) }
+    one.account = { state: 'ready', location: locationOf(B) }
   },
   'no settings': (one) => {
     one.account = { state: 'missing' }
   },
   'a role that fails': (one) => {
-    one.account = { state: 'stalled', message: 'no', location: placeOf(A) }
+    one.account = { state: 'stalled', message: 'no', location: locationOf(A) }
   },
   'somebody removes it': (one) => one.meddle(A, undefined),
   'somebody makes it anew': (one) => one.meddle(A, { owner: 'not-ours', value: 'theirs', version: 1 }),
@@ -107,7 +107,7 @@ describe('whatever happens, and whatever is answered', () => {
         live(one, rounds)
         end(one, failure)
         one.stored = undefined
-        expect(one.strays()).toEqual([])
+        expect(one.garbage()).toEqual([])
       }),
       { numRuns: 3000 },
     )

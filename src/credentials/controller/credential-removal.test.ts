@@ -3,7 +3,7 @@ import {
   A,
   B,
   DENIED,
-  placeOf,
+  locationOf,
   RETRY,
   SECRET,
   SPEC,
@@ -55,7 +55,7 @@ describe('a deletion', () => {
       if (step.step === 'wait') one.now = step.until ?? Number.NaN
     }
     expect(tries).toEqual([0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60].map((seconds) => seconds * 1000))
-    expect([...one.orphans]).toEqual([A])
+    expect([...one.failedDeletions]).toEqual([A])
   })
 
   test.each([DENIED, SPEC])('records an orphan at once where AWS answers $code', (failure) => {
@@ -73,8 +73,8 @@ describe('a deletion', () => {
       expect(one.gone).toBe(true)
       expect(one.cloud.get(A)?.value).toBe('theirs')
     }
-    expect([...recorded.orphans]).toEqual([A])
-    expect([...never.orphans]).toEqual([])
+    expect([...recorded.failedDeletions]).toEqual([A])
+    expect([...never.failedDeletions]).toEqual([])
   })
 
   test('needs no settings: the role that wrote it is recorded', () => {
@@ -87,7 +87,7 @@ describe('a deletion', () => {
     const roleArn = 'arn:aws:iam::111111111111:role/new'
     const one = storedWorld({
       deletedAt: 1,
-      account: { state: 'ready', location: { ...placeOf(A), roleArn } },
+      account: { state: 'ready', location: { ...locationOf(A), roleArn } },
     })
     expect(nextAction(one.facts())).toMatchObject({ step: 'look', at: { roleArn, account: A } })
   })
@@ -95,25 +95,25 @@ describe('a deletion', () => {
   test('keeps the recorded role where the account is another one, or fails', () => {
     const roleArn = 'arn:aws:iam::111111111111:role/new'
     for (const account of [
-      { state: 'ready', location: { ...placeOf(B), roleArn } },
-      { state: 'ready', location: { ...placeOf(A), region: 'us-east-1', roleArn } },
-      { state: 'stalled', message: '', location: { ...placeOf(A), roleArn } },
+      { state: 'ready', location: { ...locationOf(B), roleArn } },
+      { state: 'ready', location: { ...locationOf(A), region: 'us-east-1', roleArn } },
+      { state: 'stalled', message: '', location: { ...locationOf(A), roleArn } },
     ] as const) {
       const one = storedWorld({ deletedAt: 1, account })
-      const at = { roleArn: placeOf(A).roleArn, account: A, region: 'eu-west-1' }
+      const at = { roleArn: locationOf(A).roleArn, account: A, region: 'eu-west-1' }
       expect(nextAction(one.facts())).toMatchObject({ step: 'look', at })
     }
   })
 
   test('prefers the role that settings told which are being deleted', () => {
     const roleArn = 'arn:aws:iam::111111111111:role/new'
-    const account = { state: 'missing', location: { ...placeOf(A), roleArn } } as const
+    const account = { state: 'missing', location: { ...locationOf(A), roleArn } } as const
     const one = storedWorld({ deletedAt: 1, account })
     expect(nextAction(one.facts())).toMatchObject({ step: 'look', at: { roleArn } })
   })
 
   test('looks where settings that are being deleted would have had it, unless it was taken along', () => {
-    const account = { state: 'missing', location: placeOf(A) } as const
+    const account = { state: 'missing', location: locationOf(A) } as const
     const at = { account: A }
     expect(nextAction(world({ deletedAt: 1, account }).facts())).toMatchObject({ step: 'look', at })
     const moved = world({ deletedAt: 1, account, moved: true })

@@ -5,7 +5,7 @@ import {
   type CredentialWorld,
   DENIED,
   GONE,
-  placeOf,
+  locationOf,
   RETRY,
   SECRET,
   SPEC,
@@ -206,8 +206,11 @@ describe('an account that fails for good', () => {
 
 describe('a change of the account', () => {
   const moves: [string, Partial<CredentialWorld>][] = [
-    ['to another one', { account: { state: 'ready', location: placeOf(B) } }],
-    ['to another region', { account: { state: 'ready', location: { ...placeOf(A), region: 'us-east-1' } } }],
+    ['to another one', { account: { state: 'ready', location: locationOf(B) } }],
+    [
+      'to another region',
+      { account: { state: 'ready', location: { ...locationOf(A), region: 'us-east-1' } } },
+    ],
   ]
 
   test.each(moves)('%s removes the old parameter and asks for the secret', (_, change) => {
@@ -224,7 +227,7 @@ describe('a change of the account', () => {
   })
 
   test('to another role of the account leaves the parameter where it is', () => {
-    const location = { ...placeOf(A), roleArn: 'arn:aws:iam::111111111111:role/other' }
+    const location = { ...locationOf(A), roleArn: 'arn:aws:iam::111111111111:role/other' }
     expect(storedWorld({ account: { state: 'ready', location } }).run()).toMatchObject({ step: 'nothing' })
   })
 
@@ -235,7 +238,7 @@ describe('a change of the account', () => {
   })
 
   test('waits for a parameter that was written a moment ago and is not shown yet', () => {
-    const one = storedWorld({ account: { state: 'ready', location: placeOf(B) }, writtenAt: 995_000 })
+    const one = storedWorld({ account: { state: 'ready', location: locationOf(B) }, writtenAt: 995_000 })
     const shown = one.cloud.get(A)
     one.cloud.delete(A)
     expect(one.run()).toMatchObject({ step: 'wait', reason: 'Storing', until: 1_005_000 })
@@ -246,10 +249,10 @@ describe('a change of the account', () => {
   })
 
   test.each([RETRY, DENIED])('records an orphan where AWS answers $code, and goes on', (failure) => {
-    const one = storedWorld({ account: { state: 'ready', location: placeOf(B) } })
+    const one = storedWorld({ account: { state: 'ready', location: locationOf(B) } })
     one.run([undefined, failure])
     expect(one.steps).toEqual(['look', 'remove', 'record-failed-deletion', 'forget', 'refuse'])
-    expect([...one.orphans]).toEqual([A])
+    expect([...one.failedDeletions]).toEqual([A])
   })
 
   test('does not take the only copy of a secret away', () => {

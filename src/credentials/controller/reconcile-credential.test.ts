@@ -140,7 +140,7 @@ describe('a credential', () => {
     world.cloud.roles.delete(`arn:aws:iam::${ACCOUNT}:role/acme`)
     await world.cluster.terminate('acme', TENANT_TYPES)
     await world.elapse(5000)
-    expect([world.credentials(), valuesIn(world), world.orphans()]).toEqual([[], undefined, []])
+    expect([world.credentials(), valuesIn(world), world.failedDeletions()]).toEqual([[], undefined, []])
   })
 })
 
@@ -158,7 +158,7 @@ describe('a credential that waits for its turn at the account', () => {
     const world = await waiting()
     await remove(world)
     await world.elapse(2000)
-    expect([world.credentials(), world.orphans()]).toEqual([[], []])
+    expect([world.credentials(), world.failedDeletions()]).toEqual([[], []])
   })
 
   test('goes along when the account becomes another one', async () => {
@@ -190,7 +190,7 @@ describe('a deletion', () => {
       await remove(world)
       await world.elapse(within)
       expect(world.credentials()).toEqual([])
-      expect(world.orphans()).toMatchObject([{ name: NAME, account: ACCOUNT, region: REGION }])
+      expect(world.failedDeletions()).toMatchObject([{ name: NAME, account: ACCOUNT, region: REGION }])
       expect(world.events.filter(({ reason }) => reason === 'ParameterOrphaned').length).toBeGreaterThan(0)
     },
   )
@@ -215,7 +215,7 @@ describe('a deletion', () => {
     world.faults.fail(calling('create', configMaps), { before: new ApiError('Unavailable', 'away') }, 3)
     await remove(world)
     await world.elapse(5000)
-    expect([world.credentials(), world.orphans().length]).toEqual([[], 1])
+    expect([world.credentials(), world.failedDeletions().length]).toEqual([[], 1])
   })
 })
 

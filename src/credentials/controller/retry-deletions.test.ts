@@ -19,7 +19,7 @@ async function orphaned(): Promise<SecretsWorld> {
   world.cloud.moods.set(ACCOUNT, 'denied')
   await world.remove(registryCredentials, 'acme', 'ghcr')
   await world.elapse(5000)
-  expect(world.orphans()).toHaveLength(1)
+  expect(world.failedDeletions()).toHaveLength(1)
   return world
 }
 
@@ -35,10 +35,10 @@ describe('an orphan', () => {
   test('is removed when the account lets Davit in again', async () => {
     const world = await orphaned()
     await world.elapse(QUARTER)
-    expect(world.orphans()).toHaveLength(1)
+    expect(world.failedDeletions()).toHaveLength(1)
     world.cloud.moods.delete(ACCOUNT)
     await world.elapse(QUARTER)
-    expect([world.orphans(), namesIn(world)]).toEqual([[], []])
+    expect([world.failedDeletions(), namesIn(world)]).toEqual([[], []])
   })
 
   test('that somebody has removed leaves the list', async () => {
@@ -46,7 +46,7 @@ describe('an orphan', () => {
     world.cloud.store(ACCOUNT, REGION).clear()
     world.cloud.moods.delete(ACCOUNT)
     await world.elapse(QUARTER)
-    expect(world.orphans()).toEqual([])
+    expect(world.failedDeletions()).toEqual([])
   })
 
   test('is removed with the role that the account has by now', async () => {
@@ -55,7 +55,7 @@ describe('an orphan', () => {
     world.cloud.moods.delete(ACCOUNT)
     await world.settings('acme', { roleArn: world.role('acme', ACCOUNT, 'another') })
     await world.elapse(QUARTER)
-    expect([world.orphans(), namesIn(world)]).toEqual([[], []])
+    expect([world.failedDeletions(), namesIn(world)]).toEqual([[], []])
   })
 
   test('that a credential of the same name has taken over stays in the account, and leaves the list', async () => {
@@ -64,7 +64,7 @@ describe('an orphan', () => {
     await world.elapse(11 * 60_000)
     await make(world, 'v-2')
     await world.elapse(QUARTER)
-    expect(world.orphans()).toEqual([])
+    expect(world.failedDeletions()).toEqual([])
     expect(world.cloud.store(ACCOUNT, REGION).get('/davit/acme/rc_ghcr')?.versions.at(-1)?.value).toBe('v-2')
   })
 
@@ -73,10 +73,10 @@ describe('an orphan', () => {
     await world.credential('acme', 'ghcr')
     world.cloud.moods.delete(ACCOUNT)
     await world.elapse(2 * QUARTER)
-    expect([world.orphans().length, namesIn(world).length]).toEqual([1, 1])
+    expect([world.failedDeletions().length, namesIn(world).length]).toEqual([1, 1])
     await world.remove(registryCredentials, 'acme', 'ghcr')
     await world.elapse(2 * QUARTER)
-    expect([world.orphans(), namesIn(world)]).toEqual([[], []])
+    expect([world.failedDeletions(), namesIn(world)]).toEqual([[], []])
   })
 
   test('of an account that was left is removed though a credential of its name is elsewhere', async () => {
@@ -86,7 +86,7 @@ describe('an orphan', () => {
     await make(world, 'v-2')
     world.cloud.moods.delete(ACCOUNT)
     await world.elapse(QUARTER)
-    expect([world.orphans(), namesIn(world)]).toEqual([[], []])
+    expect([world.failedDeletions(), namesIn(world)]).toEqual([[], []])
     expect(world.cloud.store(OTHER, REGION).size).toBe(1)
   })
 
@@ -95,7 +95,7 @@ describe('an orphan', () => {
     await world.credential('acme', 'ghcr', ECR)
     world.cloud.moods.delete(ACCOUNT)
     await world.elapse(QUARTER)
-    expect([world.orphans(), namesIn(world)]).toEqual([[], []])
+    expect([world.failedDeletions(), namesIn(world)]).toEqual([[], []])
   })
 
   test('with another’s tags is not touched', async () => {
@@ -104,12 +104,12 @@ describe('an orphan', () => {
     if (held) held.tags = {}
     world.cloud.moods.delete(ACCOUNT)
     await world.elapse(QUARTER)
-    expect([world.orphans().length, namesIn(world).length]).toEqual([1, 1])
+    expect([world.failedDeletions().length, namesIn(world).length]).toEqual([1, 1])
   })
 
   test('that nobody can make sense of keeps no other from being removed', async () => {
     const world = await orphaned()
-    const [real] = world.orphans()
+    const [real] = world.failedDeletions()
     const wild = {
       ...real,
       organization: 'No/Name',
@@ -122,6 +122,6 @@ describe('an orphan', () => {
     world.cloud.moods.delete(ACCOUNT)
     await world.elapse(QUARTER)
     expect(namesIn(world)).toEqual([])
-    expect(world.orphans()).toMatchObject([{ organization: 'No/Name' }])
+    expect(world.failedDeletions()).toMatchObject([{ organization: 'No/Name' }])
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { A, placeOf, RETRY, world } from '../../../test/support/credential-world.ts'
+import { A, locationOf, RETRY, world } from '../../../test/support/credential-world.ts'
 import {
   type CredentialFacts,
   type FoundParameter,
@@ -11,7 +11,7 @@ import {
 const FOUND: FoundParameter = { version: 1, type: 'SecureString', by: 'davit', isOwnSession: true }
 
 function facts(change: Partial<CredentialFacts>): CredentialFacts {
-  const rest = world({ ownName: true, account: { state: 'ready', location: placeOf(A) } })
+  const rest = world({ ownName: true, account: { state: 'ready', location: locationOf(A) } })
   return { ...rest.facts(), inputSecret: { state: 'none' }, ...change }
 }
 

@@ -223,7 +223,7 @@ it('an object that says to be of a segment from after itself, as when the store 
     { spec: { position: '999999/0' } },
   )
   const next = await bed.restarted((one) => {
-    one.shownUpTo = one.store.version
+    one.deliveredUpTo = one.store.version
     one.sender.answers.set('/one', 200)
   })
   await next.elapse(600_000)

@@ -43,12 +43,12 @@ it('what the one before may have begun, in a segment that was not shown yet, is 
   const one = await bed.endpoint('one')
   const shards = new Set([shardOf(one.metadata.uid)])
   bed.engine.start()
-  bed.shownUpTo = bed.store.version
+  bed.deliveredUpTo = bed.store.version
   await bed.append(bed.event([one]))
   await taken(bed, shards)
   await handedOver(bed, shards)
   expect(await taken(bed, shards)).toEqual({ inOrder: false })
-  bed.shownUpTo = bed.store.version
+  bed.deliveredUpTo = bed.store.version
   await handedOver(bed, shards)
   expect(await taken(bed, shards)).toEqual({ inOrder: true })
 })
@@ -58,7 +58,7 @@ it('nor is it where that segment is shown while what is under way ends', async (
   const one = await bed.endpoint('one')
   const shards = new Set([shardOf(one.metadata.uid)])
   bed.engine.start()
-  bed.shownUpTo = bed.store.version
+  bed.deliveredUpTo = bed.store.version
   const late = await bed.append(bed.event([one]))
   await taken(bed, shards)
   bed.engine.wake(shards)
@@ -66,7 +66,7 @@ it('nor is it where that segment is shown while what is under way ends', async (
   const ended = bed.takeOver.end(shards)
   await bed.elapse(1000)
   bed.follower.addSegment(late)
-  bed.shownUpTo = bed.store.version
+  bed.deliveredUpTo = bed.store.version
   bed.sender.attempts[0]?.end(200)
   await bed.elapse(5000)
   await ended

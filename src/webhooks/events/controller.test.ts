@@ -29,7 +29,7 @@ beforeEach(async () => {
 const publish = (name: string, more?: object, namespace?: string) => bed.publish(name, more, namespace)
 const stateOf = (name: string, namespace?: string) => bed.stateOf(name, namespace)
 
-const shown = (name: string, bytes?: number) => bed.shown(name, bytes)
+const logged = (name: string, bytes?: number) => bed.logged(name, bytes)
 const elsewhere = (name: string, patch: object, subresource?: 'status') =>
   bed.elsewhere(name, patch, subresource)
 
@@ -54,7 +54,7 @@ test('no more is accepted than there is room for, although the log shows it late
   await reconciler.reconcile('acme')
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(3)
-  const [first] = appended.map(shown)
+  const [first] = appended.map(logged)
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(3)
   expect(await stateOf('four')).toBeUndefined()
@@ -74,12 +74,12 @@ test('what an append that failed would have added takes no room for good', async
 })
 
 test('what a disabled endpoint holds takes no room until its bytes do', async () => {
-  for (const name of ['held-1', 'held-2', 'held-3']) shown(name)
+  for (const name of ['held-1', 'held-2', 'held-3']) logged(name)
   counters.setHeld(queue, true)
   await publish('one')
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(1)
-  shown('held-4', 1001)
+  logged('held-4', 1001)
   await publish('two')
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(1)
@@ -135,7 +135,7 @@ test('an event that somebody annotates meanwhile is accepted, and finished', asy
   await elsewhere('one', { metadata: { annotations: { a: '1' } } })
   await reconciler.reconcile('acme')
   expect(await stateOf('one')).toBe('accepted')
-  const delivery = shown(appended[0] ?? '')
+  const delivery = logged(appended[0] ?? '')
   await elsewhere('one', { metadata: { annotations: { a: '2' } } })
   counters.remove(delivery)
   await reconciler.reconcile('acme')

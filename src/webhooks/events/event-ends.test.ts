@@ -18,7 +18,7 @@ test('an event that the log has not shown yet is not taken for delivered', async
   await pass()
   await pass()
   expect(await bed.stateOf('one')).toBe('accepted')
-  const delivery = bed.shown(bed.appended[0] ?? '')
+  const delivery = bed.logged(bed.appended[0] ?? '')
   await pass()
   expect(await bed.stateOf('one')).toBe('accepted')
   bed.counters.remove(delivery)
@@ -29,7 +29,7 @@ test('an event that the log has not shown yet is not taken for delivered', async
 test('an event whose deliveries ended before its acceptance was noted is noted as dispatched at once', async () => {
   await bed.publish('one')
   bed.appended.push = (...names) => {
-    for (const name of names) bed.counters.remove(bed.shown(name))
+    for (const name of names) bed.counters.remove(bed.logged(name))
     return names.length
   }
   await pass()
@@ -43,7 +43,7 @@ test('an event is not taken for delivered before the log is shown as far as it, 
   bed.readUpTo = 6
   await pass()
   expect(await bed.stateOf('one')).toBe('accepted')
-  const delivery = bed.shown(bed.appended[0] ?? '')
+  const delivery = bed.logged(bed.appended[0] ?? '')
   await pass()
   expect(await bed.stateOf('one')).toBe('accepted')
   bed.counters.remove(delivery)
@@ -94,7 +94,7 @@ describe('an event that another replica has accepted', () => {
 
   test('is finished when its deliveries are seen to end', async () => {
     await accepted()
-    bed.counters.remove(bed.shown(bed.appended[0] ?? ''))
+    bed.counters.remove(bed.logged(bed.appended[0] ?? ''))
     await pass()
     expect(await bed.stateOf('one')).toBe('dispatched')
   })
@@ -104,7 +104,7 @@ describe('an event that another replica has accepted', () => {
     bed.counters.remove(bed.known(bed.appended[0] ?? ''))
     await pass()
     expect(await bed.stateOf('one')).toBe('accepted')
-    const other = bed.shown(bed.appended[0] ?? '')
+    const other = bed.logged(bed.appended[0] ?? '')
     await pass()
     expect(await bed.stateOf('one')).toBe('accepted')
     bed.counters.remove(other)
@@ -161,7 +161,7 @@ describe('what is known of an event', () => {
     bed.beforeAppend = remove
     await pass()
     expect([bed.unconfirmed.size, bed.unconfirmed.total]).toEqual([0, 1])
-    bed.shown(bed.appended[0] ?? '')
+    bed.logged(bed.appended[0] ?? '')
     expect(bed.unconfirmed.total).toBe(0)
   })
 
@@ -177,7 +177,7 @@ describe('what is known of an event', () => {
     await bed.publish('one')
     await pass()
     expect(bed.unconfirmed.size).toBe(1)
-    bed.counters.remove(bed.shown(bed.appended[0] ?? ''))
+    bed.counters.remove(bed.logged(bed.appended[0] ?? ''))
     await pass()
     expect(bed.unconfirmed.size).toBe(0)
     bed.refusals.set('two', 'Forbidden')
@@ -192,8 +192,8 @@ test('an event of which one delivery has ended before another is known is not sa
   await bed.publish('one')
   bed.appended.push = (...names) => {
     for (const name of names) {
-      bed.counters.remove(bed.shown(name))
-      bed.shown(name)
+      bed.counters.remove(bed.logged(name))
+      bed.logged(name)
     }
     return names.length
   }

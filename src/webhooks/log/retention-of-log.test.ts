@@ -170,11 +170,11 @@ test('outcomes stay until all that they may speak of was shown', async () => {
   await bed.segment('s1')
   await bed.outcomes('o1', 100)
   await bed.outcomes('o2', 101)
-  bed.shownUpTo = bed.store.version - 2
+  bed.deliveredUpTo = bed.store.version - 2
   await bed.clock.elapse(2 * DAY)
   await bed.settle()
   expect([bed.names(deliverySegments), bed.names(outcomeSegments)]).toEqual([[], ['o1', 'o2']])
-  bed.shownUpTo = bed.store.version
+  bed.deliveredUpTo = bed.store.version
   await bed.settle()
   expect(bed.names(outcomeSegments)).toEqual(['o2'])
 })

@@ -101,7 +101,7 @@ async function measureOn(bed: Bed, aws: TestAws, plan: CredentialsPlan): Promise
 }
 
 function connector(bed: Bed, aws: TestAws) {
-  const account = aws.double.accounts.add(ACCOUNT)
+  const account = aws.emulator.accounts.add(ACCOUNT)
   return (organization: string) =>
     connectOrganization({
       api: bed.api,
@@ -126,7 +126,7 @@ async function untilListed(aws: TestAws, wanted: number): Promise<void> {
   const limit = performance.now() + CONNECT_LIMIT_MS
   const listed = () =>
     new Set(
-      aws.double.trail
+      aws.emulator.trail
         .entries({ operation: 'DescribeParameters' })
         .flatMap(({ error, session }) => (error ? [] : [session?.name])),
     ).size
@@ -153,7 +153,7 @@ async function untilStored(
 }
 
 function storesOf(aws: TestAws, askedAt: ReadonlyMap<string, number>): Store[] {
-  return aws.double.trail.entries({ operation: 'PutParameter' }).flatMap(({ at, error, parameters }) => {
+  return aws.emulator.trail.entries({ operation: 'PutParameter' }).flatMap(({ at, error, parameters }) => {
     const [, organization = '', name = ''] = /^\/davit\/([^/]+)\/(rc_.+)$/.exec(String(parameters.Name)) ?? []
     return error || name === '' ? [] : [{ organization, afterMs: at - (askedAt.get(organization) ?? 0) }]
   })
@@ -180,7 +180,7 @@ function isReady(status: unknown): boolean {
 
 async function retriesOf(controller: Controller, aws: TestAws, puts: number): Promise<[number, number]> {
   const retries = await controller.sum('davit_cloud_retries_total', 'operation="ssm:PutParameter"')
-  const refused = aws.double.trail.entries({ operation: 'PutParameter' })
+  const refused = aws.emulator.trail.entries({ operation: 'PutParameter' })
   return [retries / puts, refused.filter(({ error }) => error !== undefined).length]
 }
 

@@ -19,7 +19,7 @@ import {
   judgeCalls,
   judgeCredentials,
   readCredentials,
-  readOrphans,
+  readFailedDeletions,
   readParameters,
   readSecretNames,
   reasonOf,
@@ -45,7 +45,7 @@ export type CredentialFindings = {
   credentials: number
   lost: number
   parameters: number
-  orphans: number
+  failedDeletions: number
   calls: number
   restedAfterMs: number
   lastedMs: number
@@ -155,11 +155,11 @@ class AwsTroubles {
     const operation = this.#one(OPERATIONS)
     if (effect === undefined || operation === undefined) return
     const times = Math.ceil(this.#random.between(0, 6))
-    this.#scripted.push(this.#aws.double.script.add({ operation, effect, times }))
+    this.#scripted.push(this.#aws.emulator.script.add({ operation, effect, times }))
   }
 
   end(): void {
-    this.#aws.double.script.clear()
+    this.#aws.emulator.script.clear()
   }
 
   #one<T>(all: readonly T[]): T | undefined {
@@ -203,7 +203,7 @@ async function compare({ davit, aws, accounts, owners }: Running, controller: Ro
   const before = await settled(davit)
   await sleep(QUIET_MS)
   const credentials = await readCredentials(davit.api)
-  const orphans = await readOrphans(davit.api, OPERATOR_NAMESPACE)
+  const failedDeletions = await readFailedDeletions(davit.api, OPERATOR_NAMESPACE)
   const parameters = readParameters(accounts).filter(({ name }) => !name.endsWith('/rc__probe'))
   const secrets = await readSecretNames(davit.api)
   const isIdle = (await versionsOf(davit)) === before
@@ -216,13 +216,13 @@ async function compare({ davit, aws, accounts, owners }: Running, controller: Ro
     credentials: credentials.length,
     lost: credentials.filter((one) => !isReady(one)).length,
     parameters: parameters.length,
-    orphans: orphans.length,
-    calls: aws.double.trail.entries({}).length,
+    failedDeletions: failedDeletions.length,
+    calls: aws.emulator.trail.entries({}).length,
     wrong: [
-      ...judgeCredentials({ owners, credentials, secrets, orphans, parameters }),
-      ...judgeCalls(aws.double),
+      ...judgeCredentials({ owners, credentials, secrets, failedDeletions, parameters }),
+      ...judgeCalls(aws.emulator),
       ...(isIdle ? [] : ['something was written although nothing changed']),
-      ...aws.double.defects.map((defect) => `the double does not know: ${JSON.stringify(defect)}`),
+      ...aws.emulator.defects.map((defect) => `the double does not know: ${JSON.stringify(defect)}`),
     ],
   }
 }

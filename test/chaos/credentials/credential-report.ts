@@ -17,7 +17,7 @@ export function credentialReportOf(findings: CredentialFindings): string {
     ['credentials at the end', findings.credentials],
     ['  asked for again, since the account was changed', findings.lost],
     ['parameters at the end', findings.parameters],
-    ['orphans at the end', findings.orphans],
+    ['orphans at the end', findings.failedDeletions],
   ]
   const width = Math.max(...rows.map(([name]) => name.length))
   const table = rows.map(([name, value]) => `${name.padEnd(width)}  ${value}`)

@@ -21,7 +21,7 @@ export type CredentialEvidence = {
   credentials: readonly RegistryCredential[]
   /** `<organization>/<name>` of input Secrets. */
   secrets: ReadonlySet<string>
-  orphans: readonly FailedDeletionRecord[]
+  failedDeletions: readonly FailedDeletionRecord[]
   parameters: readonly ParameterFound[]
 }
 
@@ -40,7 +40,10 @@ export async function readCredentials(api: KubernetesClient): Promise<RegistryCr
   return items.map((raw) => registryCredential.parse(raw))
 }
 
-export async function readOrphans(api: KubernetesClient, namespace: string): Promise<FailedDeletionRecord[]> {
+export async function readFailedDeletions(
+  api: KubernetesClient,
+  namespace: string,
+): Promise<FailedDeletionRecord[]> {
   try {
     const { data = {} } = (await api.get(configMaps, { namespace, name: FAILED_DELETIONS_NAME })) as {
       data?: object
@@ -128,11 +131,11 @@ function judgeUnwanted({ owners, credentials }: CredentialEvidence): string[] {
     .map((key) => `${key} is still there`)
 }
 
-function judgeParameters({ parameters, credentials, orphans }: CredentialEvidence): string[] {
+function judgeParameters({ parameters, credentials, failedDeletions }: CredentialEvidence): string[] {
   return parameters.flatMap((found) => {
     const isKnown =
       credentials.some(({ status }) => isAt(found, status?.parameter)) ||
-      orphans.some((one) => isAt(found, one))
+      failedDeletions.some((one) => isAt(found, one))
     const isElsewhere = !found.name.startsWith(`/davit/${found.organization}/`)
     const where = `${found.name} in ${found.account} ${found.region}`
     return [

@@ -19,8 +19,8 @@ const READY_LIMIT_MS = 60_000
 export type Place = { roleArn: string; region: string }
 export type ChaosOrganization = { name: string; places: Place[] }
 
-export function addAccounts({ double }: TestAws): Account[] {
-  return ACCOUNTS.map((id) => double.accounts.add(id))
+export function addAccounts({ emulator }: TestAws): Account[] {
+  return ACCOUNTS.map((id) => emulator.accounts.add(id))
 }
 
 /** Connects like an owner: settings, the roles with the policies of the status, and the settings with a role. */

@@ -82,8 +82,8 @@ export async function startAccountsBed(options: AccountsBedOptions = {}): Promis
     metrics: counted,
     userAgent: 'davit/test',
     sessionRules: options.rules ?? sessionRules,
-    writeTurns: (place) => writes.forKey(place),
-    listTurns: (place) => lists.forKey(place),
+    writeTurns: (location) => writes.forKey(location),
+    listTurns: (location) => lists.forKey(location),
     ...(options.sessionSeconds !== undefined && { sessionSeconds: options.sessionSeconds }),
     ...(options.maxSessions !== undefined && { maxSessions: options.maxSessions }),
   })

@@ -21,13 +21,13 @@ const VARIABLES = [
 ] as const
 
 export class TestAws {
-  readonly double: AwsEmulator
+  readonly emulator: AwsEmulator
   /** ARN of the operator's own identity. */
   readonly operator: string
   readonly #before: Record<string, string | undefined>
 
-  private constructor(double: AwsEmulator, operator: string, environment: Record<string, string>) {
-    this.double = double
+  private constructor(emulator: AwsEmulator, operator: string, environment: Record<string, string>) {
+    this.emulator = emulator
     this.operator = operator
     this.#before = Object.fromEntries(VARIABLES.map((name) => [name, process.env[name]]))
     for (const name of VARIABLES) set(name, environment[name])
@@ -35,12 +35,12 @@ export class TestAws {
 
   /** Points this process's environment to it until `stop`. */
   static async start(options: Partial<AwsEmulatorOptions> = {}): Promise<TestAws> {
-    const double = await startAwsEmulator({ clock: createClock(), rates: {}, ...options })
-    const account = double.accounts.add(OPERATOR_ACCOUNT)
+    const emulator = await startAwsEmulator({ clock: createClock(), rates: {}, ...options })
+    const account = emulator.accounts.add(OPERATOR_ACCOUNT)
     const user = account.addUser('davit', { policies: { own: MAY_ASSUME } })
     const { accessKeyId, secretAccessKey } = account.addAccessKey(user)
-    return new TestAws(double, user.arn, {
-      AWS_ENDPOINT_URL: double.url,
+    return new TestAws(emulator, user.arn, {
+      AWS_ENDPOINT_URL: emulator.url,
       AWS_ACCESS_KEY_ID: accessKeyId,
       AWS_SECRET_ACCESS_KEY: secretAccessKey,
     })
@@ -56,7 +56,7 @@ export class TestAws {
     id: string,
     policies: { trustPolicy: string; writerPolicy: string },
   ): { account: Account; role: Role } {
-    const account = this.double.accounts.add(id)
+    const account = this.emulator.accounts.add(id)
     const role = account.addRole('davit-secrets', {
       trust: JSON.parse(policies.trustPolicy),
       policies: { writer: JSON.parse(policies.writerPolicy) },
@@ -66,7 +66,7 @@ export class TestAws {
 
   async stop(): Promise<void> {
     for (const name of VARIABLES) set(name, this.#before[name])
-    await this.double.stop()
+    await this.emulator.stop()
   }
 }
 

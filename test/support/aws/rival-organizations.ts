@@ -26,10 +26,10 @@ import { REGION, TestAws } from './organization-account.ts'
 
 const LONG = 'a'.repeat(62)
 /** Each has its own role in one account. */
-export const NEIGHBOURS = ['acme', 'acme-x', 'ac', `${LONG}b`]
+export const WITH_OWN_ROLES = ['acme', 'acme-x', 'ac', `${LONG}b`]
 /** All share one role of that account. */
-export const FLATMATES = ['rc-x', 'davit-probe', `${LONG}c`]
-export const ORGANIZATIONS = [...NEIGHBOURS, ...FLATMATES]
+export const WITH_SHARED_ROLE = ['rc-x', 'davit-probe', `${LONG}c`]
+export const ORGANIZATIONS = [...WITH_OWN_ROLES, ...WITH_SHARED_ROLE]
 export const CREDENTIALS = ['ghcr', 'rc-x', 'acme']
 const LIMIT_MS = 30_000
 const POLL_MS = 50
@@ -47,7 +47,7 @@ export class Rivals {
   private constructor(davit: Installation, aws: TestAws) {
     this.davit = davit
     this.aws = aws
-    this.account = aws.double.accounts.add('222222222222')
+    this.account = aws.emulator.accounts.add('222222222222')
   }
 
   static async start(): Promise<Rivals> {
@@ -60,7 +60,7 @@ export class Rivals {
     rivals.baseUrl = server.baseUrl
     await Promise.all([controller.untilReady(), server.process.untilReady()])
     for (const organization of ORGANIZATIONS) await rivals.found(organization)
-    for (const organization of NEIGHBOURS)
+    for (const organization of WITH_OWN_ROLES)
       rivals.roles.set(organization, await connectOrganization(rivals.connecting(organization)))
     await rivals.#share()
     for (const organization of ORGANIZATIONS)
@@ -182,7 +182,7 @@ export class Rivals {
   async #share(): Promise<void> {
     const made: Role[] = []
     const ids: string[] = []
-    for (const organization of FLATMATES) {
+    for (const organization of WITH_SHARED_ROLE) {
       made.push(await makeRole(this.connecting(organization)))
       const { status } = await this.settingsWhen(organization, () => true)
       ids.push(status?.externalId ?? '')
@@ -191,7 +191,7 @@ export class Rivals {
     if (!role) throw new Error('there is no role')
     const { operator } = this.aws
     this.account.changeRole(role, { trust: trusting(operator, ids), policies: { writer: WRITE_ALL } })
-    for (const organization of FLATMATES) {
+    for (const organization of WITH_SHARED_ROLE) {
       await nameRole(this.connecting(organization), role)
       await this.settingsWhen(organization, isReady)
       this.roles.set(organization, role)

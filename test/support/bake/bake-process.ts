@@ -81,12 +81,12 @@ export class BakePod {
   async #endOf(child: ChildProcess): Promise<BakeEnd> {
     const exit = once(child, 'exit') as Promise<[number | null]>
     const [stdout, stderr, [code]] = await Promise.all([streamed(child.stdout), streamed(child.stderr), exit])
-    const said = existsSync(this.message) ? readFileSync(this.message, 'utf8') : ''
+    const content = existsSync(this.message) ? readFileSync(this.message, 'utf8') : ''
     // A restarted pod gets a new message file.
-    if (said !== '') writeFileSync(this.message, '')
+    if (content !== '') writeFileSync(this.message, '')
     return {
       code,
-      result: said === '' ? undefined : bakeResult.parse(JSON.parse(said)),
+      result: content === '' ? undefined : bakeResult.parse(JSON.parse(content)),
       log: stdout + stderr,
     }
   }

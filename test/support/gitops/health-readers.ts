@@ -5,9 +5,9 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { buildGoProgram } from '../go-program.ts'
 
-type Said = { status: string; message: string }
+type Verdict = { status: string; message: string }
 
-export type Health = { kstatus: Said; argo: Said }
+export type Health = { kstatus: Verdict; argo: Verdict }
 
 const LIMIT_MS = 60_000
 

@@ -59,7 +59,7 @@ export async function startTestRegistry(options: TestRegistryOptions): Promise<T
     throw error
   })
   const host = options.listen?.name ?? `localhost:${front.port}`
-  front.challenge = (header) => header.replace(PLACE, `https://${host}/token`)
+  front.challenge = (header) => header.replace(REALM_PLACEHOLDER, `https://${host}/token`)
   const authorization = (repository: string) => pusherAuthorization(options.auth, tokens, repository)
   return {
     host,
@@ -76,7 +76,7 @@ export async function startTestRegistry(options: TestRegistryOptions): Promise<T
 }
 
 /** Placeholder in the registry's settings for the address of the proxy, which is not known yet. */
-const PLACE = 'https://realm.invalid/token'
+const REALM_PLACEHOLDER = 'https://realm.invalid/token'
 
 async function startBehind(
   { auth }: TestRegistryOptions,
@@ -89,7 +89,7 @@ async function startBehind(
     auth:
       auth === 'basic'
         ? { kind: 'basic', users }
-        : { kind: 'token', realm: PLACE, service: SERVICE, issuer: ISSUER, ca },
+        : { kind: 'token', realm: REALM_PLACEHOLDER, service: SERVICE, issuer: ISSUER, ca },
   })
 }
 

@@ -18,13 +18,13 @@ import { sameJson } from '../../../src/kube/status.ts'
 import { Changes } from '../changes.ts'
 import { MemoryStore } from '../memory-store.ts'
 
-type Told = { plural: string; version: number; event: Exclude<WatchEvent, { type: 'BOOKMARK' }> }
+type HistoryEntry = { plural: string; version: number; event: Exclude<WatchEvent, { type: 'BOOKMARK' }> }
 
 /** More than a watch may lag behind. */
-const MOST_TOLD = 5000
+const MAX_HISTORY = 5000
 
 export class MemoryCluster extends MemoryStore implements WatchSource {
-  readonly #told: Told[] = []
+  readonly #history: HistoryEntry[] = []
   #dropped = 0
   readonly #changes = new Changes()
   readonly #terminating = new Set<string>()
@@ -100,19 +100,19 @@ export class MemoryCluster extends MemoryStore implements WatchSource {
     from: string,
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent[]> {
-    let at = this.#told.findIndex(({ version }) => version > Number(from)) + this.#dropped
-    if (at < this.#dropped) at = this.#told.length + this.#dropped
+    let at = this.#history.findIndex(({ version }) => version > Number(from)) + this.#dropped
+    if (at < this.#dropped) at = this.#history.length + this.#dropped
     const wake = () => this.#changes.notify()
     signal.addEventListener('abort', wake)
     try {
       for (;;) {
-        await this.#changes.until(() => signal.aborted || at - this.#dropped < this.#told.length)
+        await this.#changes.until(() => signal.aborted || at - this.#dropped < this.#history.length)
         if (signal.aborted) return
         if (at < this.#dropped) throw new ApiError('Gone', 'too old', { status: 410 })
-        const told = this.#told[at - this.#dropped]
+        const entry = this.#history[at - this.#dropped]
         at += 1
-        if (told?.plural === type.plural && isSelected(told.event.object, query))
-          yield [structuredClone(told.event)]
+        if (entry?.plural === type.plural && isSelected(entry.event.object, query))
+          yield [structuredClone(entry.event)]
       }
     } finally {
       signal.removeEventListener('abort', wake)
@@ -126,10 +126,10 @@ export class MemoryCluster extends MemoryStore implements WatchSource {
     this.#tell(type, 'DELETED', { ...last, metadata })
   }
 
-  #tell({ plural }: ResourceType, type: Told['event']['type'], object: RawObject): void {
-    this.#told.push({ plural, version: this.version, event: { type, object: structuredClone(object) } })
-    if (this.#told.length > MOST_TOLD) {
-      this.#told.shift()
+  #tell({ plural }: ResourceType, type: HistoryEntry['event']['type'], object: RawObject): void {
+    this.#history.push({ plural, version: this.version, event: { type, object: structuredClone(object) } })
+    if (this.#history.length > MAX_HISTORY) {
+      this.#history.shift()
       this.#dropped += 1
     }
     this.#changes.notify()

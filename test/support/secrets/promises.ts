@@ -54,8 +54,8 @@ export class Promises {
     }
     for (const wrong of world.cloud.wrongs) this.#broken.add(wrong)
     for (const credential of world.credentials()) this.#judge(credential)
-    for (const [place, store] of world.cloud.stores)
-      for (const [name, held] of store) if (!isForeign(held)) this.#lookForOwner(place, name)
+    for (const [location, store] of world.cloud.stores)
+      for (const [name, held] of store) if (!isForeign(held)) this.#lookForOwner(location, name)
     for (const { level, message, fields } of world.logLines)
       if (level === 'error') this.#broken.add(`an error was logged: ${message} ${describe(fields)}`)
     return [...this.#broken]
@@ -110,22 +110,24 @@ export class Promises {
     return this.#world.cloud.stores.get(`${account} ${region}`)?.get(name)?.versions[version - 1]?.value
   }
 
-  #lookForOwner(place: string, name: string): void {
-    const [account, region] = place.split(' ')
+  #lookForOwner(location: string, name: string): void {
+    const [account, region] = location.split(' ')
     const isThere = (at: { name: string; account: string; region: string } | undefined) =>
       at?.name === name && at.account === account && at.region === region
     const isNamed = this.#world.credentials().some(({ status }) => isThere(status?.parameter))
-    const isKnown = isNamed || this.#world.orphans().some(isThere) || this.#isFound(place, name)
-    if (isKnown || this.#isLeftTry(place, name)) return
-    this.#broken.add(`${name} in ${place} is nobody's`)
+    const isKnown = isNamed || this.#world.failedDeletions().some(isThere) || this.#isFound(location, name)
+    if (isKnown || this.#isLeftTry(location, name)) return
+    this.#broken.add(`${name} in ${location} is nobody's`)
   }
 
   /**
    * A value without a secret in an account that was never connected: its process ended during the check, and then the spec was
    * changed.
    */
-  #isLeftTry(place: string, name: string): boolean {
-    const isConnected = this.#world.allSettings().some(({ status }) => placeOf(status?.connected) === place)
+  #isLeftTry(location: string, name: string): boolean {
+    const isConnected = this.#world
+      .allSettings()
+      .some(({ status }) => locationKey(status?.connected) === location)
     return name.endsWith('/rc__probe') && !isConnected
   }
 
@@ -133,18 +135,18 @@ export class Promises {
    * Its process ended between the write and the status, and its Secret is gone: it stays as long as the credential and the
    * account, and is removed with them.
    */
-  #isFound(place: string, name: string): boolean {
+  #isFound(location: string, name: string): boolean {
     const settings = this.#world.allSettings()
     return this.#world.credentials().some(({ metadata, status }) => {
       const connected = settings.find((one) => one.metadata.namespace === metadata.namespace)?.status
         ?.connected
       const isOwn = name === `/davit/${metadata.namespace}/rc_${metadata.name}`
-      return isOwn && placeOf(connected) === place && status?.parameter === undefined
+      return isOwn && locationKey(connected) === location && status?.parameter === undefined
     })
   }
 }
 
-function placeOf(at: { roleArn: string; region: string } | undefined): string {
+function locationKey(at: { roleArn: string; region: string } | undefined): string {
   return `${at?.roleArn.split(':')[4]} ${at?.region}`
 }
 

@@ -145,8 +145,8 @@ export const MEANWHILE: Record<string, Step> = {
 export async function createByRest(world: SecretsWorld, life = new Lifeline()): Promise<void> {
   const { accounts } = world.process.role
   const organizationUid = world.organizations.get(ORGANIZATION) ?? ''
-  const place = { roleArn: `arn:aws:iam::${ACCOUNT}:role/${ORGANIZATION}`, region: REGION }
-  const access = accounts.accessAs({ organization: ORGANIZATION, organizationUid }, place)
+  const location = { roleArn: `arn:aws:iam::${ACCOUNT}:role/${ORGANIZATION}`, region: REGION }
+  const access = accounts.accessAs({ organization: ORGANIZATION, organizationUid }, location)
   const restName = sortableName(world.clock.now(), new Uint8Array(NAME_ENTROPY_BYTES))
   const api = new MortalApi(world.cluster, life)
   const cloud = world.cloud.ports((name, run) => life.call(name, run))
@@ -166,6 +166,6 @@ export async function createByRest(world: SecretsWorld, life = new Lifeline()): 
     metadata: { ...ref, finalizers: [PARAMETER_FINALIZER] },
     spec: { type: 'token', label: 'rest', registry: 'ghcr.io', username: 'bot' },
   })
-  const parameter = { name, version, account: ACCOUNT, ...place }
+  const parameter = { name, version, account: ACCOUNT, ...location }
   await api.patch(registryCredentials, ref, { status: { parameter } }, { subresource: 'status' })
 }

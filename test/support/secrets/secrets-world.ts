@@ -234,7 +234,7 @@ export class SecretsWorld {
     )
   }
 
-  orphans(): { name: string; account: string; region: string; reason: string }[] {
+  failedDeletions(): { name: string; account: string; region: string; reason: string }[] {
     const ledger = this.cluster
       .all(configMaps)
       .find(({ metadata }) => metadata.name === FAILED_DELETIONS_NAME)

@@ -14,7 +14,7 @@ import {
 import { ApiError } from '../../src/kube/client.ts'
 import { FakeClock } from './fake-clock.ts'
 
-export const KEEPER_TIMES = deriveShardTimes(9000, 21_000)
+export const COORDINATOR_TIMES = deriveShardTimes(9000, 21_000)
 export const BED_SHARDS = 8
 
 export class MemoryRecords implements ReplicaRecords {
@@ -56,15 +56,15 @@ export class MemoryRecords implements ReplicaRecords {
   }
 }
 
-export type BedKeeper = {
-  keeper: ShardCoordinator
+export type BedCoordinator = {
+  coordinator: ShardCoordinator
   epochs: OwnershipEpochs
   lines: string[]
   replaced: () => boolean
   end: () => void
 }
 
-export class KeeperBed {
+export class CoordinatorBed {
   readonly clock = new FakeClock()
   readonly records = new MemoryRecords()
   readonly #aborts: AbortController[] = []
@@ -79,7 +79,7 @@ export class KeeperBed {
   join(
     name: string,
     options: { isNameOwn?: boolean; maxMembers?: number; work?: Partial<ShardWork> } = {},
-  ): BedKeeper {
+  ): BedCoordinator {
     const lines: string[] = []
     const log = (message: string) => void lines.push(message)
     const abort = new AbortController()
@@ -87,13 +87,13 @@ export class KeeperBed {
     let isReplaced = false
     const epochs = new OwnershipEpochs()
     this.#sessions += 1
-    const keeper = new ShardCoordinator({
+    const coordinator = new ShardCoordinator({
       name,
       isNameExclusive: options.isNameOwn ?? true,
       session: `s${this.#sessions}`,
       shards: BED_SHARDS,
       maxMembers: options.maxMembers ?? 64,
-      times: KEEPER_TIMES,
+      times: COORDINATOR_TIMES,
       records: this.records,
       epochs,
       work: {
@@ -108,7 +108,7 @@ export class KeeperBed {
         isReplaced = true
       },
     })
-    void keeper.run(abort.signal)
-    return { keeper, epochs, lines, replaced: () => isReplaced, end: () => abort.abort() }
+    void coordinator.run(abort.signal)
+    return { coordinator, epochs, lines, replaced: () => isReplaced, end: () => abort.abort() }
   }
 }
