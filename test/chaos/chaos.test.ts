@@ -9,7 +9,7 @@ const LIMIT_MS = 240_000
 
 let controlPlane: ControlPlane
 let findings: Findings
-const said: string[] = []
+const progress: string[] = []
 
 // Its API server is stopped, so it is not the one that other tests use.
 beforeAll(async () => {
@@ -21,7 +21,7 @@ beforeAll(async () => {
     compactions: 0.3,
     eventsPerSecond: 25,
     opsPort: await freePort(),
-    say: (line) => said.push(line),
+    say: (line) => progress.push(line),
   })
   findings = await run.play()
   process.stdout.write(`${reportOf(findings)}\n`)
@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => controlPlane?.stop())
 
 it('loses nothing, repeats nothing without a reason, and keeps the order, however often it is killed', () => {
-  expect(findings.wrong, said.join('\n')).toEqual([])
+  expect(findings.wrong, progress.join('\n')).toEqual([])
 })
 
 it('was really killed under load, while it read back, and without its API server', () => {

@@ -67,7 +67,7 @@ export async function findingsOf(evidence: Evidence): Promise<Findings> {
       ...missingFrom(log, publisher),
       ...bodiesOf(log, receivers.receptions),
       ...orderOfNotes(log.events),
-      ...(await shownOf(setting, log)),
+      ...(await promotedOf(setting, log)),
       ...(await statusesOf(setting, publisher)),
     ],
   }
@@ -108,12 +108,12 @@ function orderOfNotes(events: readonly LoggedEvent[]): string[] {
 }
 
 /** Every delivery of an endpoint that promotes all must have an object, and every object must have ended. */
-async function shownOf(setting: Setting, log: StoredLog): Promise<string[]> {
+async function promotedOf(setting: Setting, log: StoredLog): Promise<string[]> {
   const objects = await readDeliveries(setting.api, setting.organization)
-  const shown = new Set(objects.map(({ spec }) => `${spec.endpoint} ${spec.deliveryId}`))
+  const promoted = new Set(objects.map(({ spec }) => `${spec.endpoint} ${spec.deliveryId}`))
   const bodies = new Map(log.events.map(({ id, body }) => [id, body]))
   const hidden = log.deliveries.filter(
-    ({ endpoint, id }) => endpoint.endsWith('objects') && !shown.has(`${endpoint} ${id}`),
+    ({ endpoint, id }) => endpoint.endsWith('objects') && !promoted.has(`${endpoint} ${id}`),
   )
   const unfinished = objects.filter(({ status }) => !isFinal(status?.state))
   const strange = objects.filter(({ spec, status }) => {

@@ -14,8 +14,8 @@ import { playBakeChaos } from './bakes/bake-chaos.ts'
 import { bakeReportOf } from './bakes/bake-report.ts'
 import { playCredentialChaos } from './credentials/credential-chaos.ts'
 import { credentialReportOf } from './credentials/credential-report.ts'
-import { playFacadeChaos } from './facade/facade-chaos.ts'
-import { facadeReportOf } from './facade/facade-report.ts'
+import { playServerChaos } from './facade/server-chaos.ts'
+import { serverReportOf } from './facade/server-report.ts'
 import { planTroubles } from './facade/troubles.ts'
 import { FAULT_KINDS, type FaultKind } from './fleet/faults.ts'
 import { fleetFiguresOf } from './fleet/fleet-figures.ts'
@@ -64,7 +64,7 @@ process.exit(outcome.good ? 0 : 1)
 
 async function play() {
   if (values.fleet) return values.sum ? await sumFleets() : await breakFleet()
-  if (values.facade) return await killFacades()
+  if (values.facade) return await killServers()
   if (values.bakes) return await killBakes()
   return values.credentials ? await killUnderOwners() : await killController()
 }
@@ -80,17 +80,17 @@ async function killController() {
   return { report: reportOf(findings), good: findings.wrong.length === 0 }
 }
 
-async function killFacades() {
-  const findings = await playFacadeChaos({
+async function killServers() {
+  const findings = await playServerChaos({
     seed,
     clients: Number(values.clients),
-    facades: 2,
+    servers: 2,
     perSecond: Number(values.rate ?? 1),
     troubles: (random) => planTroubles(random, Number(values.rounds), [8000, 12_000]),
     calmMs: 8000,
     say,
   })
-  return { report: facadeReportOf(findings), good: findings.wrong.length === 0 }
+  return { report: serverReportOf(findings), good: findings.wrong.length === 0 }
 }
 
 async function killBakes() {
@@ -106,7 +106,7 @@ async function breakFleet() {
     seed,
     lastsMs: minutes * 60_000,
     controllers: Number(values.controllers),
-    facades: Number(values.facades),
+    servers: Number(values.facades),
     organizations: 3,
     perSecond: Number(values.rate ?? 10),
     leaseMs: Number(values.lease) * 1000,

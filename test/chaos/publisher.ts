@@ -37,7 +37,7 @@ export async function publishNumber(api: ResourceWriter, organization: string, n
 }
 
 /** An event whose acceptance was acknowledged. */
-export type Acknowledged = { id: string; place: Appended; body: string }
+export type Acknowledged = { id: string; appended: Appended; body: string }
 
 export const LOG_TYPE = 'chaos.counted'
 export const NOTE_TYPE = 'chaos.noted'
@@ -102,8 +102,8 @@ export class Publisher {
     )
     for (;;) {
       try {
-        const place = await log.append([event])
-        this.acknowledged.push({ id: `msg_${name}`, place, body: event.event.payload })
+        const appended = await log.append([event])
+        this.acknowledged.push({ id: `msg_${name}`, appended, body: event.event.payload })
         return
       } catch {
         // Whether it was written is unknown: the key makes the repeat harmless.

@@ -36,14 +36,14 @@ function takeSegment(log: StoredLog, segment: LogSegment, firstPlaces: Map<strin
   for (const { event, eventIndex, endpoint } of segment.deliveries) {
     const id = `msg_${event.id}`
     const { type, payload: body, namespace: organization } = event
-    const place = `${segment.name}/${eventIndex}`
+    const position = `${segment.name}/${eventIndex}`
     // Two REST servers may accept one request with different ids: the key shows that it is one.
     const identity = `${organization} ${event.key ?? event.id}`
     const first = firstPlaces.get(identity)
     if (first === undefined) {
-      firstPlaces.set(identity, place)
+      firstPlaces.set(identity, position)
       log.events.push({ id, organization, type, body, segment: segment.name })
-    } else if (first !== place) {
+    } else if (first !== position) {
       log.repeats += 1
       continue
     }

@@ -127,25 +127,25 @@ test('in a URL that seems to be another one', async () => {
 })
 
 test('behind a name, alone or among public addresses, in whatever order', async () => {
-  const shown = new Map(ALL.map((address) => [nameOf(address), address]))
+  const byName = new Map(ALL.map((address) => [nameOf(address), address]))
   for (const shape of [
     (address: string) => [address],
     (address: string) => [...PUBLIC, address],
     (address: string) => [address, ...PUBLIC],
   ]) {
-    const send = sender([], (name) => shape(shown.get(name) ?? ''))
-    const names = [...shown.keys()].map((name) => `https://${name}/x`)
+    const send = sender([], (name) => shape(byName.get(name) ?? ''))
+    const names = [...byName.keys()].map((name) => `https://${name}/x`)
     expect(await wrongOf('names', names, async (url) => isBlocked(await send(url)))).toEqual([])
   }
   expect(forbiddenDials()).toEqual([])
 })
 
 test('behind a name that showed an allowed address before, at each turn', async () => {
-  const shown = new Map(ALL.map((address) => [nameOf(address), address]))
+  const byName = new Map(ALL.map((address) => [nameOf(address), address]))
   const send = sender([`${OWN}/32`], (name, question) =>
-    question % 2 === 0 ? [OWN] : [shown.get(name) ?? ''],
+    question % 2 === 0 ? [OWN] : [byName.get(name) ?? ''],
   )
-  const wrong = await wrongOf('rebindings', [...shown.keys()], async (name) => {
+  const wrong = await wrongOf('rebindings', [...byName.keys()], async (name) => {
     const url = `http://${name}:${own.port}/x`
     const turns = [await send(url), await send(url), await send(url), await send(url)]
     const [first, second, third, fourth] = turns

@@ -91,7 +91,7 @@ test(
     const stopThere = publishInto(otherOrganization)
     await sleep(BEFORE_MS)
     await davit.api.delete(namespaces, { name: davit.organization })
-    const told = performance.now()
+    const deletedAt = performance.now()
     await emptyNamespace(davit.organization)
     const empty = performance.now()
     await sleep(AFTER_MS)
@@ -108,7 +108,7 @@ test(
       'events published in it': published,
       'requests to it before': sent.length - late.length,
       'requests to it after its endpoints were gone': late.length,
-      'ms from the deletion to nothing left': Math.round(empty - told),
+      'ms from the deletion to nothing left': Math.round(empty - deletedAt),
       'deliveries of it in memory at the end': davit.controller.webhooks.engine.counters.total,
       'events of the neighbour': events,
       'of them received': receiver.received('/good').length,

@@ -176,7 +176,7 @@ async function stopBoth(): Promise<void> {
 }
 
 /** Everything that REST returns to us. */
-async function shownToUs(): Promise<string> {
+async function readByUs(): Promise<string> {
   const endpoints = (await listAll(davit.api, webhookEndpoints, { namespace: OURS })).map(
     ({ metadata }) => `webhooks/whe_${metadata.name}/deliveries`,
   )
@@ -254,21 +254,21 @@ test(
     await untilQuiet(receiver, QUIET_MS)
     const requests = theirRequests()
     const foreign = receiver.requests.filter((request) => !requests.includes(request))
-    const shown = `${await shownToUs()}\n${JSON.stringify(await objectsOf(davit.api, OURS))}`
-    const secretsShown = [CANARY, value ?? '', ...signing].filter((secret) => shown.includes(secret))
+    const visible = `${await readByUs()}\n${JSON.stringify(await objectsOf(davit.api, OURS))}`
+    const leakedSecrets = [CANARY, value ?? '', ...signing].filter((secret) => visible.includes(secret))
     tellFigures('foreign-names', {
       seed: SEED,
       'objects stored': stored,
       'refused by the API server': refused,
       'names of both organizations': names.length,
       'webhooks with its data elsewhere': foreign.filter(({ body }) => body.includes(CANARY)).length,
-      'its secrets shown': secretsShown.length,
+      'its secrets shown': leakedSecrets.length,
       'its events': published,
       'its events received': new Set(requests.map(({ headers }) => headers['webhook-id'])).size - 2,
       'process exits': crashed,
     })
     expect(foreign.filter(({ body }) => body.includes(CANARY))).toEqual([])
-    expect(secretsShown).toEqual([])
+    expect(leakedSecrets).toEqual([])
     expect(requests.every(({ body }) => body.includes(CANARY))).toBe(true)
     for (const path of ['/theirs', '/theirs-log']) {
       const ids = requests.filter((one) => one.path === path).map(({ headers }) => headers['webhook-id'])

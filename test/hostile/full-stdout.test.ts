@@ -80,13 +80,13 @@ test('it becomes ready, delivers, and ends with 0', async () => {
     })
   }
   await receiver.waitFor(EVENTS, { path: '/good' })
-  const told = performance.now()
+  const signaledAt = performance.now()
   const ended = await Promise.race([controller.stop(), sleep(END_LIMIT_MS, 'still runs')])
   tellFigures('full-stdout', {
     events: EVENTS,
     delivered: receiver.received('/good').length,
     'exit code': String(ended),
-    'ms from SIGTERM to the end': Math.round(performance.now() - told),
+    'ms from SIGTERM to the end': Math.round(performance.now() - signaledAt),
   })
   expect(ended).toBe(0)
 }, 120_000)

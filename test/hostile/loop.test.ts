@@ -13,7 +13,7 @@ const HOOKS = `/organizations/${ORGANIZATION}/webhooks`
 const MOST_ATTEMPTS = 8
 
 let davit: Installation
-let facade: ServerProcess
+let server: ServerProcess
 let key: string
 
 beforeAll(async () => {
@@ -22,16 +22,16 @@ beforeAll(async () => {
   key = await davit.makeKey(await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner'))
   // Its own networks are allowed: only the receiving side stops it here.
   const controller = await davit.startController({ DAVIT_WAIT_SCALE: '0.001' })
-  facade = await davit.startServer()
+  server = await davit.startServer()
   await controller.untilReady()
-  await facade.process.untilReady()
-  await untilLetIn({ server: facade, organization: ORGANIZATION, owner: key })
+  await server.process.untilReady()
+  await untilLetIn({ server, organization: ORGANIZATION, owner: key })
 }, 240_000)
 
 afterAll(() => davit?.stop())
 
 function post(path: string, body: unknown) {
-  return ask(facade, path, { method: 'POST', key, body: JSON.stringify(body) })
+  return ask(server, path, { method: 'POST', key, body: JSON.stringify(body) })
 }
 
 type Stored = {
@@ -46,8 +46,8 @@ async function deliveries(): Promise<Stored[]> {
 
 test('each event makes one delivery to each, which ends after eight refusals', async () => {
   const targets = [
-    `${facade.baseUrl}${EVENTS}`,
-    `${facade.baseUrl}${HOOKS}`,
+    `${server.baseUrl}${EVENTS}`,
+    `${server.baseUrl}${HOOKS}`,
     `${davit.controlPlane.access.server.replace('https:', 'http:')}/apis/davit.dev/v1alpha1/namespaces/acme/webhookevents`,
   ]
   for (const url of targets) {

@@ -28,7 +28,7 @@ import { besideFigures, besideMadeFigures } from './long/beside-figures.ts'
 import { badCertificates } from './long/certificates.ts'
 import { killsOf } from './long/kills.ts'
 import { LARGE, measureLargeOrganization } from './long/large-organization.ts'
-import { MANY_NEIGHBOURS, measureNeighbours } from './long/neighbours.ts'
+import { MANY_ENDPOINTS, measureManyEndpoints } from './long/many-endpoints.ts'
 import { forget, keep } from './long/results.ts'
 import { runTests } from './long/run-tests.ts'
 import { soak } from './long/soak.ts'
@@ -93,7 +93,7 @@ const PARTS: Record<string, () => Promise<boolean>> = {
   tests: async () => await tests('tests', (path) => !isOfThisFolder(path)),
   new: runNew,
   histories: playHistories,
-  neighbours: async () => await measured('neighbours', measureNeighbours(MANY_NEIGHBOURS)),
+  neighbours: async () => await measured('neighbours', measureManyEndpoints(MANY_ENDPOINTS)),
   tenth: async () => await measured('tenth', tenth()),
   large: async () => await measured('large-organization', measureLargeOrganization(LARGE), { part: 'large' }),
   certificates: async () => await measured('certificates', badCertificates()),
@@ -158,7 +158,7 @@ async function counted(part: string, isWanted: (path: string) => boolean, file: 
 /** Keeps the figures of the tests, each under its own name, and the number of passed cases. */
 async function tests(part: string, isWanted: (path: string) => boolean): Promise<boolean> {
   if (report !== undefined) return await counted(part, isWanted, report)
-  const { cases, failed } = await told(part, isWanted)
+  const { cases, failed } = await runAndKeep(part, isWanted)
   await keep(`cases-${part}`, { command: commandOf(part), seed, tests: { ...casesBefore(part), ...cases } })
   if (part === 'tests') await forget('cases-new')
   return tellFailed(failed)
@@ -166,7 +166,7 @@ async function tests(part: string, isWanted: (path: string) => boolean): Promise
 
 /** The same tests as in `npm test`, for longer: they are counted there. */
 async function storms(): Promise<boolean> {
-  const { failed } = await told('storms', (path) => STORMS.includes(path), {
+  const { failed } = await runAndKeep('storms', (path) => STORMS.includes(path), {
     STORM_SECONDS: String(STORM_SECONDS),
   })
   const broken = STORMS.map(figuresNameOf).flatMap((name) => {
@@ -182,7 +182,11 @@ function figuresNameOf(path: string): string {
 }
 
 /** Runs tests, and keeps their figures. */
-async function told(part: string, isWanted: (path: string) => boolean, more: Record<string, string> = {}) {
+async function runAndKeep(
+  part: string,
+  isWanted: (path: string) => boolean,
+  more: Record<string, string> = {},
+) {
   const folder = await mkdtemp(join(tmpdir(), 'davit-figures-'))
   const HOSTILE = { HOSTILE_SEED: String(seed), HOSTILE_OBJECTS: values.objects }
   try {

@@ -1,7 +1,7 @@
 /** Valid JSON with some invalid parts. */
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 
-type Place = { holder: Record<string, unknown> | unknown[]; key: string | number }
+type Parent = { holder: Record<string, unknown> | unknown[]; key: string | number }
 
 /** Values of unexpected types. */
 const ODD: readonly (() => unknown)[] = [
@@ -43,11 +43,11 @@ function changeOne(root: { json: unknown }, random: SeededRandom): void {
   else own[key] = random.pick(ODD)()
 }
 
-function placesIn(holder: Place['holder']): Place[] {
+function placesIn(holder: Parent['holder']): Parent[] {
   const keys = Array.isArray(holder) ? [...holder.keys()].slice(0, 20) : Object.keys(holder)
   return keys.flatMap((key) => {
     const value = (holder as Record<string | number, unknown>)[key]
-    const inside = typeof value === 'object' && value !== null ? placesIn(value as Place['holder']) : []
+    const inside = typeof value === 'object' && value !== null ? placesIn(value as Parent['holder']) : []
     return [{ holder, key }, ...inside]
   })
 }

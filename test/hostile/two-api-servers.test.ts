@@ -37,7 +37,7 @@ let second: SecondApiServer
 let receiver: Receiver
 let key: string
 /** At the first API server, and at the one that is behind. */
-let facades: [ServerProcess, ServerProcess]
+let servers: [ServerProcess, ServerProcess]
 
 const figures: Record<string, number> = { 'behind, ms': BEHIND_MS }
 
@@ -53,9 +53,9 @@ beforeAll(async () => {
     await davit.startController({ ...lease, KUBECONFIG: await configOf(CONTROLLER_ACCOUNT) }),
   ]
   const late = { KUBECONFIG: await configOf(SERVER_ACCOUNT) }
-  facades = [await davit.startServer(), await davit.startServer({ settings: late })]
-  await Promise.all([...controllers, ...facades.map(({ process }) => process)].map((one) => one.untilReady()))
-  for (const facade of facades) await untilLetIn({ server: facade, organization: ORGANIZATION, owner: key })
+  servers = [await davit.startServer(), await davit.startServer({ settings: late })]
+  await Promise.all([...controllers, ...servers.map(({ process }) => process)].map((one) => one.untilReady()))
+  for (const server of servers) await untilLetIn({ server, organization: ORGANIZATION, owner: key })
 }, 240_000)
 
 afterAll(async () => {
@@ -129,7 +129,7 @@ test(
   'what one facade has answered is in force at the other, whichever of them is behind',
   async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
-      const [here, there] = round % 2 === 0 ? facades : facades.toReversed()
+      const [here, there] = round % 2 === 0 ? servers : servers.toReversed()
       if (!here || !there) throw new Error('there are no facades')
       const id = await makeEndpoint(here, `hook-${round}`)
       await publish(there, { round, is: 'made' })
@@ -162,11 +162,11 @@ test(
 test(
   'one key is one event through both, and what is published in turn through both comes in order, each once',
   async () => {
-    await makeEndpoint(facades[0], 'ordered', { ordered: true })
+    await makeEndpoint(servers[0], 'ordered', { ordered: true })
     const ids = new Set<unknown>()
     for (let n = 0; n < ORDERED; n += 1) {
       const headers = { 'idempotency-key': `key-${n}` }
-      const [here, there] = n % 2 === 0 ? facades : facades.toReversed()
+      const [here, there] = n % 2 === 0 ? servers : servers.toReversed()
       if (!here || !there) throw new Error('there are no facades')
       const published = await publish(here, { n }, headers)
       const repeated = await publish(there, { n }, headers)
@@ -186,7 +186,7 @@ test(
 test(
   'what a controller at the one that has died had is done by the other, and nothing is missing when that is there again',
   async () => {
-    const [first, late] = facades
+    const [first, late] = servers
     // Enough for each controller to have some.
     const names = Array.from({ length: LASTING }, (_, i) => `lasting-${i}`)
     for (const name of names) await makeEndpoint(first, name)

@@ -192,7 +192,7 @@ class BakeChaos {
     if (left.length > 1) this.#findings.wrong.push(`bake ${turn} has left over ${left.join(', ')}`)
   }
 
-  #check(what: string, said: string): void {
+  #check(what: string, text: string): void {
     const { wrong } = this.#findings
     const { output, memory, folder } = this.#pod
     if (this.#liveBake() !== this.#live)
@@ -201,7 +201,7 @@ class BakeChaos {
     for (const problem of this.#live ? layoutProblems(join(output, 'shop'), names) : [])
       wrong.push(`${what}: ${problem}`)
     for (const path of authFilesIn(memory)) wrong.push(`${what}: a file with a login is left: ${path}`)
-    for (const leak of [...leaksIn(said, SECRET, USER), ...leaksInFolder(folder, SECRET, USER)])
+    for (const leak of [...leaksIn(text, SECRET, USER), ...leaksInFolder(folder, SECRET, USER)])
       wrong.push(`${what}: the secret is in ${leak}`)
   }
 

@@ -151,9 +151,9 @@ export class ChaosOwner {
 
   async #move(): Promise<void> {
     const { api, organization, random } = this.#options
-    const place = organization.places[Math.floor(random.fraction() * organization.places.length)]
+    const location = organization.places[Math.floor(random.fraction() * organization.places.length)]
     this.#risk()
-    if (place) await applySettings(api, this.organization, place)
+    if (location) await applySettings(api, this.organization, location)
     this.#risk()
   }
 

@@ -6,7 +6,7 @@ import { credentialReportOf } from './credential-report.ts'
 const LIMIT_MS = 600_000
 
 let findings: CredentialFindings
-const said: string[] = []
+const progress: string[] = []
 
 // Its API server is stopped, so it is not the one that other tests use.
 beforeAll(async () => {
@@ -14,13 +14,13 @@ beforeAll(async () => {
     seed: 29,
     kills: 6,
     organizations: 3,
-    say: (line) => said.push(line),
+    say: (line) => progress.push(line),
   })
   process.stdout.write(`${credentialReportOf(findings)}\n`)
 }, LIMIT_MS)
 
 test('every secret is where it belongs and nowhere else, however often the controller is killed', () => {
-  expect(findings.wrong, said.join('\n')).toEqual([])
+  expect(findings.wrong, progress.join('\n')).toEqual([])
 })
 
 test('there was something to lose', () => {

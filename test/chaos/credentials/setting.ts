@@ -16,8 +16,8 @@ const ACCOUNTS = ['222222222222', '333333333333'] as const
 const READY_LIMIT_MS = 60_000
 
 /** A possible location of secrets. */
-export type Place = { roleArn: string; region: string }
-export type ChaosOrganization = { name: string; places: Place[] }
+export type Location = { roleArn: string; region: string }
+export type ChaosOrganization = { name: string; places: Location[] }
 
 export function addAccounts({ emulator }: TestAws): Account[] {
   return ACCOUNTS.map((id) => emulator.accounts.add(id))
@@ -44,8 +44,8 @@ export async function connect(
       return REGIONS.map((region) => ({ roleArn, region }))
     }),
   )
-  const [place] = places
-  if (place) await applySettings(api, name, place)
+  const [location] = places
+  if (location) await applySettings(api, name, location)
   return { name, places }
 }
 

@@ -136,7 +136,7 @@ export class ChaosClient {
     }))
     const id = (answer?.json.endpoint as { endpointId?: string } | undefined)?.endpointId
     if (!answer || id === undefined) return
-    this.#accept('create', { id, key: answer.key, ...shownIn(answer) })
+    this.#accept('create', { id, key: answer.key, ...visibleIn(answer) })
     this.#made.push({ id, rolls: 0 })
   }
 
@@ -147,7 +147,7 @@ export class ChaosClient {
     const answer = await this.#askKeyed({ method: 'POST', path })
     if (!answer) return
     made.rolls += 1
-    this.#accept('roll', { endpoint: made.id, id: made.id, key: answer.key, ...shownIn(answer) })
+    this.#accept('roll', { endpoint: made.id, id: made.id, key: answer.key, ...visibleIn(answer) })
   }
 
   /** Repeats a request at another REST server than the one that answered, if there is one. */
@@ -219,7 +219,7 @@ export class ChaosClient {
 
   /** The REST server that it tries first. */
   get #home(): number {
-    return this.#options.number % this.#options.link.facades
+    return this.#options.number % this.#options.link.servers
   }
 
   #pathOf(endpoint: string): string {
@@ -228,7 +228,7 @@ export class ChaosClient {
   }
 }
 
-function shownIn({ json: { secret } }: Answered): { secret?: string } {
+function visibleIn({ json: { secret } }: Answered): { secret?: string } {
   return typeof secret === 'string' ? { secret } : {}
 }
 

@@ -1,30 +1,30 @@
 import { beforeAll, expect, test } from 'vitest'
-import { type FacadeFindings, playFacadeChaos } from './facade-chaos.ts'
-import { facadeReportOf } from './facade-report.ts'
+import { playServerChaos, type ServerFindings } from './server-chaos.ts'
+import { serverReportOf } from './server-report.ts'
 import { planTroubles } from './troubles.ts'
 
 /** On an idle machine it takes a minute. */
 const LIMIT_MS = 600_000
 
-let findings: FacadeFindings
-const said: string[] = []
+let findings: ServerFindings
+const progress: string[] = []
 
 // Its API server is stopped, so it is not the one that other tests use.
 beforeAll(async () => {
-  findings = await playFacadeChaos({
+  findings = await playServerChaos({
     seed: 23,
     clients: 50,
-    facades: 2,
+    servers: 2,
     perSecond: 2,
     troubles: (random) => planTroubles(random, 1, [1500, 2500]),
     calmMs: 1500,
-    say: (line) => said.push(line),
+    say: (line) => progress.push(line),
   })
-  process.stdout.write(`${facadeReportOf(findings)}\n`)
+  process.stdout.write(`${serverReportOf(findings)}\n`)
 }, LIMIT_MS)
 
 test('what facades have accepted is there once, however they and the API server are killed', () => {
-  expect(findings.wrong, said.join('\n')).toEqual([])
+  expect(findings.wrong, progress.join('\n')).toEqual([])
 })
 
 test('the clients have met what they were to meet', () => {

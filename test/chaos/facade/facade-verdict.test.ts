@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { type FacadeEvidence, judgeFacade, type Received } from './facade-verdict.ts'
 import type { Accepted } from './ledger.ts'
+import { judgeServers, type Received, type ServerEvidence } from './server-verdict.ts'
 
 const received = (
   endpoint: string,
@@ -37,7 +37,7 @@ const roll: Accepted = {
 }
 
 /** A run in which every promise was kept: two events, a ping, a redelivery, an endpoint and a rotation. */
-const GOOD: FacadeEvidence = {
+const GOOD: ServerEvidence = {
   accepted: [
     event('msg_1', 1),
     event('msg_2', 2, { type: 'ordered' }),
@@ -74,7 +74,7 @@ const KEPT = { lost: [], duplicates: [], changed: [], outOfOrder: [], again: 0 }
 
 const without = (index: number) => GOOD.received.filter((_, at) => at !== index)
 
-test.each<{ what: string; evidence: Partial<FacadeEvidence>; want: object }>([
+test.each<{ what: string; evidence: Partial<ServerEvidence>; want: object }>([
   { what: 'that kept every promise', evidence: {}, want: {} },
   {
     what: 'that lost an event at one endpoint',
@@ -159,5 +159,5 @@ test.each<{ what: string; evidence: Partial<FacadeEvidence>; want: object }>([
     want: { again: 1 },
   },
 ])('the verdict on a run $what', ({ evidence, want }) => {
-  expect(judgeFacade({ ...GOOD, ...evidence })).toEqual({ ...KEPT, ...want })
+  expect(judgeServers({ ...GOOD, ...evidence })).toEqual({ ...KEPT, ...want })
 })

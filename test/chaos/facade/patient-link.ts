@@ -55,7 +55,7 @@ export class PatientLink {
     })
   }
 
-  get facades(): number {
+  get servers(): number {
     return this.#options.baseUrls.length
   }
 
@@ -70,7 +70,7 @@ export class PatientLink {
     const isHarmless = asked.method !== 'POST' || asked.idempotencyKey !== undefined
     const deadline = performance.now() + patienceMs
     for (let turn = first; performance.now() < deadline || calmMs() < patienceMs; turn += 1) {
-      const answer = await this.#once(asked, turn % this.facades)
+      const answer = await this.#once(asked, turn % this.servers)
       if (answer && !mayPass(answer)) return answer
       ledger.failed(answer ? String(answer.status) : 'lost')
       if (!isHarmless) return undefined
@@ -82,8 +82,8 @@ export class PatientLink {
   }
 
   /** Asks only one REST server, which must know its own answers. */
-  async askOnly(asked: Asked, facade: number): Promise<Answered | undefined> {
-    const answer = await this.#once(asked, facade)
+  async askOnly(asked: Asked, server: number): Promise<Answered | undefined> {
+    const answer = await this.#once(asked, server)
     return answer && answer.status < 500 ? answer : undefined
   }
 

@@ -29,7 +29,7 @@ export type Kept = {
   /** Start of the last scan that found it. */
   seenAt: number
   /** End of the first scan that found it finished; absent until then. */
-  endShownAt?: number
+  endSeenAt?: number
   /** End of the first list without it; absent while it exists. */
   missedAt?: number
 }
@@ -166,6 +166,6 @@ function keptOf(
 ): Kept {
   const { state } = (raw.status ?? {}) as { state?: Parameters<typeof isFinal>[0] | 'dispatched' }
   if (state !== 'dispatched' && !isFinal(state)) return { raw, openAt: begun, seenAt: begun }
-  const { openAt = lookedAt, endShownAt = now } = before ?? {}
-  return { raw, openAt, seenAt: begun, endShownAt }
+  const { openAt = lookedAt, endSeenAt = now } = before ?? {}
+  return { raw, openAt, seenAt: begun, endSeenAt }
 }

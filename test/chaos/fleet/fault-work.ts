@@ -99,12 +99,12 @@ export class FaultWork {
 
   /** The readiness texts of members that are not ready. */
   async #unready(): Promise<string> {
-    const said = await Promise.all(
+    const texts = await Promise.all(
       this.#fleet.members.map(async ({ name, process }) =>
         (await process.isReady()) ? [] : [`${name} (${(await process.readiness()).trim()})`],
       ),
     )
-    return said.flat().join(', ')
+    return texts.flat().join(', ')
   }
 
   #nextOf(ahead: readonly Fault[]): Fault | undefined {
@@ -179,14 +179,14 @@ export class FaultWork {
 
   #memberOf({ target }: Fault): Member | undefined {
     if (!target) return undefined
-    const { controllers, facades } = this.#fleet
-    return (target.role === 'controller' ? controllers : facades)[target.index]
+    const { controllers, servers } = this.#fleet
+    return (target.role === 'controller' ? controllers : servers)[target.index]
   }
 
   #rolled({ kind }: Fault): Member[] {
     if (kind === 'roll controllers') return this.#fleet.controllers
     if (kind === OF_VERSIONS) return this.#fleet.members
-    return kind === 'roll facades' ? this.#fleet.facades : []
+    return kind === 'roll facades' ? this.#fleet.servers : []
   }
 
   /** @returns the period without a store, if there was one */

@@ -5,7 +5,7 @@ import type { Role } from './member.ts'
 
 const OPTIONS: PlanOptions = {
   controllers: 3,
-  facades: 2,
+  servers: 2,
   leaseMs: 9000,
   between: 10,
   pace: 1,

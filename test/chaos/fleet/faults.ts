@@ -52,7 +52,7 @@ export type Fault = {
 
 export type PlanOptions = {
   controllers: number
-  facades: number
+  servers: number
   /** How long a silent replica is believed to live. */
   leaseMs: number
   /** Number of faults of each kind; absent: without an end. */
@@ -184,10 +184,10 @@ function oneOf(spells: readonly Spell[], random: SeededRandom): number {
 
 function targetOf(kind: FaultKind, random: SeededRandom, options: PlanOptions): Fault['target'] {
   if (STORE.has(kind) || kind.startsWith('roll') || kind === OF_VERSIONS) return undefined
-  const { controllers, facades } = options
-  const ofAny = random.fraction() * (controllers + facades) < controllers ? 'controller' : 'api'
+  const { controllers, servers } = options
+  const ofAny = random.fraction() * (controllers + servers) < controllers ? 'controller' : 'api'
   const role = kind.endsWith('controller') ? 'controller' : kind.endsWith('facade') ? 'api' : ofAny
-  const count = role === 'controller' ? controllers : facades
+  const count = role === 'controller' ? controllers : servers
   return { role, index: Math.floor(random.fraction() * count) }
 }
 

@@ -7,12 +7,12 @@ import { type FleetRun, type FleetRunOptions, playFleet } from './fleet-run.ts'
 /** On an idle machine it takes a minute and a half. */
 const LIMIT_MS = 600_000
 
-const said: string[] = []
+const progress: string[] = []
 const OPTIONS: FleetRunOptions = {
   seed: 11,
   lastsMs: LIMIT_MS,
   controllers: 2,
-  facades: 2,
+  servers: 2,
   organizations: 2,
   perSecond: 8,
   leaseMs: 3000,
@@ -22,7 +22,7 @@ const OPTIONS: FleetRunOptions = {
   faultsOfEach: 1,
   between: 8,
   pace: 0.25,
-  say: (line) => said.push(line),
+  say: (line) => progress.push(line),
 }
 
 let run: FleetRun
@@ -33,7 +33,7 @@ beforeAll(async () => {
 }, LIMIT_MS)
 
 test('whatever is done to its processes, their clocks, their ways and their store, a fleet holds every promise', () => {
-  expect(run.wrong, said.join('\n')).toEqual([])
+  expect(run.wrong, progress.join('\n')).toEqual([])
 })
 
 test('everything that there is was done to it, under load', () => {

@@ -99,7 +99,7 @@ export function fleetFiguresOf(run: FleetRun, options: FleetRunOptions, commit: 
     commit,
     at: new Date().toISOString().slice(0, 10),
     controllers: options.controllers,
-    facades: options.facades,
+    facades: options.servers,
     leaseMs: options.leaseMs,
     perSecond: options.perSecond,
     between: options.between,

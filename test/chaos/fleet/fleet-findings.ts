@@ -173,13 +173,13 @@ function unshownIn(
   { log, endpoints, deleted }: FleetEvidence,
   objects: readonly WebhookDelivery[],
 ): AcceptedDelivery[] {
-  const shown = new Set(objects.map(keyOfObject))
+  const promoted = new Set(objects.map(keyOfObject))
   const showing = new Set(
     endpoints
       .filter(({ name, deliveryLog }) => deliveryLog === 'Objects' && !deleted.has(name))
       .map(({ name }) => name),
   )
-  return log.deliveries.filter((one) => showing.has(one.endpoint) && !shown.has(keyOf(one)))
+  return log.deliveries.filter((one) => showing.has(one.endpoint) && !promoted.has(keyOf(one)))
 }
 
 function keyOfObject({ spec }: WebhookDelivery): string {
@@ -218,9 +218,9 @@ function notesOf(
 ): string[] {
   const verdict = judgeNoted({
     notes: new Map(publishers.map(({ organization, notes }) => [organization, notes])),
-    objects: archive.events.map(({ raw, endShownAt }) => {
+    objects: archive.events.map(({ raw, endSeenAt }) => {
       const { metadata, status } = webhookEvent.parse(raw)
-      return { name: metadata.name, state: status?.state, eventId: status?.eventId, endShownAt }
+      return { name: metadata.name, state: status?.state, eventId: status?.eventId, endSeenAt }
     }),
     events,
     takenAt: lastTakenAt(

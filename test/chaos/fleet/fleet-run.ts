@@ -78,12 +78,19 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
   const folder = await mkdtemp(join(tmpdir(), 'davit-fleet-'))
   options.say(`seed ${options.seed}; logs are in ${folder}`)
   const organizations = Array.from({ length: options.organizations }, (_, index) => `org-${index}`)
-  const { controllers, facades, leaseMs, retentionMs, logBytes, behindMs } = options
+  const { controllers, servers, leaseMs, retentionMs, logBytes, behindMs } = options
   await using stack = new AsyncDisposableStack()
-  const many = { controllers, facades, organizations }
+  const many = { controllers, servers, organizations }
   const kept = { retentionMs, ...(logBytes === undefined ? {} : { logBytes }) }
-  const servers = behindMs === undefined ? {} : { behindMs }
-  const fleet = await startFleet({ ...many, ...kept, ...servers, leaseMs, waitScale: WAIT_SCALE, folder })
+  const secondServer = behindMs === undefined ? {} : { behindMs }
+  const fleet = await startFleet({
+    ...many,
+    ...kept,
+    ...secondServer,
+    leaseMs,
+    waitScale: WAIT_SCALE,
+    folder,
+  })
   stack.defer(() => fleet.stop())
   const moods = new Moods(fleet.endpoints, random.fork())
   const receivers = await Receivers.start({
@@ -130,8 +137,8 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
   if (findings.wrong.length > 0) {
     const path = join(folder, 'histories.txt')
     const { segments, outcomes } = scene.archive
-    const told = { segments, outcomes, aliases: aliasesOf(scene.passing) }
-    const lines = [...faultLines(faults), ...historiesOf(findings, receivers.receptions, told)]
+    const logEvidence = { segments, outcomes, aliases: aliasesOf(scene.passing) }
+    const lines = [...faultLines(faults), ...historiesOf(findings, receivers.receptions, logEvidence)]
     await writeFile(path, `${lines.join('\n')}\n`)
     options.say(`what is wrong is told attempt by attempt in ${path}`)
   }
@@ -145,7 +152,7 @@ function setScene(
 ): Scene {
   const { fleet, receivers } = parts
   const ledger = new Ledger()
-  const baseUrls = fleet.facades.map(({ baseUrl }) => baseUrl)
+  const baseUrls = fleet.servers.map(({ baseUrl }) => baseUrl)
   const links = new Map(
     [...fleet.keys].map(([organization, apiKey]) => {
       const limits = { connections: CONNECTIONS, answerLimitMs: ANSWER_LIMIT_MS, calmMs }

@@ -14,7 +14,7 @@ import { Member, type Role } from './member.ts'
 
 export type FleetOptions = {
   controllers: number
-  facades: number
+  servers: number
   organizations: readonly string[]
   /** How long a silent replica is believed to live. */
   leaseMs: number
@@ -34,7 +34,7 @@ export type Fleet = {
   davit: Installation
   second?: SecondApiServer
   controllers: Member[]
-  facades: Member[]
+  servers: Member[]
   members: Member[]
   endpoints: FleetEndpoint[]
   /** Owners' API tokens, by organization. */
@@ -59,8 +59,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     etcdFlags: { 'quota-backend-bytes': String(ETCD_BYTES) },
   })
   const controllers: Member[] = []
-  const facades: Member[] = []
-  const members = () => [...controllers, ...facades]
+  const servers: Member[] = []
+  const members = () => [...controllers, ...servers]
   const stop = async () => {
     for (const { process, lives } of members()) if (lives.length > 0 && process.running) process.resume()
     await Promise.all(members().map((member) => (member.process.running ? member.kill() : undefined)))
@@ -98,12 +98,12 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     const controllerConfig = await davit.makeKubeconfig(CONTROLLER_ACCOUNT)
     for (let index = 0; index < options.controllers; index += 1)
       controllers.push(await prepare('controller', index, controllerConfig))
-    const facadeConfig = await davit.makeKubeconfig(SERVER_ACCOUNT)
-    for (let index = 0; index < options.facades; index += 1)
-      facades.push(await prepare('api', index, facadeConfig))
+    const serverConfig = await davit.makeKubeconfig(SERVER_ACCOUNT)
+    for (let index = 0; index < options.servers; index += 1)
+      servers.push(await prepare('api', index, serverConfig))
     for (const member of members()) member.start(false)
     const parts = { davit, ...(second ? { second } : {}) }
-    return { ...parts, controllers, facades, members: members(), endpoints, keys, stop }
+    return { ...parts, controllers, servers, members: members(), endpoints, keys, stop }
   } catch (error) {
     await second?.close()
     await davit.stop()

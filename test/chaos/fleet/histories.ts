@@ -3,8 +3,8 @@ import { keyOf } from '../../support/verdict.ts'
 import type { SeenReception } from '../receivers.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { FleetFindings } from './fleet-findings.ts'
+import { type LogEvidence, logLinesOf, unreportedIn } from './log-lines.ts'
 import { STILL_PENDING } from './rest.ts'
-import { saidOf, type Told, untoldIn } from './said-of.ts'
 
 const MOST = 40
 
@@ -12,19 +12,19 @@ const MOST = 40
 export function historiesOf(
   { verdict, unshown, wrong }: Pick<FleetFindings, 'verdict' | 'unshown' | 'wrong'>,
   receptions: readonly SeenReception[],
-  told: Told,
+  evidence: LogEvidence,
 ): string[] {
   const { lost, unknown, beyond, inversions, gaps, waits } = verdict
   const repeated = verdict.duplicates.filter(({ explained }) => !explained)
   const overlapping = verdict.overlaps.flatMap(({ endpoint, ids }) => ids.map((id) => ({ endpoint, id })))
   const orders = [...inversions, ...gaps, ...overlapping]
   const all = [...repeated, ...orders, ...unknown, ...beyond, ...waits, ...lost, ...unshown]
-  const untold = wrong.includes(STILL_PENDING) ? untoldIn(told) : []
-  const keys = [...new Set([...all.map(keyOf), ...untold])].slice(0, MOST)
-  const said = saidOf(told, keys)
+  const unreported = wrong.includes(STILL_PENDING) ? unreportedIn(evidence) : []
+  const keys = [...new Set([...all.map(keyOf), ...unreported])].slice(0, MOST)
+  const logLines = logLinesOf(evidence, keys)
   return keys.flatMap((key) => {
     const attempts = receptions.filter((one) => keyOf(one) === key)
-    return [`${key}: ${attempts.map(wordsOf).join(', ')}`, ...(said.get(key) ?? [])]
+    return [`${key}: ${attempts.map(attemptText).join(', ')}`, ...(logLines.get(key) ?? [])]
   })
 }
 
@@ -35,7 +35,7 @@ export function faultLines(faults: readonly FaultRecord[]): string[] {
   )
 }
 
-function wordsOf({ run, at, endedAt, answer, isStale }: SeenReception): string {
+function attemptText({ run, at, endedAt, answer, isStale }: SeenReception): string {
   return `life ${run} ${seconds(at)}-${seconds(endedAt)} ${isStale ? 'stale' : answer}`
 }
 

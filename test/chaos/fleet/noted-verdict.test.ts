@@ -14,7 +14,7 @@ function evidence(): NotedEvidence & { objects: { name: string; state?: string; 
       name: `note-${n}`,
       state: 'dispatched',
       eventId: `msg_${n}`,
-      endShownAt: 1000 * n + 5,
+      endSeenAt: 1000 * n + 5,
     })),
     events: [2, 1, 3].map((n) => logged(n)),
     takenAt: new Map([1, 2, 3].map((n) => [`msg_${n}`, 1000 * n])),

@@ -8,7 +8,7 @@ export type NotedEvent = {
   state?: string | undefined
   eventId?: string | undefined
   /** When it was first seen as dispatched, by `performance.now()`. */
-  endShownAt?: number | undefined
+  endSeenAt?: number | undefined
 }
 
 export type NotedEvidence = {
@@ -39,7 +39,7 @@ export type NotedVerdict = {
 /** Duplicates and wrong endpoints in the log are judged for all events alike. */
 export function judgeNoted({ notes, objects, events, takenAt }: NotedEvidence): NotedVerdict {
   const logged = new Map(events.map((event) => [numberIn(event.body), event]))
-  const shown = new Map(objects.map((one) => [one.name, one]))
+  const objectsByName = new Map(objects.map((one) => [one.name, one]))
   const verdict: NotedVerdict = {
     missing: [],
     undone: [],
@@ -50,7 +50,7 @@ export function judgeNoted({ notes, objects, events, takenAt }: NotedEvidence): 
   }
   for (const n of [...notes.values()].flat()) {
     const name = nameOfNote(n)
-    const object = shown.get(name)
+    const object = objectsByName.get(name)
     const event = logged.get(n)
     if (!object) verdict.missing.push(name)
     else if (object.state !== 'dispatched') verdict.undone.push(`${name} (${object.state ?? 'no state'})`)
@@ -59,21 +59,21 @@ export function judgeNoted({ notes, objects, events, takenAt }: NotedEvidence): 
       verdict.misnamed.push(`${name} says ${object.eventId}, the log ${event.id}`)
     if (event && isEarly(object, takenAt.get(event.id))) verdict.early.push(name)
   }
-  const places = new Map([...logged.keys()].map((n, place) => [n, place]))
+  const places = new Map([...logged.keys()].map((n, index) => [n, index]))
   for (const numbers of notes.values()) verdict.misplaced.push(...misplacedAmong(numbers, places))
   return verdict
 }
 
 function isEarly(object: NotedEvent | undefined, takenAt = Number.NEGATIVE_INFINITY): boolean {
-  return takenAt > (object?.endShownAt ?? Number.POSITIVE_INFINITY)
+  return takenAt > (object?.endSeenAt ?? Number.POSITIVE_INFINITY)
 }
 
 function misplacedAmong(numbers: readonly number[], places: ReadonlyMap<number, number>): string[] {
   let furthest = -1
   return numbers.flatMap((n) => {
-    const place = places.get(n) ?? furthest
-    const isBefore = place < furthest
-    furthest = Math.max(furthest, place)
+    const index = places.get(n) ?? furthest
+    const isBefore = index < furthest
+    furthest = Math.max(furthest, index)
     return isBefore ? [nameOfNote(n)] : []
   })
 }

@@ -33,13 +33,13 @@ afterEach(async () => {
 async function client() {
   const socket = connect({ host: '127.0.0.1', port: proxy.port })
   sockets.push(socket)
-  const said: string[] = []
+  const received: string[] = []
   const ends: string[] = []
-  socket.on('data', (bytes) => said.push(String(bytes)))
+  socket.on('data', (bytes) => received.push(String(bytes)))
   socket.on('error', (error) => ends.push((error as NodeJS.ErrnoException).code ?? ''))
   socket.on('end', () => ends.push('end'))
   await once(socket, 'connect').catch(() => undefined)
-  return { socket, said, ends, write: (text: string) => socket.write(text) }
+  return { socket, received, ends, write: (text: string) => socket.write(text) }
 }
 
 async function untilEqual(given: () => unknown, wanted: unknown): Promise<void> {
@@ -48,9 +48,9 @@ async function untilEqual(given: () => unknown, wanted: unknown): Promise<void> 
 }
 
 test('passes on what comes, both ways and to its end', async () => {
-  const { said, ends, write, socket } = await client()
+  const { received, ends, write, socket } = await client()
   write('one')
-  await untilEqual(() => said, ['echo one'])
+  await untilEqual(() => received, ['echo one'])
   socket.end()
   await untilEqual(() => ends, ['end'])
   await untilEqual(() => proxy.connections, 0)
@@ -59,7 +59,7 @@ test('passes on what comes, both ways and to its end', async () => {
 test('breaks every connection that is cut, and every new one until it is healed', async () => {
   const before = await client()
   before.write('one')
-  await untilEqual(() => before.said, ['echo one'])
+  await untilEqual(() => before.received, ['echo one'])
   proxy.cut()
   await untilEqual(() => before.ends, ['ECONNRESET'])
   const meanwhile = await client()
@@ -67,11 +67,11 @@ test('breaks every connection that is cut, and every new one until it is healed'
   proxy.heal()
   const after = await client()
   after.write('two')
-  await untilEqual(() => after.said, ['echo two'])
+  await untilEqual(() => after.received, ['echo two'])
 })
 
 test('delays each direction by its own time, and keeps the order', async () => {
-  const { said, write } = await client()
+  const { received, write } = await client()
   proxy.delay('up', 60)
   proxy.delay('down', 40)
   const from = performance.now()
@@ -79,7 +79,7 @@ test('delays each direction by its own time, and keeps the order', async () => {
   await untilEqual(() => heard, ['one'])
   expect(performance.now() - from).toBeGreaterThan(55)
   write('two')
-  await untilEqual(() => said.join(''), 'echo oneecho two')
+  await untilEqual(() => received.join(''), 'echo oneecho two')
   expect(performance.now() - from).toBeGreaterThan(95)
 })
 
@@ -89,9 +89,9 @@ test.each([
 ] as const)(
   'loses what goes $deaf alone, on connections that stay open until it is healed',
   async (given) => {
-    const { said, ends, write } = await client()
+    const { received, ends, write } = await client()
     write('one')
-    await untilEqual(() => said.splice(0), ['echo one'])
+    await untilEqual(() => received.splice(0), ['echo one'])
     heard = []
     proxy.swallow(given.deaf)
     write('two')
@@ -100,7 +100,7 @@ test.each([
     const more = given.deaf === 'down' ? ['three'] : []
     await untilEqual(() => heard.toSorted(), [...more, ...given.hears].toSorted())
     await untilEqual(() => proxy.deafened, 2)
-    expect([said, other.said, ends]).toEqual([given.says, [], []])
+    expect([received, other.received, ends]).toEqual([given.says, [], []])
     proxy.heal()
     await untilEqual(() => [...ends, ...other.ends], ['ECONNRESET', 'ECONNRESET'])
   },
@@ -113,8 +113,8 @@ test('holds the connections that are chosen, while others overtake them', async 
   proxy.hold((index) => index === 0)
   held.write('first')
   passing.write('second')
-  await untilEqual(() => passing.said, ['echo second'])
+  await untilEqual(() => passing.received, ['echo second'])
   expect(heard).toEqual(['second'])
   proxy.heal()
-  await untilEqual(() => held.said, ['echo first'])
+  await untilEqual(() => held.received, ['echo first'])
 })

@@ -1,18 +1,19 @@
 /** Formats a run as a table. */
-import type { FacadeFindings } from './facade-chaos.ts'
+
 import type { Operation } from './ledger.ts'
+import type { ServerFindings } from './server-chaos.ts'
 
 const MOST_ERRORS = 5
 const LONGEST_ERROR = 600
 
 const OPERATIONS: readonly Operation[] = ['publish', 'ping', 'redeliver', 'create', 'roll']
 
-export function facadeReportOf(findings: FacadeFindings): string {
+export function serverReportOf(findings: ServerFindings): string {
   const { ledger, verdict, troubles, wrong } = findings
   const keyed = ledger.accepted.filter(({ key }) => key !== undefined).length
   const counted = (kind: string) => troubles.filter((one) => one.kind === kind).length
   const rows: [string, string | number][] = [
-    ['clients, facades', `${findings.clients}, ${findings.facades}`],
+    ['clients, facades', `${findings.clients}, ${findings.servers}`],
     ['requests for', `${Math.round(findings.lastedMs / 1000)} s`],
     ['kill -9 of every facade, of one', `${counted('all')}, ${counted('one')}`],
     ['API server outages', counted('outage')],

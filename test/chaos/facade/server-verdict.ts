@@ -4,7 +4,7 @@ import type { Accepted } from './ledger.ts'
 /** One request at a receiver, in the order of arrival. */
 export type Received = { endpoint: string; id: string; answer: 'ok' | 'failed'; body: string }
 
-export type FacadeEvidence = {
+export type ServerEvidence = {
   accepted: readonly Accepted[]
   /** Events that may or may not have been accepted. */
   unknown: ReadonlySet<number>
@@ -22,7 +22,7 @@ export type FacadeEvidence = {
   }
 }
 
-export type FacadeVerdict = {
+export type ServerVerdict = {
   /** Accepted, but not received or not stored. */
   lost: string[]
   /** Created twice for one request. */
@@ -36,7 +36,7 @@ export type FacadeVerdict = {
 
 type First = { index: number; ok: boolean; event: number | undefined }
 
-export function judgeFacade(evidence: FacadeEvidence): FacadeVerdict {
+export function judgeServers(evidence: ServerEvidence): ServerVerdict {
   const firsts = firstsOf(evidence.received)
   const promised = promisedOf(evidence)
   return {
@@ -53,7 +53,7 @@ export function judgeFacade(evidence: FacadeEvidence): FacadeVerdict {
 }
 
 /** `<endpoint> <id>` of all promised deliveries. */
-function promisedOf({ accepted, subscribersOf }: FacadeEvidence): Set<string> {
+function promisedOf({ accepted, subscribersOf }: ServerEvidence): Set<string> {
   return new Set(
     accepted.flatMap(({ operation, endpoint = '', type = '', id }) => {
       if (operation === 'publish') return subscribersOf(type).map((name) => keyOf(name, id))
@@ -77,13 +77,13 @@ function lostDeliveries(promised: ReadonlySet<string>, firsts: ReadonlyMap<strin
   return [...promised].filter((key) => !firsts.get(key)?.ok).map((key) => `${key} was not received`)
 }
 
-function notLogged(promised: ReadonlySet<string>, { logged }: FacadeEvidence): string[] {
+function notLogged(promised: ReadonlySet<string>, { logged }: ServerEvidence): string[] {
   const known = new Set([...logged].flatMap(([endpoint, ids]) => ids.map((id) => keyOf(endpoint, id))))
   return [...promised].filter((key) => !known.has(key)).map((key) => `${key} is not in the log`)
 }
 
 /** A rotated secret that was missing in the answer may have ended since: no client can miss it. */
-function lostChanges({ accepted, stored }: FacadeEvidence): string[] {
+function lostChanges({ accepted, stored }: ServerEvidence): string[] {
   const ids = new Set(stored.endpoints.map(({ id }) => id))
   const gone = accepted.filter(({ operation, id }) => operation === 'create' && !ids.has(id))
   const keyless = accepted.filter(
@@ -112,7 +112,7 @@ function unpromised(
   })
 }
 
-function loggedTwice({ logged }: FacadeEvidence): string[] {
+function loggedTwice({ logged }: ServerEvidence): string[] {
   return [...logged].flatMap(([endpoint, ids]) => {
     const seen = new Set<string>()
     const twice = ids.filter((id) => seen.size === seen.add(id).size)
@@ -120,9 +120,9 @@ function loggedTwice({ logged }: FacadeEvidence): string[] {
   })
 }
 
-function madeTwice({ accepted, stored }: FacadeEvidence): string[] {
-  const told = new Set(accepted.flatMap(({ operation, id }) => (operation === 'create' ? [id] : [])))
-  const extra = stored.endpoints.filter(({ id }) => !told.has(id))
+function madeTwice({ accepted, stored }: ServerEvidence): string[] {
+  const answered = new Set(accepted.flatMap(({ operation, id }) => (operation === 'create' ? [id] : [])))
+  const extra = stored.endpoints.filter(({ id }) => !answered.has(id))
   const rolls = rollsOf(accepted)
   const rolled = [...stored.secrets].filter(([id, { length }]) => length > (rolls.get(id) ?? 0) + 1)
   return [
@@ -150,7 +150,7 @@ function changedBodies(received: readonly Received[]): string[] {
 }
 
 /** A client publishes an event after the previous one was accepted, so it must follow in the log. */
-function outOfOrder(evidence: FacadeEvidence, firsts: ReadonlyMap<string, First>): string[] {
+function outOfOrder(evidence: ServerEvidence, firsts: ReadonlyMap<string, First>): string[] {
   const { accepted, subscribersOf, orderedEndpoint } = evidence
   const latest = new Map<number, number>()
   return accepted.flatMap(({ operation, type = '', client, id, event }) => {

@@ -10,9 +10,9 @@ import { keyOf } from '../../support/verdict.ts'
 import type { Kept } from './archive.ts'
 
 /** A position of it in the log, and the shard of its endpoint. */
-type Place = { position: Position; segment: string; shard: number; at: number }
+type LogEntry = { position: Position; segment: string; shard: number; at: number }
 
-export type Told = {
+export type LogEvidence = {
   segments: readonly Kept[]
   outcomes: readonly Kept[]
   /** Names of endpoints in the cluster, and their counterparts at the receivers. */
@@ -24,26 +24,26 @@ const DEAF: Logger = { info: () => undefined, warn: () => undefined, error: () =
 /**
  * @param wanted `<endpoint> <id>` @returns lines of each delivery, oldest first; times in whole seconds on the harness's clock
  */
-export function saidOf(told: Told, wanted: readonly string[]): Map<string, string[]> {
+export function logLinesOf(evidence: LogEvidence, wanted: readonly string[]): Map<string, string[]> {
   const keys = new Set(wanted)
-  const segments = told.segments.map(({ raw }) => readSegment(raw))
+  const segments = evidence.segments.map(({ raw }) => readSegment(raw))
   const places = Map.groupBy(
-    segments.flatMap((segment) => placesIn(segment, told.aliases)).filter(({ key }) => keys.has(key)),
+    segments.flatMap((segment) => placesIn(segment, evidence.aliases)).filter(({ key }) => keys.has(key)),
     ({ key }) => key,
   )
-  const outcomes = told.outcomes
+  const outcomes = evidence.outcomes
     .flatMap(({ raw }) => readLoggedOutcomes(raw, DEAF) ?? [])
     .sort((a, b) => a.version - b.version)
   return new Map(
     [...places].map(([key, found]) => [
       key,
-      [...found.map(wordsOf), ...outcomes.flatMap((one) => linesOf(one, found))],
+      [...found.map(positionText), ...outcomes.flatMap((one) => linesOf(one, found))],
     ]),
   )
 }
 
 /** Deliveries with an object whose end is not in the log: some process may count them as pending. */
-export function untoldIn({ segments, outcomes, aliases }: Told): string[] {
+export function unreportedIn({ segments, outcomes, aliases }: LogEvidence): string[] {
   const records = outcomes.flatMap(({ raw }) => readLoggedOutcomes(raw, DEAF)?.records ?? [])
   const [moved, ended] = [new Set<string>(), new Set<string>()]
   for (const record of records) {
@@ -57,8 +57,8 @@ export function untoldIn({ segments, outcomes, aliases }: Told): string[] {
     .map(({ key }) => key)
 }
 
-function placesIn({ version, name, createdAt, deliveries }: LogSegment, aliases: Told['aliases']) {
-  return deliveries.map(({ index, event, endpoint }): Place & { key: string } => ({
+function placesIn({ version, name, createdAt, deliveries }: LogSegment, aliases: LogEvidence['aliases']) {
+  return deliveries.map(({ index, event, endpoint }): LogEntry & { key: string } => ({
     key: keyOf({ endpoint: aliases.get(endpoint.name) ?? endpoint.name, id: `msg_${event.id}` }),
     position: { version, index },
     segment: name,
@@ -67,7 +67,7 @@ function placesIn({ version, name, createdAt, deliveries }: LogSegment, aliases:
   }))
 }
 
-function wordsOf({ position, segment, shard, at }: Place): string {
+function positionText({ position, segment, shard, at }: LogEntry): string {
   return `  ${formatPosition(position)} of ${segment} at ${second(at)}, shard ${shard}`
 }
 
@@ -75,7 +75,7 @@ type Outcomes = NonNullable<ReturnType<typeof readLoggedOutcomes>>
 
 function linesOf(
   { version, writer, createdAt, records, lowWater }: Outcomes,
-  places: readonly Place[],
+  places: readonly LogEntry[],
 ): string[] {
   const shards = new Set(places.map(({ shard }) => shard))
   const positions = new Set(places.map(({ position }) => formatPosition(position)))
@@ -85,8 +85,8 @@ function linesOf(
       const which = record.shards.filter((shard) => shards.has(shard))
       return which.length === 0 ? [] : [`${where} ${record.kind} ${which} after ${record.after ?? 'all'}`]
     }
-    const place = formatPosition(record.position)
-    return positions.has(place) ? [`${where} ${place} ${record.kind}`] : []
+    const position = formatPosition(record.position)
+    return positions.has(position) ? [`${where} ${position} ${record.kind}`] : []
   })
 }
 

@@ -12,7 +12,7 @@ const EACH = 27
 /** Every tenth event hangs, so that its queue is never empty. */
 const BETWEEN = 9
 
-export type NeighboursPlan = {
+export type ManyEndpointsPlan = {
   organizations: number
   each: number
   rounds: number
@@ -20,7 +20,7 @@ export type NeighboursPlan = {
   perSecond: number
 }
 
-export const MANY_NEIGHBOURS: NeighboursPlan = {
+export const MANY_ENDPOINTS: ManyEndpointsPlan = {
   organizations: ORGANIZATIONS,
   each: EACH,
   rounds: 14,
@@ -28,7 +28,7 @@ export const MANY_NEIGHBOURS: NeighboursPlan = {
   perSecond: 100,
 }
 
-export async function measureNeighbours({ rounds, ...plan }: NeighboursPlan): Promise<Figures> {
+export async function measureManyEndpoints({ rounds, ...plan }: ManyEndpointsPlan): Promise<Figures> {
   return await onBed(async (bed) => {
     const controller = await bed.startController({ env: SHORT_DRAIN })
     const good = await make(bed, 'good', { organizations: plan.organizations, endpoints: plan.each })

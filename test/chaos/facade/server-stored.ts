@@ -7,9 +7,9 @@ import type { ResourceReader } from '../../../src/kube/client.ts'
 import { readKeys } from '../../../src/webhooks/endpoints/signing-keys.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../../support/list-all.ts'
-import type { FacadeEvidence } from './facade-verdict.ts'
 import type { PatientLink } from './patient-link.ts'
 import type { Scene } from './scene.ts'
+import type { ServerEvidence } from './server-verdict.ts'
 
 type Page = { deliveries: { deliveryId: string; status: string }[]; cursor: string | null }
 
@@ -37,7 +37,7 @@ export async function readLogged(link: PatientLink, scene: Scene): Promise<Map<s
 }
 
 /** Only endpoints that clients created. */
-export async function readStored(api: ResourceReader, scene: Scene): Promise<FacadeEvidence['stored']> {
+export async function readStored(api: ResourceReader, scene: Scene): Promise<ServerEvidence['stored']> {
   const ours = new Set(Object.values(scene.endpoints))
   const all = await listAll(api, webhookEndpoints, { namespace: scene.organization })
   const endpoints = all

@@ -11,17 +11,17 @@ import { untilAtRest } from '../at-rest.ts'
 import { Receivers } from '../receivers.ts'
 import { SeededRandom } from '../seeded-random.ts'
 import { ChaosClient } from './chaos-client.ts'
-import { readLogged, readStored } from './facade-stored.ts'
-import { type FacadeVerdict, judgeFacade } from './facade-verdict.ts'
 import { Ledger } from './ledger.ts'
 import { PatientLink } from './patient-link.ts'
 import { ORDERED, type Scene, setScene, subscribersOf } from './scene.ts'
+import { readLogged, readStored } from './server-stored.ts'
+import { judgeServers, type ServerVerdict } from './server-verdict.ts'
 import type { Trouble } from './troubles.ts'
 
-export type FacadeChaosOptions = {
+export type ServerChaosOptions = {
   seed: number
   clients: number
-  facades: number
+  servers: number
   /** Maximum requests per second of each client. */
   perSecond: number
   troubles: (random: SeededRandom) => readonly Trouble[]
@@ -31,14 +31,14 @@ export type FacadeChaosOptions = {
   say: (line: string) => void
 }
 
-export type FacadeFindings = {
+export type ServerFindings = {
   clients: number
-  facades: number
+  servers: number
   troubles: readonly Trouble[]
   /** From the first request to the last, in milliseconds. */
   lastedMs: number
   ledger: Ledger
-  verdict: FacadeVerdict
+  verdict: ServerVerdict
   /** Internal errors in the logs of the REST servers. */
   errors: string[]
   /** Descriptions of violations. */
@@ -52,7 +52,7 @@ const KEEP = {
   DAVIT_MAX_LOG_BYTES: String(4 * 1024 ** 3),
 }
 /** All clients share one API token and one organization: its limits are not the subject of the test. */
-const FACADE_SETTINGS = {
+const SERVER_SETTINGS = {
   DAVIT_MAX_REQUESTS_PER_KEY: '1000000',
   DAVIT_MAX_REQUESTS_PER_ORGANIZATION: '1000000',
   DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: '100000',
@@ -60,9 +60,9 @@ const FACADE_SETTINGS = {
 /** Turns thirty seconds into thirty milliseconds. */
 const WAIT_SCALE = '0.001'
 
-type Running = { davit: Installation; facades: ServerProcess[] }
+type Running = { davit: Installation; servers: ServerProcess[] }
 
-export async function playFacadeChaos(options: FacadeChaosOptions): Promise<FacadeFindings> {
+export async function playServerChaos(options: ServerChaosOptions): Promise<ServerFindings> {
   const random = new SeededRandom(options.seed)
   const logFolder = await mkdtemp(join(tmpdir(), 'davit-chaos-'))
   const davit = await startInstallation({ logFolder })
@@ -70,12 +70,12 @@ export async function playFacadeChaos(options: FacadeChaosOptions): Promise<Faca
   const receivers = await Receivers.start({ random: random.fork(), run: () => 0, isPoisoned: () => false })
   try {
     const controller = await davit.startController({ ...KEEP, DAVIT_WAIT_SCALE: WAIT_SCALE })
-    const facades: ServerProcess[] = []
-    while (facades.length < options.facades)
-      facades.push(await davit.startServer({ settings: FACADE_SETTINGS }))
-    await Promise.all([controller, ...facades.map(({ process }) => process)].map((one) => one.untilReady()))
+    const servers: ServerProcess[] = []
+    while (servers.length < options.servers)
+      servers.push(await davit.startServer({ settings: SERVER_SETTINGS }))
+    await Promise.all([controller, ...servers.map(({ process }) => process)].map((one) => one.untilReady()))
     const ledger = new Ledger()
-    const first = facades[0]
+    const first = servers[0]
     if (!first) throw new Error('there has to be a facade')
     const scene = await setScene(davit, first, {
       receiverUrl: receivers.url,
@@ -84,28 +84,28 @@ export async function playFacadeChaos(options: FacadeChaosOptions): Promise<Faca
     })
     const troubles = options.troubles(random.fork())
     const begun = performance.now()
-    const clients = startClients(options, { scene, facades, ledger, random })
-    await makeTroubles({ davit, facades }, troubles, options.say)
+    const clients = startClients(options, { scene, servers, ledger, random })
+    await makeTroubles({ davit, servers }, troubles, options.say)
     await sleep(options.calmMs)
     await clients.stop()
     const lastedMs = performance.now() - begun
     options.say('no more requests; everything comes to rest')
     const rested = await untilAtRest([controller])
-    const verdict = await verdictOf({ davit, scene, ledger, receivers }, facades)
-    const errors = await errorsIn(facades)
+    const verdict = await verdictOf({ davit, scene, ledger, receivers }, servers)
+    const errors = await errorsIn(servers)
     const wrong = [...(rested ? [] : ['something was still pending at the end']), ...wordsOf(ledger, verdict)]
-    const { clients: count, facades: replicas } = options
-    return { clients: count, facades: replicas, troubles, lastedMs, ledger, verdict, errors, wrong }
+    const { clients: count, servers: replicas } = options
+    return { clients: count, servers: replicas, troubles, lastedMs, ledger, verdict, errors, wrong }
   } finally {
     await receivers.close()
     await davit.stop()
   }
 }
 
-type ClientsOf = { scene: Scene; facades: readonly ServerProcess[]; ledger: Ledger; random: SeededRandom }
+type ClientsOf = { scene: Scene; servers: readonly ServerProcess[]; ledger: Ledger; random: SeededRandom }
 
-function startClients(options: FacadeChaosOptions, { scene, facades, ledger, random }: ClientsOf) {
-  const baseUrls = facades.map(({ baseUrl }) => baseUrl)
+function startClients(options: ServerChaosOptions, { scene, servers, ledger, random }: ClientsOf) {
+  const baseUrls = servers.map(({ baseUrl }) => baseUrl)
   let ended = false
   const loops = Array.from({ length: options.clients }, async (_, number) => {
     const own = random.fork()
@@ -135,7 +135,7 @@ async function makeTroubles(
     await sleep(trouble.afterMs)
     const began = performance.now()
     if (trouble.kind === 'outage') await stopApiServer(running.davit, trouble)
-    else await killFacades(running, trouble)
+    else await killServers(running, trouble)
     const took = Math.round(performance.now() - began)
     say(`${trouble.kind === 'outage' ? 'the API server was away' : `kill -9 of ${trouble.kind}`}: ${took} ms`)
   }
@@ -148,14 +148,14 @@ async function stopApiServer({ controlPlane }: Installation, { downMs }: Trouble
 }
 
 /** They restart with the same addresses. Resolves when they are ready. */
-async function killFacades({ davit, facades }: Running, { kind, downMs }: Trouble): Promise<void> {
-  const doomed = kind === 'all' ? facades : facades.slice(0, 1)
+async function killServers({ davit, servers }: Running, { kind, downMs }: Trouble): Promise<void> {
+  const doomed = kind === 'all' ? servers : servers.slice(0, 1)
   await Promise.all(doomed.map(({ process }) => process.kill()))
   await sleep(downMs)
   await Promise.all(
-    [...doomed].map(async (facade) => {
-      const next = await davit.startServer({ port: facade.port, settings: FACADE_SETTINGS })
-      facades[facades.indexOf(facade)] = next
+    [...doomed].map(async (server) => {
+      const next = await davit.startServer({ port: server.port, settings: SERVER_SETTINGS })
+      servers[servers.indexOf(server)] = next
       await next.process.untilReady()
     }),
   )
@@ -165,13 +165,13 @@ type Rested = { davit: Installation; scene: Scene; ledger: Ledger; receivers: Re
 
 async function verdictOf(
   { davit, scene, ledger, receivers }: Rested,
-  facades: readonly ServerProcess[],
-): Promise<FacadeVerdict> {
-  const baseUrls = facades.map(({ baseUrl }) => baseUrl)
+  servers: readonly ServerProcess[],
+): Promise<ServerVerdict> {
+  const baseUrls = servers.map(({ baseUrl }) => baseUrl)
   const link = new PatientLink({ baseUrls, apiKey: scene.apiKey, ledger, random: new SeededRandom(0) })
   const logged = await readLogged(link, scene)
   await link.close()
-  return judgeFacade({
+  return judgeServers({
     accepted: ledger.accepted,
     unknown: ledger.unknown,
     received: receivers.receptions,
@@ -183,13 +183,13 @@ async function verdictOf(
 }
 
 /** Reads the logs of all their lives. */
-async function errorsIn(facades: readonly ServerProcess[]): Promise<string[]> {
-  const logs = await Promise.all(facades.map(({ logPath }) => readFile(logPath, 'utf8')))
+async function errorsIn(servers: readonly ServerProcess[]): Promise<string[]> {
+  const logs = await Promise.all(servers.map(({ logPath }) => readFile(logPath, 'utf8')))
   const lines = logs.flatMap((log) => log.split('\n')).filter((line) => line.startsWith('{'))
   return lines.filter((line) => (JSON.parse(line) as { level?: unknown }).level === 'error')
 }
 
-function wordsOf({ wrong }: Ledger, { lost, duplicates, changed, outOfOrder }: FacadeVerdict): string[] {
+function wordsOf({ wrong }: Ledger, { lost, duplicates, changed, outOfOrder }: ServerVerdict): string[] {
   const found = { lost, 'made twice': duplicates, changed, 'out of order': outOfOrder }
   return [
     ...wrong,
