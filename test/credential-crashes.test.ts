@@ -7,7 +7,7 @@ import { type Played, play, playRest } from './support/secrets/crash.ts'
 import type { Death } from './support/secrets/lifeline.ts'
 import { MEANWHILE, SCENARIOS } from './support/secrets/scenarios.ts'
 
-/** Those in which most is under way; SECRETS_CRASHES=all takes all. */
+/** The cases with the most work in progress; SECRETS_CRASHES=all selects all. */
 const WITH_CHANGES =
   process.env.SECRETS_CRASHES === 'all'
     ? SCENARIOS

@@ -1,6 +1,6 @@
 /**
  * Whatever is deleted in whatever order, and whatever AWS answers meanwhile: everything ends within its bound, and what stays in
- * an account is on the list of orphans. Each order has an organization and an account of its own; all are at it at a time.
+ * an account is on the list of failed deletions. Each order has its own organization and account; all run at the same time.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** Commands of pages that no other test runs are at least what a shell can read, and show what they promise. */
+/** Commands of pages that no other test runs are at least valid shell, and print what they promise. */
 import { spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-/** Whoever looks for a page finds it: each is on the list of pages. */
+/** Every page is on the list of pages. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 

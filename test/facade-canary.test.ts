@@ -1,6 +1,6 @@
 /**
- * Secrets of registries in shapes that hurt go through the REST API, while all is well and while it is not. Nothing that the facade says has
- * any of them: answers with their headers, its log, its metrics, and what it writes into the cluster.
+ * Secrets of registries in difficult shapes go through the REST API, with and without faults. None of the REST server's output
+ * contains them: answers with their headers, its log, its metrics, and its writes to the cluster.
  */
 
 import { expect, test } from 'vitest'
@@ -57,7 +57,7 @@ class CanaryBed {
     return answer
   }
 
-  /** All that the facade has said. */
+  /** All output of the REST server. */
   async said(): Promise<string[]> {
     const stored = JSON.stringify(this.secrets.store.all(registryCredentials))
     return [...this.answers, ...this.lines, await this.metrics.render(), stored]
@@ -115,7 +115,7 @@ test('no answer, no line of the log, no metric and nothing in the cluster has a 
       return trace === undefined ? [] : [{ secret, trace, in: said.find((text) => text.includes(trace)) }]
     })
     expect(leaks).toEqual([])
-    // It was all there to be told: what is stored, and answers of each kind.
+    // There was something to find: stored objects, and answers of each kind.
     expect(bed.secrets.cloud.held.length).toBeGreaterThanOrEqual(SECRETS)
     const statuses = new Set(bed.answers.map((answer) => answer.slice(0, 3)))
     expect([...statuses].toSorted()).toEqual(['200', '201', '400', '409', '415', '422', '500', '503'])

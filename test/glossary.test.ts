@@ -6,7 +6,7 @@ import { parseAst } from 'vitest/node'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const GLOSSARY = readFileSync(`${ROOT}docs/contributing/glossary.md`, 'utf8')
-/** What users see under these names. */
+/** Names that users see. */
 const WIRE_NAMES = ['handover', 'DAVIT_MAX_SHOWN_DELIVERIES', 'lanes', 'waitingLanes']
 
 type Node = { type: string; name?: unknown }

@@ -39,7 +39,7 @@ const settings = rowsOf('Variable').map(({ name, cells: [given = '', allowed = '
 }))
 const ownSettings = settings.filter(({ name }) => name.startsWith('DAVIT_'))
 
-/** What is said of a mistake in one variable; undefined when the value is taken. */
+/** The message about a mistake in one variable; undefined if the value is valid. */
 function mistakeIn(variable: string, value: string): string | undefined {
   try {
     parseConfig({ [variable]: value })
@@ -55,7 +55,7 @@ function knownSettings(): string[] {
   return mistakeIn('DAVIT_NO_SUCH_SETTING', 'x')?.match(/\bDAVIT_[A-Z_]+/g) ?? []
 }
 
-/** Metrics of Davit as a scrape shows them when everything has happened once. */
+/** Metrics of Davit in a scrape after everything has happened once. */
 async function scraped(): Promise<Row[]> {
   const metrics = createMetrics({ version: '1', role: 'controller' })
   metrics.attempt('2xx', 1)

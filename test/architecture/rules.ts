@@ -98,7 +98,7 @@ export const TEST_ZONE: Zone = {
   readsEnvironment: true,
 }
 
-/** Whatever a zone's own rule says. */
+/** Applies in addition to a zone's own rule. */
 export const NOBODY_IMPORTS = 'src/main.ts'
 
 export const LONGEST_FILE = 600

@@ -13,7 +13,7 @@ import { startTestRegistry, type TestRegistry } from '../support/registry/test-r
 
 const REGION = 'eu-west-1'
 const HOST = `222222222222.dkr.ecr.${REGION}.amazonaws.com`
-/** Of loopback, and nobody else's. */
+/** Only of loopback. */
 const ADDRESS = '127.0.77.1'
 const CREDENTIAL = { id: 'rc_ecr', type: 'ecr' as const, registry: HOST }
 

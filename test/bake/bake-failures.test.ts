@@ -1,4 +1,4 @@
-/** Logins and rights that a registry refuses (interface §3.3, §7), with real registries and the real tool. */
+/** Logins and rights that a registry rejects (interface §3.3, §7), with real registries and the real tool. */
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest'
 import { expectFailure, type FailureRow } from '../support/bake/expect-failure.ts'
 import { FailureBed, type Given, refuse } from '../support/bake/failure-bed.ts'
@@ -96,7 +96,7 @@ const LOGIN: readonly FailureRow[] = [
   },
 ]
 
-/** What the registry told us before does not bind it. */
+/** The earlier answer of the registry does not bind it. */
 function realmForTheTool(realm: string): Given {
   const { basic } = bed.registries
   basic.front.trouble = (request, response) => {

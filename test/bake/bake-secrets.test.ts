@@ -70,7 +70,7 @@ describe('a bake fails on a secret', () => {
   for (const row of SECRETS) {
     it(`${row.name}: ${row.want.code}`, async () => {
       await expectFailure(bed, row)
-      // Nobody is asked for an image that cannot be pulled.
+      // An image that cannot be pulled prompts no request.
       expect(bed.registries.basic.front.requests).toEqual([])
     })
   }

@@ -18,7 +18,7 @@ export type LoadResult = {
   cost: Cost
 }
 
-/** Who publishes: besides the bed's own publisher, clients of the facade. */
+/** The publishers: the bed's own, and clients of the REST server. */
 export type Publishers = {
   publish(load: Load): Promise<Published>
   settled(deliveries: number): Promise<void>
@@ -87,7 +87,7 @@ type Running = {
   limit: number
 }
 
-/** @returns besides, when the last delivery settled, in microseconds of `instant.ts` */
+/** @returns also when the last delivery settled, in microseconds of `instant.ts` */
 async function settle(
   bed: Bed,
   { publishing, settled, limit }: Running,

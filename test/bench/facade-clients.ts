@@ -9,7 +9,7 @@ import { spawnProcess } from './processes/remote-calls.ts'
 
 export type FacadeClients = Publishers & {
   pid: number
-  /** To this facade from now on, each client on a connection of its own. */
+  /** Uses this REST server from now on, with one connection per client. */
   connect(facade: Facade, keyFiles: KeyFiles, clients: number): Promise<void>
   stop(): Promise<void>
 }
@@ -32,7 +32,7 @@ export function startClients(): FacadeClients {
   }
 }
 
-/** The API server takes in a new role within moments; what was refused until then would count. */
+/** The API server applies a new role within moments; requests that are rejected until then would count. */
 export async function untilKeysWork(baseUrl: string, keyFiles: KeyFiles): Promise<void> {
   const limit = performance.now() + KEYS_LIMIT_MS
   for (const [organization, file] of Object.entries(keyFiles)) {

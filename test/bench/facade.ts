@@ -1,4 +1,4 @@
-/** The facade under measurement, with the rights that it has when it is installed, and keys of organizations. */
+/** The measured REST server, with the rights of an installation, and API tokens of organizations. */
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { makeOwner, OWNER, writeKeyFile, writeKubeconfig } from '../../playground/api-keys.ts'
@@ -23,7 +23,7 @@ const RAISED = {
   DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: String(2 ** 36),
 }
 
-/** Roles, the facade's account, and the rule that keeps the log append-only: once for a bed. */
+/** Roles, the REST server's account, and the rule that keeps the log append-only: once for a bed. */
 export async function installFacade(bed: Bed): Promise<void> {
   await applyInstallation(bed.api, CONFIG)
   await writeKubeconfig(kubeconfigOf(bed), bed.controlPlane.access, { namespace: SYSTEM, name: ACCOUNT })

@@ -1,4 +1,4 @@
-/** Figures as the tables show them. */
+/** Figures in the format of the tables. */
 import type { Spread } from './measure/samples.ts'
 
 export function milliseconds(of: { p50: number; p90: number; p99: number; max: number }): string[] {

@@ -1,4 +1,4 @@
-/** The results of the section on the facade for people. */
+/** Formats the results of the section on the REST server. */
 import { mebibytes, milliseconds, range } from './figures.ts'
 import { REQUEST_KINDS } from './loads/request-kinds.ts'
 import type { FacadeResult } from './sections/facade.ts'

@@ -1,4 +1,4 @@
-/** The results for people: one table for each section, each value beside what it should be. */
+/** Formats the results: one table for each section, each value next to its target. */
 import { milliseconds, range } from './figures.ts'
 import { ratioOf, spreadIn } from './measure/in-turn.ts'
 import type { Quantiles } from './measure/samples.ts'

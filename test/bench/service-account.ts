@@ -1,6 +1,6 @@
 /**
- * How the bench's processes come to the API server: with a token, as pods do. A client certificate would cost the
- * API server a tenth of its CPU more, since it verifies it anew with every request.
+ * How the bench's processes authenticate: with a token, as pods do. A client certificate would cost the API server a tenth of its
+ * CPU more, since it is verified again with every request.
  */
 
 import { writeFile } from 'node:fs/promises'
@@ -9,7 +9,7 @@ import type { AdminAccess } from '../../playground/control-plane/protocol.ts'
 
 const LIFE_SECONDS = 24 * 3600
 
-/** Makes a ServiceAccount that may do everything and a kubeconfig for it. @throws Error when the API server refuses */
+/** Creates a ServiceAccount with all rights and a kubeconfig for it. @throws Error if the API server rejects it */
 export async function makeAccount(
   access: AdminAccess,
   account: { namespace: string; name: string },

@@ -32,12 +32,12 @@ export type Plan = {
   replicas: ReplicasPlan
   /** Numbers of pending deliveries, growing. */
   pending: readonly number[]
-  /** Deliveries in the log that the facade shows. */
+  /** Deliveries in the log that the REST server lists. */
   logLines: number
-  /** Of each turn at saturation by REST, and of asking for each kind of thing. */
+  /** Duration of each turn at saturation over REST, and of each kind of request. */
   facadeSeconds: number
   kindsSeconds: number
-  /** By REST, with a look at the facade's memory after each quarter. */
+  /** Over REST, with a check of the REST server's memory after each quarter. */
   requests: number
   credentials: CredentialsPlan
   soakMinutes: number

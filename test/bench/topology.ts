@@ -31,8 +31,8 @@ const KEYS_LIMIT_MS = 60_000
 const POLL_MS = 100
 
 /**
- * Makes them, and shows them to the publisher. An event goes to one endpoint. A controller must run, since it makes
- * their keys. @returns where to publish
+ * Creates the endpoints, and reports them to the publisher. An event goes to one endpoint. It needs a running controller, which
+ * creates their signing secrets. @returns where to publish
  */
 export async function makeEndpoints(bed: Bed, topology: Topology): Promise<EndpointRoute[]> {
   const { api } = bed

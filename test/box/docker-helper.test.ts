@@ -40,7 +40,7 @@ beforeEach(() => bed.aws.trail.clear())
 
 afterAll(async () => {
   expect(bed.aws.defects).toEqual([])
-  // Nothing was kept, beside the maps or where Node keeps what it has compiled.
+  // Nothing was stored next to the credentials files or in Node's compile cache.
   const compiled = join(PROGRAMS, '..', 'node_modules', '.cache', 'davit')
   expect(readdirSync(compiled).length).toBeGreaterThan(0)
   for (const folder of [bed.folder, compiled]) expect(leaksInFolder(folder, SECRET, 'acme-bot')).toEqual([])
@@ -102,7 +102,7 @@ describe('the dialogue with docker', () => {
     expect(exitCode).toBe(answered.exitCode)
     if (typeof answered.stdout === 'string') expect(stdout).toBe(answered.stdout)
     else expect(stdout).toMatch(answered.stdout)
-    // docker pull goes on without a credential and shows stderr alone, so the reason has to be there.
+    // docker pull continues without a credential and prints only stderr, so the reason must be there.
     const isReason = exitCode === 1 && stdout !== NOT_FOUND
     expect(stderr).toBe(isReason ? `docker-credential-davit: ${stdout}` : '')
     expect(stderr).not.toContain(SECRET)

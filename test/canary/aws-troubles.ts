@@ -42,7 +42,7 @@ const ECHOES: readonly ((request: SignedRequest) => string)[] = [
   (request) => `${JSON.stringify(request.headers)} ${request.body}`,
 ]
 
-/** Somebody else answers: a proxy, or nobody in particular. */
+/** Something else answers: a proxy, or an unknown server. */
 const GARBAGE: readonly ((request: SignedRequest) => Answer)[] = [
   ({ body }) => ({ status: 502, headers: { 'content-type': 'text/html' }, body: `<html>${body}</html>` }),
   ({ body }) => ({ status: 200, headers: { 'content-type': 'text/html' }, body: `<pre>${body}</pre>` }),

@@ -1,4 +1,4 @@
-/** What test/reports/guarantees.md shows of a run. */
+/** The figures of a run for test/reports/guarantees.md. */
 import type { Figures } from '../hostile/figures.ts'
 import type { CanaryRun } from './canary-run.ts'
 import type { Findings } from './findings.ts'

@@ -11,7 +11,7 @@ export type CanaryOptions = {
   seed: number
   /** Of each way, in each organization; each has two secrets. */
   credentials: number
-  /** Refused ones, of each way. */
+  /** Rejected ones, by each way. */
   refused: number
   /** How long a process lives at most before one is killed. */
   lifeMs: number
@@ -26,7 +26,7 @@ export type CanaryRun = {
   credentials: { kubectl: number; rest: number }
   /** Secrets that were found in the account, each under its credential. */
   stored: { kubectl: number; rest: number }
-  /** Of those that were not: the shape, and why, as far as the owner was told. */
+  /** Of the others: the shape, and the reason that the owner got. */
   missed: string[]
   faults: number
   kills: number
@@ -122,7 +122,7 @@ class Play {
     if (turn === 0) await this.#owner.make(organization, name)
   }
 
-  /** What is refused, and what comes in a wrong way. */
+  /** Secrets that are rejected, and secrets in a wrong place. */
   async #misuse(): Promise<void> {
     const { rest, organizations } = this.#scene
     const { refused } = this.#options

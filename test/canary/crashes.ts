@@ -1,4 +1,4 @@
-/** The processes of Davit, which are killed at any moment and started again; what their metrics said stays. */
+/** The processes of Davit, which are killed at random moments and restarted; their metrics are kept. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 import type { Installation } from '../support/installation.ts'
@@ -40,7 +40,7 @@ export class MortalRoles {
     return this.#facadeLog
   }
 
-  /** Everything that the metrics of all processes have said. */
+  /** The metrics of all processes. */
   get metrics(): readonly string[] {
     return this.#metrics
   }

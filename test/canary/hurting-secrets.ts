@@ -1,4 +1,7 @@
-/** Secrets in shapes that hurt: what gets lost, cut or shown where plain ones do not. Each has enough chance in it to be known again. */
+/**
+ * Secrets in difficult shapes, which get lost, cut or revealed where plain ones do not. Each contains enough randomness to be
+ * recognized.
+ */
 import type { SeededRandom } from '../chaos/seeded-random.ts'
 
 type Shape = (random: SeededRandom) => string
@@ -34,7 +37,7 @@ const SHAPES: Readonly<Record<string, Shape>> = {
   'long-unicode': (random) => mixed(random, ['字', 'é', '🔑'], 500),
 }
 
-/** What is refused, and must not be repeated in the refusal. */
+/** Secrets that are rejected, and must not be repeated in the problem. */
 const REFUSED_SHAPES: Readonly<Record<string, Shape>> = {
   'two lines': (random) => `${some(random, ALPHANUMERIC, 24)}\n${some(random, ALPHANUMERIC, 24)}`,
   'line end': (random) => `${some(random, ALPHANUMERIC, 32)}\n`,

@@ -1,4 +1,4 @@
-/** What came of a run, for people. */
+/** Formats the results of a run. */
 import type { CanaryRun } from './canary-run.ts'
 import { PLACES } from './evidence.ts'
 import type { Findings } from './findings.ts'

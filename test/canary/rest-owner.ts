@@ -1,11 +1,11 @@
-/** An owner who saves secrets by REST, over facades that die; every answer is kept. */
+/** An owner who saves secrets by REST, while REST servers die; every answer is kept. */
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export type RestOwnerOptions = {
   baseUrl: string
   /** By organization. */
   keys: ReadonlyMap<string, string>
-  /** Told each answer, with status and headers. */
+  /** Called with each answer, with status and headers. */
   heard: (answer: string) => void
 }
 
@@ -19,7 +19,7 @@ type Heard = { status: number; text: string }
 /** `why` is the last answer of those that were not as wanted: its status and its code. */
 export type Done = { done: true; id: string } | { done: false; why: string }
 
-/** A facade that was killed is not there for half a minute on a machine that has other things to do. */
+/** A killed REST server may be away for half a minute on a busy machine. */
 const PATIENCE_MS = 240_000
 const PAUSE_MS = 500
 const LIMIT_MS = 20_000
@@ -32,7 +32,7 @@ export class RestOwner {
     this.#options = options
   }
 
-  /** Not done where it was refused, or nobody answered for long. */
+  /** Not done if it was rejected, or there was no answer for long. */
   async create(organization: string, secret: string): Promise<Done> {
     const draft = { type: 'token', label: 'canary', registry: 'ghcr.io', username: 'bot', secret }
     const heard = await this.#untilDone(organization, {
@@ -101,7 +101,7 @@ export class RestOwner {
     })
   }
 
-  /** An answer of somebody else is kept like the facade's. */
+  /** An answer of another server is kept like the REST server's. */
   async elsewhere(url: string): Promise<void> {
     const answer = await fetch(url)
     this.#options.heard(await answer.text())

@@ -1,4 +1,4 @@
-/** Davit as it is installed, with everything that it says kept, beside a double of AWS; with all that makes it talkative. */
+/** Davit as installed, with all of its output kept, and an AWS emulator; with all settings that make it verbose. */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -23,7 +23,7 @@ export type Scene = {
   stop(): Promise<void>
 }
 
-/** What Node and libraries say when somebody looks for a fault. */
+/** Debug output of Node and libraries. */
 const TALKATIVE = {
   NODE_DEBUG: 'http,https,http2,net,tls,undici,fetch,websocket,timer',
   NODE_OPTIONS: '--trace-warnings --trace-uncaught',

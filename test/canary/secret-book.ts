@@ -21,12 +21,12 @@ export class SecretBook {
     return this.#noted(way, secrets)
   }
 
-  /** Name of the shape of one that is to be stored, which may be said where the secret may not. */
+  /** Name of the shape of a secret to be stored, which may be printed, unlike the secret. */
   shapeOf(secret: string): string {
     return this.#shapes.get(secret) ?? ''
   }
 
-  /** Such as Davit does not take. */
+  /** Secrets that Davit rejects. */
   refused(way: Way, count: number): string[] {
     return this.#noted(way, refusedSecrets(this.#random, count))
   }

@@ -50,7 +50,7 @@ async function makeNamespace(name: string, labels: Record<string, string> = {}):
   expect([201, 409]).toContain(status)
 }
 
-/** What the API server says of an object that it would take or refuse, changing nothing. */
+/** The API server's verdict on an object, as a dry run. */
 async function dryRun(manifest: Manifest): Promise<{ status: number; words: string }> {
   const { status, body, warnings } = await requestApi(inject('adminAccess'), {
     method: 'PATCH',

@@ -1,4 +1,4 @@
-/** docs/first-webhook.md, block by block, as somebody pastes it into a terminal. What has no nodes here is stood in for. */
+/** docs/first-webhook.md, block by block, like a user who pastes it into a terminal. Parts that need nodes are replaced. */
 
 import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

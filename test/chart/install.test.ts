@@ -113,7 +113,7 @@ describe.each(HELMS)('with %s', (name) => {
   })
 
   test('a second install takes over the kinds that the first has left', async () => {
-    // Of another name or namespace they belong to somebody else, unless one says so.
+    // With another name or namespace they belong to another owner, unless a value says otherwise.
     await run('install', 'davit', CHART)
     expect(await columns()).toContain('Ready')
     await uninstall()

@@ -1,4 +1,4 @@
-/** Somebody deletes the kinds while Davit runs: it lets go what it holds, and works again when they are back. */
+/** The kinds are deleted while Davit runs: it releases their state, and works again when they are back. */
 
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, test } from 'vitest'

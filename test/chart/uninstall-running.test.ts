@@ -88,7 +88,7 @@ async function kubeconfigOf(account: string, name: string): Promise<string> {
   return path
 }
 
-/** A pod that nobody runs, and its process. */
+/** A pod without a node, and its process. */
 async function start(role: Role, pod: string): Promise<RoleProcess> {
   const { spec } = await call<Deployment>('GET', `${DEPLOYMENTS}/davit-${role}`)
   const { labels } = spec.template.metadata
@@ -119,7 +119,7 @@ async function removePod(pod: string): Promise<void> {
   await call('DELETE', `/api/v1/namespaces/${SYSTEM}/pods/${pod}?gracePeriodSeconds=0`)
 }
 
-/** What the Deployment's controller and a kubelet do: at no replicas each pod is told to end, and is gone when it has. */
+/** Acts like the Deployment controller and a kubelet: at zero replicas each pod is asked to end, and is gone when it has. */
 async function endPods(role: Role, pods: Readonly<Record<string, RoleProcess>>): Promise<(number | null)[]> {
   const path = `${DEPLOYMENTS}/davit-${role}`
   const scaledDown = async () => {
@@ -147,7 +147,7 @@ async function publish(name: string): Promise<void> {
   await call('POST', `${DAVIT}/webhookevents`, event)
 }
 
-/** What an account holds, so that the second Job has something to take off; nobody of this test may use the account. */
+/** Parameters of an account, so that the second Job has something to remove; the account is not used otherwise. */
 async function makeHeld(): Promise<void> {
   for (const [path, kind, { name, spec }, finalizer] of [
     ['registrycredentials', 'RegistryCredential', goodCredential, PARAMETER_FINALIZER],

@@ -1,4 +1,4 @@
-/** Chart N becomes N+1 while deliveries are under way: kinds, roles and policies by Helm, the pods as a Deployment rolls them. */
+/** Chart N becomes N+1 during deliveries: kinds, roles and policies by Helm, the pods like a Deployment rollout. */
 
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -108,7 +108,7 @@ async function publish(): Promise<void> {
   }
 }
 
-/** maxSurge 1, maxUnavailable 0: a new pod is ready before an old one is told to end; nobody waits for its end. */
+/** maxSurge 1, maxUnavailable 0: a new pod is ready before an old one is asked to end; its end is not awaited. */
 async function roll(old: RoleProcess[]): Promise<RoleProcess[]> {
   const fresh: RoleProcess[] = []
   for (const each of old) {

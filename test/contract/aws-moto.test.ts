@@ -1,6 +1,6 @@
 /**
- * A second opinion on the double of AWS: the same cases against moto. Where the two differ, documentation of AWS decides;
- * each such row must still differ, so that none outlives a moto that has learnt it.
+ * A second opinion on the AWS emulator: the same cases with moto. If the two differ, the documentation of AWS decides; each such
+ * row must still differ, so that none outlives a fix of moto.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type ContractTarget, runCase } from '../support/aws/contract.ts'

@@ -11,7 +11,7 @@ import { goodDeliverySegment, goodOutcomeSegment } from './samples/segments.ts'
 import { goodDelivery } from './samples/webhook-delivery.ts'
 
 const POLICY = fileURLToPath(new URL('../../config/admission/delivery-log.yaml', import.meta.url))
-/** How long the API server may take until a new policy is in force. */
+/** How long the API server may take to apply a new policy. */
 const IN_FORCE = { timeout: 20_000, interval: 50 }
 
 const segments = [

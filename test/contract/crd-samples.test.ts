@@ -1,4 +1,4 @@
-/** The API server takes what the schemas take, and refuses what they refuse, in words that help. */
+/** The API server accepts and rejects the same objects as the schemas, with helpful messages. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { kinds } from '../../tools/docgen/crd.ts'
@@ -54,7 +54,7 @@ describe.for(kinds)('$kind', (kind) => {
   })
 })
 
-/** As kubectl asks by default: unknown fields are refused. */
+/** As kubectl does by default: unknown fields are rejected. */
 function ask({ kind, name, spec }: SpecSample) {
   const path = `${pathOf(kind, 'default')}?dryRun=All&fieldValidation=Strict`
   return api.call({ method: 'POST', path, body: objectOf(kind, name, spec) })

@@ -1,4 +1,4 @@
-/** A secret that was typed into a wrong field is refused, and is not in the refusal, which terminals, logs and CI show. */
+/** A secret in a wrong field is rejected, and is not in the error, which terminals, logs and CI show. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { KindDefinition } from '../../src/apis/meta.ts'
 import { registryCredentialKind } from '../../src/apis/registry-credential.ts'

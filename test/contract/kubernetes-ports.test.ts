@@ -55,7 +55,7 @@ describe('resources on a real API server', () => {
     }
     await api.delete(jobs, { namespace, name: 'whole' }, {}, { dependents: 'Background' })
     await expectKind(api.get(jobs, { namespace, name: 'whole' }), 'NotFound')
-    // Of a Job that is deleted without a word the pods run on: it stays until they are nobody's.
+    // When a Job is orphaned, its pods keep running: it stays until they have no owner.
     await api.delete(jobs, { namespace, name: 'left' })
     const { metadata } = await api.get(jobs, { namespace, name: 'left' })
     expect(metadata).toMatchObject({ finalizers: ['orphan'] })

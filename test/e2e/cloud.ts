@@ -1,4 +1,6 @@
-/** AWS and a private registry as doubles on this machine, where pods reach them; accounts that believe the tokens of the cluster. */
+/**
+ * AWS and a private registry emulated on this machine, where pods can reach them; accounts that trust the tokens of the cluster.
+ */
 
 import { connectKubernetes } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/time.ts'

@@ -9,7 +9,7 @@ const ASK_EVERY_MS = 500
 
 export type CommandOptions = { env?: NodeJS.ProcessEnv; cwd?: string; limitMs?: number }
 
-/** @returns its stdout @throws Error with what it said */
+/** @returns its stdout @throws Error with its output */
 export async function command(
   program: string,
   args: readonly string[],

@@ -1,4 +1,4 @@
-/** Where a run installs Davit, and from which image: told by arguments or by the environment, and guessed nowhere. */
+/** Where a run installs Davit, and from which image: given by arguments or by the environment, and never guessed. */
 import { parseArgs } from 'node:util'
 
 export type E2eOptions = {

@@ -23,7 +23,7 @@ console.log('killed ' + killed.length)
 process.exit(killed.length === 1 ? 0 : 1)
 `
 
-/** @returns what it said */
+/** @returns its output */
 export async function killProcess(cluster: NodeCluster, namespace: string, name: string, image: string) {
   const pod = await cluster.get<{ metadata: { uid: string }; spec: { nodeName: string } }>(
     'pod',

@@ -70,7 +70,7 @@ async function prepare(
   return { kubeconfig: kind.kubeconfig, address: address || kind.address }
 }
 
-/** A Davit that is there already is somebody's. @throws UsageError */
+/** An existing Davit is never touched. @throws UsageError */
 async function isFree(cluster: NodeCluster): Promise<void> {
   const found = await cluster.kubectl(['get', 'customresourcedefinitions', '-o', 'name'])
   const namespace = await cluster.kubectl(['get', 'namespace', DAVIT, '--ignore-not-found', '-o', 'name'])
@@ -78,7 +78,7 @@ async function isFree(cluster: NodeCluster): Promise<void> {
     throw new UsageError('the cluster has a Davit already, or what is left of one')
 }
 
-/** For whoever has to find out what went wrong. */
+/** Collects information for debugging. */
 async function showState(cluster: NodeCluster, report: Report): Promise<void> {
   const questions = [
     ['get', 'pods', '-A', '-o', 'wide'],

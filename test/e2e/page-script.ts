@@ -1,8 +1,8 @@
-/** The commands of a page, as somebody would paste them one after another: its blocks of `sh`, run by one bash with -e. */
+/** The commands of a page, as if pasted one after another: its blocks of `sh`, run by one bash with -e. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** `shell` is what a page shows beside its way: as good for a shell, and left out by who asks for `sh`. */
+/** `shell` marks alternatives of a page: equally valid, and left out if only `sh` is asked for. */
 const BLOCKS = { sh: /^```sh\n(.*?)^```$/gms, shell: /^```shell\n(.*?)^```$/gms }
 const MAX_SAID = 1_000_000
 

@@ -1,4 +1,4 @@
-/** A way from loopback into the cluster, by `kubectl port-forward`; made anew when its pod goes. */
+/** A connection from loopback into the cluster, by `kubectl port-forward`; renewed when its pod goes. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { freePort } from '../../playground/free-port.ts'

@@ -213,7 +213,7 @@ export class ReleasePart {
         })
         return missing.length === 0 ? true : undefined
       }
-      // What is lost is told below.
+      // Lost ones are reported below.
       await waitFor('all arrivals', isThere, ARRIVAL_LIMIT_MS).catch(() => undefined)
     })
     let received = 0
@@ -233,7 +233,7 @@ export class ReleasePart {
     report.figure('deliveries', `${received} of ${stream.deliveries}`)
   }
 
-  /** What is refused shows that the standard is enforced, and that the pods that are there fit it. */
+  /** A rejection shows that the standard is enforced, and that the existing pods comply with it. */
   async #isRestricted(): Promise<void> {
     const { cluster, report } = this.#of
     for (const namespace of [DAVIT, ORGANIZATION]) {

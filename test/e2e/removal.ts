@@ -133,7 +133,7 @@ export class Removal {
 
 /** Namespaces of this run, with all that is in them. */
 const FROM_THE_TEST = new RegExp(` (${ORGANIZATION}|${RECEIVERS}|${KILLERS})(/|$)`)
-/** The kinds, what they are of, and what Davit keeps in its namespace, beside what every namespace has. */
+/** The kinds, their objects, and Davit's objects in its namespace, without those of every namespace. */
 const KEPT = new RegExp(
   [
     '^CustomResourceDefinition\\.apiextensions\\.k8s\\.io \\w+\\.davit\\.dev$',

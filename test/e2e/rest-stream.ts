@@ -57,7 +57,7 @@ export class RestStream {
     }
   }
 
-  /** Ends when the last one is accepted, or refused for good. One at a time. */
+  /** Ends when the last one is accepted, or rejected permanently. One at a time. */
   async publish(count: number, perSecond: number): Promise<void> {
     const begin = performance.now()
     const running = new Set<Promise<void>>()

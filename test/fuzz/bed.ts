@@ -1,4 +1,4 @@
-/** A facade as it runs in a cluster, with an organization whose endpoints, deliveries and credentials are there to be asked for. */
+/** A REST server as in a cluster, with an organization that has endpoints, deliveries and credentials. */
 
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
@@ -85,7 +85,7 @@ export async function layBed(folder: string, stack: AsyncDisposableStack): Promi
   const receiver = await startSink(stack)
   await makeEndpoints(api, receiver)
   await makeAnything(api)
-  // No role that is made up is one of an account there, which is soon said.
+  // No generated role is one of an existing account, which is checked quickly.
   const aws = await TestAws.start()
   stack.defer(() => aws.stop())
   await startDelivering(controlPlane, receiver, stack)
@@ -143,7 +143,7 @@ async function startDelivering(
   await controller.ready
 }
 
-/** URLs are made up, and some of them are somebody's: nothing is sent but to our own receiver. */
+/** URLs are generated, and some of them belong to others: only our own receiver gets requests. */
 function stayingHere(sender: WebhookSender, receiver: string): WebhookSender {
   return {
     send: async (request, signal) =>

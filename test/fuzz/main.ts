@@ -1,6 +1,6 @@
 /**
- * `npm run test:fuzz [-- --seed=N --examples=N]`: schemathesis makes requests up from the OpenAPI document, right
- * ones and wrong ones, sends them to a facade on a real API server, and holds each answer against the document.
+ * `npm run test:fuzz [-- --seed=N --examples=N]`: schemathesis generates valid and invalid requests from the OpenAPI document,
+ * sends them to a REST server on a real API server, and validates each answer against the document.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -115,7 +115,7 @@ async function madeBy(path: string): Promise<Pattern[]> {
     },
   })
   try {
-    // Anew, whoever has imported it before.
+    // A fresh import, whether or not it was imported before.
     await import(/* @vite-ignore */ `../../src/${path}?patterns`)
   } finally {
     globalThis.RegExp = before

@@ -1,4 +1,4 @@
-/** Runs schemathesis against a facade. */
+/** Runs schemathesis against a REST server. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFile, readFile, writeFile } from 'node:fs/promises'
@@ -22,7 +22,7 @@ export type FuzzOptions = {
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 /** It ends by itself long before. */
 const LIMIT_MS = 9 * 60_000
-/** Of ten requests, those for the organization of the key; the others are for somebody else's. */
+/** Share of requests for the organization of the token, in tenths; the others are for another organization. */
 const OWN = 9
 
 /** @throws Error when it did not get as far as a report */

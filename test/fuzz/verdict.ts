@@ -15,7 +15,7 @@ export type FuzzReport = {
 export type FuzzRun = { report: FuzzReport; exitCode: number | null; statuses: readonly StatusCount[] }
 
 export const LEAST_CASES = 2_000
-/** Requests of an operation that have to succeed: else all that was looked at is how it refuses. */
+/** Requests of an operation that must succeed: otherwise only its rejections were tested. */
 const LEAST_SUCCESSES = 10
 /** Part of the requests that may be put off. */
 const MOST_LIMITED = 0.01

@@ -23,7 +23,7 @@ afterAll(async () => {
   for (const server of opened) await server.close()
 })
 
-/** Sends one event to each URL. @returns what came of the first attempts, in the same order */
+/** Sends one event to each URL. @returns the results of the first attempts, in the same order */
 async function firstAttempts(urls: string[], limitMs?: number): Promise<WebhookDelivery[]> {
   const type = await ownEventType(davit)
   const names = urls.map((_, index) => `${type.slice(5)}-${index}`)

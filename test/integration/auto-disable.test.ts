@@ -25,7 +25,7 @@ const ANY_WAIT_MS = 20_000
 
 let davit: TestDavit
 let receiver: Receiver
-/** Writes of a status that the API server does not take, by resource and status. */
+/** Status writes that the API server rejects, by resource and status. */
 let refuses: ((plural: string, status: Record<string, unknown>) => boolean) | undefined
 let refusals = 0
 
@@ -54,7 +54,7 @@ function withRefusals(api: KubernetesClient): KubernetesClient {
   }
 }
 
-/** Lets the eighth attempts begin, ends the process when a write was refused, and starts the next one. */
+/** Lets the eighth attempts begin, ends the process after a rejected write, and starts the next one. */
 async function crashAt(refused: typeof refuses): Promise<void> {
   refusals = 0
   refuses = refused

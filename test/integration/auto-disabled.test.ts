@@ -28,9 +28,9 @@ const DAY_MS = 86_400_000
 
 let davit: TestDavit
 let receiver: Receiver
-/** Set: the note that the others were told is not taken by the API server. */
+/** If set, the API server rejects the record that the owners were notified. */
 let noteRefused = false
-/** Set: nor is that a delivery is exhausted, so that its endpoint is not looked at. */
+/** If set, it also rejects that a delivery is exhausted, so that its endpoint is not reconciled. */
 let endRefused = false
 
 beforeAll(async () => {

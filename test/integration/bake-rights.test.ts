@@ -1,6 +1,6 @@
 /**
- * What the controller may do for bakes (config/rbac, config/admission): with these rights alone templates are baked, each of them is
- * used, and a Job of another kind is refused.
+ * The controller's rights for bakes (config/rbac, config/admission): with only these rights templates are baked, each right is
+ * used, and a Job of another kind is rejected.
  */
 
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -30,7 +30,7 @@ const CONFIG = new URL('../../config/', import.meta.url)
 const ACCOUNT = 'davit-controller'
 /** The one that its role names. */
 const CA = 'davit-bake-ca'
-/** How long the API server may take until a new policy is in force. */
+/** How long the API server may take to apply a new policy. */
 const IN_FORCE = { timeout: 20_000, interval: 50 }
 
 let folder: string
@@ -94,7 +94,7 @@ async function startBakes(): Promise<void> {
 
 let interfered = false
 
-/** Somebody else changes a template just before its first status is written: so it is read again. */
+/** A template is changed just before its first status is written, so that it is read again. */
 async function beforeCall(deed: string): Promise<void> {
   if (interfered || deed !== 'patch boxtemplates/status.davit.dev') return
   interfered = true

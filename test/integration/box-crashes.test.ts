@@ -49,7 +49,7 @@ const WRITES: [write: string, is: (call: ApiCall) => boolean][] = [
   ['its end', saying('succeeded')],
 ]
 
-/** From here on as if nobody had died. */
+/** Continues as if no process had died. */
 async function bake(name: string): Promise<void> {
   const job = await bed.job(name)
   const pod = await bed.run(job)

@@ -1,4 +1,4 @@
-/** How many bakes are under way at a time, and what stands in the way of a Job, on the real API server. */
+/** The limit of simultaneous bakes, and obstacles of a Job, on the real API server. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { BoxTemplate } from '../../src/apis/box-template.ts'

@@ -58,7 +58,7 @@ afterAll(async () => {
   await registry?.stop()
 })
 
-/** The role of the box, with the policy that the status of the settings shows, for one ServiceAccount of the cluster. */
+/** The role of the box, with the policy from the status of the settings, for one ServiceAccount of the cluster. */
 async function setUpBox(): Promise<void> {
   const { account } = await secrets.connect()
   const issuer = await trustCluster(account)
@@ -174,7 +174,7 @@ describe('a box of three services, with two credentials for one host', () => {
     expect(conditionsOf(template)).toMatchObject({ Stalled: 'True WrongCredentials' })
     await secrets.credentialWhen('tools', (seen) => reasonOf(seen, 'Verified') === 'WrongCredentials')
     expect(existsSync(join(node.volumeOf('boxes'), 'shop', 'index.json'))).toBe(true)
-    // Of the bake that failed nothing lies beside the one before.
+    // The failed bake leaves nothing next to the previous one.
     expect(readdirSync(join(node.volumeOf('boxes'), '.davit', 'shop'))).toHaveLength(1)
   })
 

@@ -1,4 +1,4 @@
-/** Endpoints that are not ordered: how many deliveries at a time, and that nobody waits for somebody else's receiver. */
+/** Unordered endpoints: how many deliveries run at a time, and that an endpoint never waits for the receiver of another one. */
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startDavit, type TestDavit } from '../support/davit.ts'

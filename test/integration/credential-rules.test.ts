@@ -1,4 +1,7 @@
-/** Rules of credentials and accounts beside a real API server and a double of AWS (interface §2.1, §2.6, §4.1; settled, "Credentials"). */
+/**
+ * Rules of credentials and accounts with a real API server and an AWS emulator (interface §2.1, §2.6, §4.1; settled,
+ * "Credentials").
+ */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { API_VERSION } from '../../src/apis/meta.ts'
@@ -16,7 +19,7 @@ import { until } from '../support/until.ts'
 const OTHER_ACCOUNT = '333333333333'
 const SOMEBODY = 'arn:aws:iam::222222222222:user/somebody'
 const LISTED_EVERY_MS = 1_100_000
-/** What was refused is tried again within so long. */
+/** A rejected call is retried within this time. */
 const AGAIN_MS = 4_000_000
 
 let bed: SecretsBed

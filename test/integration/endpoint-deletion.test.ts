@@ -252,7 +252,7 @@ describe.each([
       expect(status).not.toHaveProperty(field)
     expect(status?.signingSecrets).toHaveLength(1)
 
-    // An old head would hold it in an ordered lane.
+    // An old head would hold it in an ordered queue.
     await davit.publish(old.type, { n: 'new' })
     const requests = await receiver.waitFor(10, { path: old.path })
     expect(JSON.parse(String(requests[9]?.body))).toMatchObject({ data: { n: 'new' } })

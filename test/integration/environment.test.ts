@@ -17,7 +17,7 @@ import { until } from '../support/until.ts'
 
 const ORGANIZATION = 'hostile-organization'
 const HOOKS = `/organizations/${ORGANIZATION}/webhooks`
-/** More than label values that are told apart. */
+/** More than the maximum number of label values. */
 const MANY = 150
 
 const OTHER_PROGRAM =

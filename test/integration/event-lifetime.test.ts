@@ -42,7 +42,7 @@ test('objects stay for good without a time to live', async () => {
 test('objects with a time to live go so long after they were dispatched or refused, and no sooner', async () => {
   const dispatched = await davit.publish(await ownEventType(davit), {}, { ttlSecondsAfterFinished: 3600 })
   const refused = await davit.publish('no.such-type', {}, { ttlSecondsAfterFinished: 3600 })
-  // One that is refused afterwards must not make the time of the others forgotten.
+  // A later rejected event must not reset the time of the others.
   await davit.publish('no.such-type', {})
   const names = [dispatched.metadata.name, refused.metadata.name]
   davit.clock.jump(3_590_000)

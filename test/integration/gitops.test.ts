@@ -1,4 +1,7 @@
-/** Somebody applies from Git what Davit works on: neither undoes the other, and what the pages say of waiting is so. */
+/**
+ * Objects that Davit works on are applied from Git: neither undoes the other's changes, and what the pages say about waiting is
+ * true.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { kubectl } from '../support/control-plane.ts'
@@ -164,7 +167,7 @@ describe('the waits of the pages', () => {
       .split(' ')
       .slice(3)
     const said = await inNamespace(['--request-timeout=20s', ...words])
-    // What is waited for to go is gone.
+    // The awaited deletion is complete.
     if (!line.includes('--for=delete')) expect(said).toContain('condition met')
   })
 })

@@ -202,7 +202,7 @@ test('kubectl describe whe shows its Events', async () => {
   await endpoint('described')
   await inNamespace('annotate', 'whe', 'described', `davit.dev/ping-requested-at=${davit.time()}`)
   await receiver.waitFor(1, { path: '/described' })
-  // An Event is written beside what it tells of.
+  // An Event is written in parallel to its cause.
   const events = await until(
     async () => {
       const [, shown = ''] = (await inNamespace('describe', 'whe', 'described')).split(/^Events:/m)

@@ -1,4 +1,4 @@
-/** The watch of the log is hours behind: nothing is said to have ended that has not begun. */
+/** The watch of the log is hours behind: no delivery is reported as ended before it has begun. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { webhookEvent, webhookEvents } from '../../src/apis/webhook-event.ts'

@@ -38,7 +38,7 @@ async function stateOf(event: string): Promise<string | undefined> {
   return (await davit.eventWhen(event, () => true)).status?.state
 }
 
-/** Longer than the controller waits until it looks whether there is room. */
+/** Longer than the controller waits until it checks the quota. */
 async function lookAgain(): Promise<void> {
   davit.clock.jump(2500)
   await passBy(davit, receiver)

@@ -1,4 +1,4 @@
-/** Two organizations beside each other, with everything of the same name. */
+/** Two organizations with objects of the same names. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { deliveryObjectName, nameOfMessage } from '../../src/apis/ids.ts'

@@ -1,4 +1,4 @@
-/** What is written to the status of an endpoint that somebody deleted and made anew meanwhile, unseen. */
+/** Status writes for an endpoint that was deleted and recreated meanwhile, unnoticed. */
 
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'

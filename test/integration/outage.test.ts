@@ -76,7 +76,7 @@ afterAll(async () => {
   if (folder) await rm(folder, { recursive: true })
 })
 
-/** One in five is refused once. */
+/** One in five is rejected once. */
 function answer(endpoint: string, request: ReceivedRequest) {
   const id = String(request.headers['webhook-id'])
   const earlier = receptions.some((one) => one.endpoint === endpoint && one.id === id)
@@ -173,7 +173,7 @@ describe('the API server is away for ten seconds under load', { timeout: 60_000 
     expect(receiver.received('/slow').length).toBeGreaterThan(UNDER_WAY)
     const during = requests.map(({ receivedAt }) => receivedAt - killedAt).filter((ms) => ms > 0)
     const late = during.filter((ms) => ms > MAX_UNSTORED_MS && ms < startedAgainAt - killedAt)
-    // What the log has shown goes on for so long.
+    // Deliveries from the log continue for this long.
     expect(during.filter((ms) => ms < MAX_UNSTORED_MS).length).toBeGreaterThan(5)
     expect(late).toEqual([])
   })

@@ -35,7 +35,7 @@ afterAll(async () => {
   await davit?.stop()
 })
 
-/** As whoever gives people `admin` or `edit` of their namespace does. */
+/** As an administrator does who grants `admin` or `edit` of a namespace. */
 async function letReadSecrets(namespace: string, name: string): Promise<void> {
   const rbac = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`
   const metadata = { name: 'secrets' }

@@ -1,4 +1,4 @@
-/** Owners are told by e-mail of automatic disabling (interface §3.1). */
+/** Owners are notified by e-mail of automatic disabling (interface §3.1). */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { namespaces } from '../../src/apis/core-kinds.ts'
@@ -206,7 +206,7 @@ test('owners who enable it before they could be told are not told any more', asy
   await davit.annotate('mended', { [ENABLE]: davit.time() })
   const enabled = await davit.endpointWhen('mended', ({ status }) => status?.state === 'enabled')
   expect(conditionOf(enabled, 'OwnersNotified')).toBeUndefined()
-  // The API server shows it before the controller has its answer.
+  // The API server delivers it before the controller has its answer.
   const known = () =>
     davit.controller.webhooks.directory.get(davit.organization, 'mended')?.endpoint.status?.state
   await until(

@@ -1,6 +1,6 @@
 /**
- * What is no good in Davit's own namespace (segments, outcomes, keys; damaged by hand, by another version, or by a
- * restore) stops nobody, while the controller runs and at its start. None of it is refused by the API server.
+ * Invalid objects in Davit's own namespace (segments, outcomes, keys; damaged by hand, by another version, or by a restore) block
+ * nothing else, while the controller runs and at its start. The API server rejects none of them.
  */
 
 import { randomBytes } from 'node:crypto'

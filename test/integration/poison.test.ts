@@ -1,6 +1,6 @@
 /**
- * Objects that the API server has stored and that this version cannot use: each is told of in the log, and stops
- * nobody, while the controller runs and at its start.
+ * Stored objects that this version cannot use: each is reported in the log, and blocks nothing else, while the controller runs
+ * and at its start.
  */
 
 import { randomBytes } from 'node:crypto'

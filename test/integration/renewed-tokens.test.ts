@@ -30,7 +30,7 @@ const BELIEVED_S = 10
 const FIRST_ENDS_S = 15
 const SECOND_ENDS_S = 40
 const SECOND_AT_S = 10
-/** When nobody believes the second any more. */
+/** When the second token is no longer accepted. */
 const THIRD_AT_S = SECOND_ENDS_S + BELIEVED_S + 5
 const PUBLISHED_S = THIRD_AT_S + 15
 
@@ -57,7 +57,7 @@ afterAll(async () => {
   await davit?.stop()
 })
 
-/** Tokens of an account that are refused from so many seconds on, written to its file one after the other. */
+/** Tokens of an account that are rejected after some seconds, written to its file one after the other. */
 async function tokensOf(account: Account) {
   const config = JSON.parse(await readFile(await davit.makeKubeconfig(account), 'utf8')) as {
     users: { user: { token?: string; tokenFile?: string } }[]

@@ -33,7 +33,7 @@ function logOf(process: number): string {
   return join(davit.folder, `controller-${process}.log`)
 }
 
-/** @param replica absent: nobody has promised that the name is one process's alone */
+/** @param replica absent: the name may be shared by several processes */
 async function start(replica?: string): Promise<RoleProcess> {
   const process = new RoleProcess({
     role: 'controller',

@@ -51,7 +51,7 @@ async function publish(from: number, to: number): Promise<string[]> {
   return names
 }
 
-/** Every path has received each number up to there, and nobody twice. */
+/** Every path has received each number up to there exactly once. */
 async function allReceived(to: number, limitMs = 60_000): Promise<void> {
   const wanted = Array.from({ length: to }, (_, n) => n)
   const left = () => paths().filter((path) => new Set(numbersAt(path)).size < to)

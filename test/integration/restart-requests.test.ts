@@ -179,7 +179,7 @@ describe('a backlog that is held', () => {
       receiver.answer(path, { status: 503 }, { status: 200 })
       await davit.endpoint(name, spec)
       const isMove = calling('create', webhookDeliveries)
-      // However long publishing takes, nothing but the first is shown before the process is to end.
+      // However long publishing takes, only the first is delivered before the process is to end.
       const all = Promise.withResolvers<void>()
       const goOn = mortal.api.fail((call) => isMove(call) && !isFirst(call), { hold: all.promise }, COUNT)
       const names: string[] = []
@@ -200,7 +200,7 @@ describe('a backlog that is held', () => {
           await davit.patchSpec(name, { state: 'disabled' })
         },
       )
-      // All of it is shown while it is held, and none of it is sent.
+      // All of it is delivered while it is held, and none of it is sent.
       await davit.deliveriesWhen(name, (held) => {
         davit.clock.jump(200)
         return held.length === COUNT

@@ -131,7 +131,7 @@ async function publish(to: KubernetesClient, name: string): Promise<void> {
   )
 }
 
-/** What the page leaves out, for somebody who restores it all the same. */
+/** Steps that the page leaves out, for users who restore it nevertheless. */
 async function deliveriesToo(): Promise<void> {
   await page.paste(
     before.controlPlane,

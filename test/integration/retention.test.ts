@@ -37,7 +37,7 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-/** Retention beside the controller, as it would be after a start just now. */
+/** Retention next to the controller, as right after a start. */
 async function retention(over: Partial<RetentionLimits> = {}) {
   const { directory, engine } = davit.controller.webhooks
   const api = new FaultyApi(davit.api)

@@ -19,7 +19,7 @@ const DAY_MS = 86_400_000
 
 let davit: TestDavit
 let receiver: Receiver
-/** While true the status of endpoints cannot be written. */
+/** While true, writes of endpoint statuses fail. */
 let statusRefused = false
 
 beforeAll(async () => {
@@ -47,7 +47,7 @@ async function roll(name: string, more: Record<string, string | null> = {}): Pro
   const value = davit.time()
   await davit.annotate(name, { [ROLL]: value, ...more })
   await davit.endpointWhen(name, ({ status }) => status?.lastHandled?.roll === value)
-  // Two rolls within one millisecond would have one value.
+  // Two rotations within one millisecond would have one value.
   davit.clock.jump(1)
   return value
 }

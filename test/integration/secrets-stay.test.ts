@@ -18,7 +18,7 @@ const CANARY = 'canary-7d1f0a'
 
 let davit: TestDavit
 let receiver: Receiver
-/** Every key that was in force. */
+/** Every signing secret that was active. */
 const keys: string[] = []
 
 beforeAll(async () => {

@@ -1,4 +1,4 @@
-/** The store is restored from a backup while controllers run: what they know is of versions that are given anew. */
+/** The store is restored from a backup while controllers run: the versions that they know are assigned again. */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
@@ -34,7 +34,7 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-/** As a facade does that has answered with 202. */
+/** Like a REST server that has answered with 202. */
 async function accept(endpoint: { name: string; uid: string }): Promise<void> {
   const acceptedAt = davit.clock.now()
   const name = () => sortableName(acceptedAt, randomBytes(10))

@@ -37,7 +37,7 @@ afterAll(async () => {
 const of = (plural: string) => (request: FrontRequest) => request.path.endsWith(`/${plural}`)
 const isAppend = ({ method, path }: FrontRequest) => method === 'POST' && path.endsWith('/deliverysegments')
 
-/** The newest that each watch of the kind has said is older than what Davit writes from here on. */
+/** The newest version of each watch of the kind is older than Davit's writes from here on. */
 function holdBack(plural: string): void {
   held = front.holdWatches(of(plural))
 }
@@ -93,7 +93,7 @@ test('an event that Davit has accepted is not accepted again when the watch show
   const type = await ownEventType(davit)
   await davit.endpoint('once', { url: `${receiver.url}/once`, eventTypes: [type] })
   const ref = { namespace: davit.organization, name: 'once' }
-  // Somebody labels the event while Davit accepts it: a version without a status, older than the one with it.
+  // The event is labeled while Davit accepts it: a version without a status, older than the one with it.
   front.before(isAppend, async () => {
     holdBack('webhookevents')
     await davit.api.patch(webhookEvents, ref, { metadata: { labels: { seen: 'late' } } })

@@ -16,7 +16,7 @@ import { RoleProcess, stallingFor } from '../support/role-process.ts'
 import { until } from '../support/until.ts'
 
 const LIMIT_MS = 120_000
-/** Three seconds of Lease, and 21 in which the last attempt of who is silent may be under way. */
+/** Three seconds of Lease, and 21 in which the last attempt of a silent replica may be in progress. */
 const TAKEN_OVER_MS = 24_000
 const STALLED_MS = 35_000
 const PATHS = Array.from({ length: 12 }, (_, n) => `/to-${n}`)
@@ -96,7 +96,7 @@ async function sumOf(gauge: string): Promise<number> {
   return values.reduce<number>((sum, value) => sum + (value ?? Number.NaN), 0)
 }
 
-/** Both have their part, and nothing is under way. */
+/** Both have their share, and nothing is in progress. */
 async function atRest(): Promise<void> {
   await until(
     async () => {

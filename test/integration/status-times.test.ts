@@ -59,7 +59,7 @@ test('lastTransitionTime moves when the status of its condition changes, and wit
 })
 
 describe('updatedAt', () => {
-  /** @returns whether it moved to what the clock shows now, or stayed */
+  /** @returns whether it moved to the current time of the clock, or stayed */
   async function change(name: string, act: () => Promise<unknown>): Promise<'moved' | 'stayed'> {
     const before = (await statusOf(davit, name)).updatedAt
     expect(before).toBeDefined()

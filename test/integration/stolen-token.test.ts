@@ -1,6 +1,6 @@
 /**
- * What the token of the controller is good for in other hands, with the roles and policies that ship, on the real API server: what Davit
- * does with it is allowed, and what would lead to the secrets of organizations is refused.
+ * What an attacker can do with the controller's token, with the shipped roles and policies, on the real API server: Davit's own
+ * calls are allowed, and those that would lead to the secrets of organizations are rejected.
  */
 
 import { readFile } from 'node:fs/promises'
@@ -27,7 +27,7 @@ import { kubectl, testNamespace } from '../support/control-plane.ts'
 import { connectAsController } from '../support/controller-identity.ts'
 
 const ADMISSION = new URL('../../config/admission/', import.meta.url)
-/** How long the API server may take until a new policy is in force. */
+/** How long the API server may take to apply a new policy. */
 const IN_FORCE = { timeout: 20_000, interval: 50 }
 const REPOSITORY = 'registry.example.com:5000/davit'
 const ENDPOINT = 'https://aws.example.com'
@@ -98,7 +98,7 @@ describe('with the policy on Jobs', () => {
 
   type Container = ReturnType<typeof job>['spec']['template']['spec']['containers'][number]
 
-  /** @returns with what it was refused */
+  /** @returns the reason of the rejection */
   async function refusal(change: (container: Container) => object): Promise<string> {
     const object = job('stolen', `${REPOSITORY}:1`)
     const [container] = object.spec.template.spec.containers
@@ -120,7 +120,7 @@ describe('with the policy on Jobs', () => {
 
   test.each([
     `${REPOSITORY}:1`,
-    // While an upgrade is under way, and after it was taken back.
+    // During an upgrade, and after a rollback.
     `${REPOSITORY}:2`,
     `${REPOSITORY}@sha256:${'a'.repeat(64)}`,
     `${REPOSITORY}:1@sha256:${'a'.repeat(64)}`,
@@ -180,7 +180,10 @@ describe('with the policy on what the controller changes', () => {
       spec: { region: 'eu-west-1', roleArn: ROLE },
     })
     let region = 'eu-west-2'
-    /** Another region each time: what was let through before the policy was in force would be no change later, which nothing refuses. */
+    /**
+     * Another region each time: a change that was accepted before the policy took effect would not be a change later, and be
+     * accepted again.
+     */
     const theft = () => {
       region = region === 'eu-west-2' ? 'eu-west-3' : 'eu-west-2'
       return change(secretsSettingsResource, 'default', { spec: { region } })

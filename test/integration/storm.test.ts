@@ -57,7 +57,7 @@ async function live(receiver: Receiver, seed: number, share: number): Promise<Ou
   return { davit, storm, receptions }
 }
 
-/** One in three is refused once, one in nine twice. */
+/** One in three is rejected once, one in nine twice. */
 function answer(receptions: Reception[], endpoint: string, request: ReceivedRequest, always?: number) {
   const id = String(request.headers['webhook-id'])
   const earlier = receptions.filter((one) => one.endpoint === endpoint && one.id === id).length
@@ -84,8 +84,8 @@ async function driveToTheEnd(davit: TestDavit): Promise<void> {
 }
 
 /**
- * To when all that waits is due, once nothing else is under way. That an event was appended is remembered for a quarter
- * of an hour: hours may pass only when every event is stored as accepted, and the process knows that.
+ * To the time when all waiting deliveries are due, when nothing else is in progress. An append is remembered for a quarter of an
+ * hour: hours may pass only when every event is stored as accepted, and the process knows that.
  */
 async function moveOn(davit: TestDavit, stored: boolean): Promise<void> {
   const open = (await davit.deliveries()).filter(({ status }) => !isFinal(status?.state))

@@ -49,7 +49,7 @@ async function notFound(): Promise<string[]> {
   throw Object.assign(new Error('no such name'), { code: 'ENOTFOUND' })
 }
 
-/** What came of the first attempt of an event to an endpoint with this URL. */
+/** The result of the first attempt of an event to an endpoint with this URL. */
 async function firstAttempt(name: string, url: string): Promise<WebhookDelivery | undefined> {
   const type = await ownEventType(davit)
   await davit.endpoint(name, { url, eventTypes: [type] })
@@ -126,7 +126,7 @@ describe('what only DNS shows', () => {
     const before = forbidden.connections()
     const outside = await firstAttempt('dns', `https://outside.example.com:${forbidden.port}/`)
     const both = await firstAttempt('dns-2', `https://both.example.com:${forbidden.port}/`)
-    // A port where nobody listens: 1 needs rights that no test has.
+    // A port without a listener: 1 needs rights that no test has.
     const really = await firstAttempt('dns-refused', 'https://inside.example.com:1/')
     const shown = [outside, both, really].map((delivery) => {
       const { at, latencyMs, ...words } = delivery?.status?.attempts?.[0] ?? { at: '', latencyMs: 0 }

@@ -1,4 +1,4 @@
-/** The real controller while somebody sets the clock of its machine: what waits comes neither all at once nor never. */
+/** The real controller while the clock of its machine is set: waiting deliveries are neither sent all at once nor never. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** Publishing with kubectl: what is accepted, what is refused and why, and what becomes of the objects. */
+/** Publishing with kubectl: which events are accepted or rejected and why, and what happens to the objects. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { namespaces } from '../../src/apis/core-kinds.ts'

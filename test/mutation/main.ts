@@ -1,8 +1,8 @@
 /**
- * `npm run test:mutation [-- --mutate src/webhooks/log,src/ha]`: changes the pure parts of Davit line by line, and
- * looks whether the tests beside them notice. What did not change since the last run is not tried again.
- * `--tests 'src/ha/coordinator*.test.ts'` holds each change against these alone, and `--name NAME` keeps what was found
- * apart from the rest: for a file each change of which would be held against histories that take long.
+ * `npm run test:mutation [-- --mutate src/webhooks/log,src/ha]`: changes the pure parts of Davit line by line, and checks whether
+ * the tests next to them notice. What did not change since the last run is not tried again.
+ * `--tests 'src/ha/coordinator*.test.ts'` runs only these tests for each change, and `--name NAME` keeps the results separately:
+ * for a file whose changes need slow histories.
  * `--sample 1500 --seed 1` tries that many changes, drawn by the seed from all that a test runs, to compare two commits.
  */
 import { spawn } from 'node:child_process'
@@ -75,7 +75,7 @@ async function run(): Promise<number> {
   return Number(exitCode ?? 2)
 }
 
-/** @param isWhole nobody has ended the run before it was over */
+/** @param isWhole whether the run was complete */
 async function tell(isWhole: boolean): Promise<void> {
   const say = (line: string) => process.stdout.write(`${line}\n`)
   const all = readReport(await readFile(`${ROOT}/${reportOf(name)}`, 'utf8'))

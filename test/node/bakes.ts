@@ -194,7 +194,7 @@ class BakeChecks {
     const maps = join(folder, 'maps')
     const place = join(maps, ORGANIZATION, 'good')
     await mkdir(place, { recursive: true, mode: 0o755 })
-    // Of whoever brings it: a copy would belong to the user of the bake.
+    // The credentials of the user who brings the image: a copy would belong to the user of the bake.
     const map = await readFile(join(setting.boxes, 'good', 'credentials.json'))
     await writeFile(join(place, 'credentials.json'), map)
     return maps

@@ -36,7 +36,7 @@ export class NodeCluster {
     return JSON.parse(await this.kubectl(['get', '-o', 'json', ...args])) as T
   }
 
-  /** Whether its kubelet has told of it since then. */
+  /** Whether its kubelet has reported it since then. */
   async untilReady(since: number): Promise<void> {
     await until(
       async () => {

@@ -3,7 +3,7 @@
 export type Findings = {
   /** Says it and counts it. */
   check(what: string, is: boolean, seen: string): void
-  /** A part of a run. Where it does not come to its end that is said, and counted, and does not keep others from theirs. */
+  /** A part of a run. A failure to complete it is reported and counted, and does not keep the others from running. */
   part(what: string, work: () => Promise<void>): Promise<void>
   readonly wrong: number
 }

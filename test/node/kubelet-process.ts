@@ -79,7 +79,7 @@ async function stateOf(pid: number): Promise<string | undefined> {
   }
 }
 
-/** One that has ended stays until whoever started it has looked. */
+/** An ended process stays until its parent has read its exit. */
 function isRunning(state: string | undefined): boolean {
   return state !== undefined && state !== 'Z'
 }

@@ -10,10 +10,10 @@ const PORT = 15_443
 /** Who may pull what. */
 export const ONE = { user: 'one-bot', secret: 'canary-of-one-51d0', repository: 'one/api' }
 export const TWO = { user: 'two-bot', secret: 'canary-of-two-6ae2', repository: 'two/web' }
-/** Anybody may pull it. */
+/** Anyone may pull it. */
 export const OPEN = 'open/page'
 
-/** Two credentials for one host, each for one repository; what is between may be pulled by anybody, or by nobody. */
+/** Two credentials for one host, each for one repository; others may be pulled by anyone, or not at all. */
 export function startPrivateRegistry(address: string): Promise<TestRegistry> {
   const account = ({ secret, repository }: typeof ONE) => ({ password: secret, pulls: [repository] })
   return startTestRegistry({

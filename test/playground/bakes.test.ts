@@ -1,4 +1,4 @@
-/** The two boxes that the playground bakes, and what becomes of them when somebody acts. */
+/** The two boxes that the playground bakes, and how they react to a user's actions. */
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'

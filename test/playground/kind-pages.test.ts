@@ -1,6 +1,6 @@
 /**
- * The pages of the kinds, the page for operating and the README tell the truth: their commands, pasted beside a running playground in the
- * order of the page, come to their end. What a page takes for given is made here: its example as a file, and a receiver that is there.
+ * The pages of the kinds, the page for operating and the README are true: their commands, pasted next to a running playground in
+ * the order of the page, complete. Prerequisites of a page are created here: its example as a file, and a receiver.
  */
 import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -69,7 +69,7 @@ const PAGES: readonly Page[] = [
     example: 'credential.yaml',
     // The playground has a credential of that name already, and may have bound the role.
     first: 'kubectl -n acme delete rolebinding/davit-secrets regcred/ghcr --ignore-not-found',
-    // Nothing is an orphan here.
+    // Nothing is orphaned here.
     instead: [[/^# Acknowledge (.|\n)*/gm, '']],
   },
   {

@@ -11,7 +11,7 @@ import {
 } from '../support/playground-process.ts'
 
 const TEST_LIMIT_MS = 120_000
-/** Promised to whoever presses Ctrl-C, and to whoever kills it. */
+/** Promised after Ctrl-C, and after a kill. */
 const ENDED_WITHIN_MS = 5000
 const GONE_WITHIN_MS = 10_000
 /** Half a minute, on a machine that is busy with other tests. */
@@ -41,9 +41,9 @@ function start(...args: string[]): PlaygroundProcess {
 async function running() {
   const playground = start()
   const facts = await playground.facts()
-  // A command that somebody of them runs in between is none of those that stay.
+  // A command that one of them runs meanwhile is not one of the permanent processes.
   const pids = await livingOf(await descendantsOf(facts.pid))
-  // Controller, facade, the servers' helper, etcd and the API server.
+  // Controller, REST server, the servers' helper, etcd and the API server.
   expect(pids.length).toBeGreaterThanOrEqual(5)
   return { playground, facts, pids }
 }

@@ -1,4 +1,4 @@
-/** docs/rest.md tells the truth: each of its commands, pasted beside a running playground, comes to what it says. */
+/** docs/rest.md is true: each of its commands, pasted next to a running playground, has the documented result. */
 import { readFile, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -56,7 +56,7 @@ it('every command of the page on REST comes to what the page says', {
   }
 })
 
-/** The last line of the output where the page shows an answer, and whether it is a refusal. */
+/** The last line of the output of an example with an answer, and whether it is a rejection. */
 function seenIn({ line, answer }: PageStep, { code, stdout, statuses }: Pasted) {
   const refused = statuses.filter((status) => status >= 400)
   const lastLine = stdout.trimEnd().split('\n').at(-1) ?? ''

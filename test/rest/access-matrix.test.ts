@@ -1,4 +1,4 @@
-/** Every route with every kind of key, on a facade, a controller and an API server as they are installed. */
+/** Every route with every kind of API token, on an installed REST server, a controller and an API server. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { secrets } from '../../src/apis/core-kinds.ts'
@@ -55,7 +55,7 @@ let davit: Installation
 let server: ServerProcess
 let receiver: Receiver
 let keys: Record<KeyKind, string | undefined>
-/** What stands all the time: whatever is refused must leave it as it is. */
+/** The permanent objects: a rejected request must leave them unchanged. */
 let standing: Names
 let before: unknown
 /** What is answered where there is nothing. */

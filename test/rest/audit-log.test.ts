@@ -72,7 +72,7 @@ async function liveOverRest(): Promise<void> {
   expect(status).toBe(204)
 }
 
-/** Made by kubectl, with a Secret that shows the keys to the receiver, and rolled by annotation. */
+/** Created by kubectl, with a Secret that gives the keys to the receiver, and rotated by annotation. */
 async function liveWithKubectl(): Promise<void> {
   const ref = { namespace: ORGANIZATION, name: 'kubectl' }
   await davit.api.create(webhookEndpoints, {

@@ -1,4 +1,4 @@
-/** A facade whose clock is set a day ahead: keys that were used a moment ago still stand for what they made. */
+/** A REST server with a clock that is a day ahead: recently used idempotency keys still stand for their results. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** A facade whose watches are cut off without a word, while its calls go through: as a firewall does that forgets. */
+/** A REST server whose watches go silent while its calls succeed: as behind a firewall that drops its state. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { KubernetesClient } from '../../src/kube/resources.ts'
@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
 
-/** Watches that are open when they are cut off hear nothing more, until whoever opened them gives them up. */
+/** Open watches hear nothing more after the cut, until their client gives them up. */
 class CutWatches {
   readonly api: KubernetesClient
   readonly #streams = new Set<{ isCut: boolean }>()
@@ -64,7 +64,7 @@ test('what it has written tells it so, and it sees all that it missed', async ()
   const draft = { url: `${receiver.url}/missed`, eventTypes: [TYPE] }
   // Answered when the one with dead watches knows it as well.
   const made = other.endpoints.create(davit.organization, draft, {})
-  // A key is answered when the watch has shown it: without new watches it never is.
+  // A request with a key is answered after the watch has delivered it: never, without new watches.
   const keyed = publish('after')
   expect(await keyed).toMatchObject({ replayed: false })
   const { endpoint } = await made
@@ -73,7 +73,7 @@ test('what it has written tells it so, and it sees all that it missed', async ()
     async () => server.problems().length === 0 || undefined,
     () => `left: ${server.problems()}`,
   )
-  // The watch of endpoints is open again; what it missed comes a moment later.
+  // The watch of endpoints is open again; missed events arrive a moment later.
   const shown = async () => (await server.endpoints.list(davit.organization, { limit: 10 })).endpoints
   await until(
     async () => (await shown()).length > 0 || undefined,

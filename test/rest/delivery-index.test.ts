@@ -117,7 +117,7 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s the log of an endpoi
     const [waiting] = await allWhen(of, areAll('retrying', 1))
     expect(waiting).toMatchObject({ deliveryId: id, attemptCount: 1, nextAttemptAt: expect.any(String) })
     expect(await index.read(of, id)).toMatchObject({ attempts: [{ code: 503, response: 'overloaded' }] })
-    // The object shows it by now, in both ways.
+    // The object exists by now, in both cases.
     await davit.deliveriesWhen(of.name, ([delivery]) => delivery?.status?.state === 'retrying')
     davit.clock.jump(31_000)
     await allWhen(of, areAll('succeeded', 1))
@@ -144,7 +144,7 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s the log of an endpoi
     const { of, type } = await endpoint('hanging', { ordered: true })
     for (let number = 0; number < 3; number += 1) await davit.publish(type, { number })
     await allWhen(of, areAll('pending', 3))
-    // An object is made of what has no outcome after two seconds, and nothing is shown twice.
+    // An object is created for a delivery without an outcome after two seconds, and nothing is listed twice.
     davit.clock.jump(3000)
     await davit.deliveriesWhen(of.name, (deliveries) => deliveries.length === 3)
     expect(await allWhen(of, areAll('pending', 3))).toHaveLength(3)

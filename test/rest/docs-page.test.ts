@@ -1,4 +1,4 @@
-/** The page /docs in a real browser, on a real facade: what its reader does with it works, and it talks to nobody else. */
+/** The page /docs in a real browser, on a real REST server: it works for its reader, and sends no request elsewhere. */
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { applyRoles, makeAccount, makeToken } from '../support/api-keys.ts'
@@ -59,7 +59,7 @@ async function enterKey({ page }: WatchedPage, value: string): Promise<void> {
 
 type Call = { tag: string; operation: string; parameters?: Record<string, string>; body?: unknown }
 
-/** Fills an operation in, executes it, and reads what the page shows of the answer. */
+/** Fills in an operation, executes it, and reads the displayed answer. */
 async function execute({ page }: WatchedPage, { tag, operation, parameters = {}, body }: Call) {
   const block = page.locator(`[id="operations-${tag.replaceAll(' ', '_')}-${operation}"]`)
   await block.locator('.opblock-summary-control').click()

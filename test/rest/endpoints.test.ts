@@ -1,4 +1,6 @@
-/** Endpoints over REST, on the real API server and beside the real controller (interface §2.3, §3.1, §4.2; settled, "REST shapes"). */
+/**
+ * Endpoints over REST, on the real API server and with the real controller (interface §2.3, §3.1, §4.2; settled, "REST shapes").
+ */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { leases, secrets } from '../../src/apis/core-kinds.ts'
@@ -30,7 +32,7 @@ afterAll(async () => {
   await bed?.stop()
 })
 
-/** What a request may have caused: the facade renews its lease at any time, whatever is asked of it. */
+/** Writes that a request may have caused: the REST server renews its lease at any time. */
 const isNoRenewal = ({ plural }: ApiCall) => plural !== leases.plural
 
 const nameOf = (endpointId: string) => endpointId.slice('whe_'.length)

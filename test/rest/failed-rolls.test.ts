@@ -1,4 +1,4 @@
-/** Rolls of a secret that come into force for nobody: the real facade, while no controller is there to acknowledge them. */
+/** Rotations of a secret that never become active: the real REST server, without a controller to acknowledge them. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { secret, secrets } from '../../src/apis/core-kinds.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
@@ -17,7 +17,7 @@ import { signersOf } from '../support/signers.ts'
 import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
-/** With the first one they would be more than may be in force. */
+/** Together with the first one they would exceed the limit of active ones. */
 const FAILED_ROLLS = 5
 const LIMIT_MS = 180_000
 
@@ -39,7 +39,7 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-/** An endpoint that is in force. */
+/** An active endpoint. */
 async function make(name: string) {
   const made = await bed.post(HOOKS, { url: `${receiver.url}/${name}`, eventTypes: [TYPE] })
   const path = made.headers.get('location') ?? ''

@@ -1,4 +1,4 @@
-/** Organizations that have no room, beside others that have: the real facade, while no controller takes anything away. */
+/** Organizations with an exhausted quota, next to others: the real REST server, while no controller removes anything. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { FrontAnswer, FrontRequest } from '../support/api-front.ts'
 import { type FrontedServer, ORGANIZATION, startFrontedServer } from '../support/fronted-server.ts'
@@ -8,7 +8,7 @@ import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
 const OTHER = 'umbrella'
-/** Deliveries that an organization may have waiting. */
+/** Maximum number of waiting deliveries of an organization. */
 const ROOM = 4
 const FLOOD = 300
 
@@ -38,7 +38,7 @@ const publish = (organization: string) => post(organization, 'events', { type: T
 const isAppend = ({ method, path }: FrontRequest) => method === 'POST' && path.endsWith('/deliverysegments')
 const isLog = ({ path }: FrontRequest) => path.endsWith('/deliverysegments')
 
-/** Publishes one by one until it is refused. @returns how many were accepted */
+/** Publishes one by one until it is rejected. @returns how many were accepted */
 async function fill(organization: string): Promise<number> {
   for (let accepted = 0; accepted <= 2 * ROOM; accepted += 1) {
     const { status, json } = await publish(organization)

@@ -1,4 +1,4 @@
-/** Clients that go away, and endpoints that do, while a real facade waits for the API server. */
+/** Clients that disconnect, and endpoints that are deleted, while a real REST server waits for the API server. */
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
@@ -34,7 +34,7 @@ function creating(key: string, name: string): string {
   return [`POST ${HOOKS} HTTP/1.1`, ...head, `Content-Length: ${body.length}`, '', body].join('\r\n')
 }
 
-/** Where the test says when a request that the facade makes goes on. */
+/** Where the test decides when a request of the REST server continues. */
 function gate() {
   const reached = Promise.withResolvers<void>()
   const open = Promise.withResolvers<void>()
@@ -68,7 +68,7 @@ test('for a client that goes while its right is reviewed nothing is begun, and n
   connection.close()
   await nothingUnderWay()
   review.open()
-  // Whoever comes after it has been answered.
+  // The next requests have been answered.
   expect((await bed.list(await bed.davit.makeKey(OWNER))).status).toBe(200)
   expect(bed.front.requests.filter(({ method }) => method === 'DELETE')).toEqual([])
   expect((await ask(bed.server, path, { key: bed.key })).status).toBe(200)

@@ -1,4 +1,4 @@
-/** Idempotency-Keys across replicas, restarts and crashes of the facade (settled, "Idempotency"). */
+/** Idempotency-Keys across replicas, restarts and crashes of the REST server (settled, "Idempotency"). */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { secrets } from '../../src/apis/core-kinds.ts'
@@ -220,7 +220,7 @@ describe('an endpoint under one key', () => {
   })
 
   test.each([
-    // Nobody can have seen a secret that the repeat is the first to make.
+    // A secret that the repeat creates first cannot have been seen before.
     { where: 'before its signing key', type: secrets, how: 'dies before' as const, isSeen: false },
     { where: 'between its signing key and itself', type: secrets, how: 'dies after' as const, isSeen: true },
     { where: 'after itself', type: webhookEndpoints, how: 'dies after' as const, isSeen: true },

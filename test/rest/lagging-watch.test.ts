@@ -1,4 +1,4 @@
-/** A facade whose watches lag, break or begin anew: it says what it does not know, and goes on with what it does. */
+/** A REST server whose watches lag, break or restart: it reports what it does not know, and continues with what it does. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { FrontAnswer, FrontRequest, HeldWatches } from '../support/api-front.ts'
@@ -10,7 +10,7 @@ import { until } from '../support/until.ts'
 const TYPE = 'environment.started'
 /** What is read for the log of deliveries alone. */
 const READ_FOR_THE_LOG = ['outcomesegments', 'webhookdeliveries']
-/** All of them together take longer than a watch may be lost without anybody being told. */
+/** All of them together take longer than a watch may be lost without a report. */
 const BETWEEN_LOOKS_MS = 300
 
 let bed: FrontedServer

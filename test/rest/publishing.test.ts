@@ -1,4 +1,4 @@
-/** Publishing, pings and redeliveries over REST, on the real API server and beside the real controller (interface §4.2, §6). */
+/** Publishing, pings and redeliveries over REST, on the real API server and with the real controller (interface §4.2, §6). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { ApiError } from '../../src/kube/client.ts'

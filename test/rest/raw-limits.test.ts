@@ -1,4 +1,6 @@
-/** What a client can hold of a real facade: bytes, time, connections, requests. Each that is refused is told so, and when to come again. */
+/**
+ * The limits of a client of a real REST server: bytes, time, connections, requests. Each rejection says so, and when to retry.
+ */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -117,7 +119,7 @@ describe('a body', () => {
 })
 
 describe('drop by drop', () => {
-  /** A byte now and then, for as long as somebody listens. @returns the answer, and when it came */
+  /** Sends a byte now and then, until the connection ends. @returns the answer, and its time */
   async function drip(first: string, drop: string) {
     const connection = await dial(server)
     const began = performance.now()

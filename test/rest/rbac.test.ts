@@ -1,6 +1,6 @@
 /**
- * The rights that ship in config/rbac, against what was done with them: the audit log of an API server on which the
- * facade did everything that it can do, and people did what their roles are for.
+ * The shipped rights in config/rbac, compared with their use: the audit log of an API server on which the REST server did
+ * everything that it can do, and people did what their roles are for.
  */
 
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -102,12 +102,12 @@ function userOf({ namespace, name }: { namespace: string; name: string }): strin
   return `system:serviceaccount:${namespace}:${name}`
 }
 
-/** What the facade did itself. */
+/** The REST server's own calls. */
 function deedsOfFacade(): AuditEntry[] {
   return trail.filter(({ user }) => user === userOf(SERVER_ACCOUNT))
 }
 
-/** What it did without a right to; what the quota of the cluster refuses is no matter of rights. */
+/** Calls without a right; rejections by the cluster's quota are not about rights. */
 function forbiddenDeeds(deeds = deedsOfFacade()): string[] {
   const refused = deeds.filter(({ code, allowedBy }) => code === 401 || (code === 403 && allowedBy === ''))
   return refused.map(nameOfRight)
@@ -192,7 +192,7 @@ describe.each(ROLES)('the role %s', (role) => {
   })
 
   test('is enough for what people do with kubectl', () => {
-    // Of an empty list kubectl asks whether the namespace is there at all, and does without an answer.
+    // For an empty list kubectl checks whether the namespace exists, and does without an answer.
     const refused = own().filter(({ code, group }) => code === 401 || (code === 403 && group === GROUP))
     expect(refused.map(nameOfRight)).toEqual([])
     expect(own()).not.toEqual([])

@@ -1,4 +1,4 @@
-/** What a real facade refuses: each a problem with a code that the documentation lists, and nothing of what is inside. */
+/** Rejections of a real REST server: each is a problem with a documented code, and reveals no internals. */
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { API_VERSION } from '../../src/apis/meta.ts'

@@ -1,4 +1,4 @@
-/** Registry credentials over REST while AWS fails, while a facade dies, and when a request comes again. */
+/** Registry credentials over REST while AWS fails, while a REST server dies, and when a request is repeated. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { registryCredentials } from '../../src/apis/registry-credential.ts'
 import { ApiError } from '../../src/kube/client.ts'
@@ -37,7 +37,7 @@ test.each([
   { effect: 'throttle', want: [201], puts: 2 },
   { effect: 'unavailable', want: [201], puts: 2 },
   { effect: 'cut-before', want: [201], puts: 2 },
-  // The one that was answered to nobody counts.
+  // The unanswered one counts.
   { effect: 'cut-after', want: [201], puts: 2 },
   {
     effect: { code: 'AccessDeniedException', status: 400 },
@@ -107,7 +107,7 @@ test('where nobody knows whether it is there, what may be left over is ours to s
 test('a role that trusts nobody is told with the words of AWS', async () => {
   const { trust } = role
   account.changeRole(role, { trust: { Version: '2012-10-17', Statement: [] } })
-  // A session that is there goes on; another process has none.
+  // An existing session continues; another process has none.
   const fresh = await bed.newServer()
   const { error, response } = await fresh.create()
   role.trust = trust

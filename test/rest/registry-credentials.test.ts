@@ -1,4 +1,7 @@
-/** Registry credentials and secrets settings over REST, on the real API server and a double of AWS (interface §2.1, §2.6, §4.1, §5, §7). */
+/**
+ * Registry credentials and secrets settings over REST, on the real API server and an AWS emulator (interface §2.1, §2.6, §4.1,
+ * §5, §7).
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { registryCredentials } from '../../src/apis/registry-credential.ts'

@@ -1,4 +1,4 @@
-/** How a process of the facade ends, and how another one goes on: two of them, as they are installed. */
+/** How a process of the REST server ends, and how another one continues: two of them, as installed. */
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
@@ -41,7 +41,7 @@ async function start(settings: Record<string, string> = {}, port?: number): Prom
   return started
 }
 
-/** A publish of which the first half of the body is at the facade. */
+/** A publish of which half of the body has reached the REST server. */
 async function sendHalf(server: ServerProcess, idempotencyKey: string) {
   const sent = request(`${server.baseUrl}${EVENTS}`, {
     method: 'POST',
@@ -73,7 +73,7 @@ async function answerTo(sent: ClientRequest) {
   }
 }
 
-/** Resolves when nobody listens any more. */
+/** Resolves when the port has no listener any more. */
 async function untilRefused({ port }: ServerProcess): Promise<void> {
   await until(
     async () => {

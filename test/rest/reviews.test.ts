@@ -35,7 +35,7 @@ beforeAll(async () => {
   await applyRoles()
   organization = await testNamespace('reviews')
   other = await testNamespace('reviews-other')
-  // As the facade itself, with the rights that ship.
+  // With the REST server's own identity and the shipped rights.
   const system = await testNamespace('reviews-system', { organization: false })
   const account = await applyServerRole(system)
   folder = await mkdtemp(path.join(tmpdir(), 'davit-reviews-'))

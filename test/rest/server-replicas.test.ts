@@ -1,4 +1,7 @@
-/** Several replicas of the facade: what one has answered of an endpoint is in force at all (design/architecture, "One event, end to end"). */
+/**
+ * Several replicas of the REST server: a change of an endpoint that one has answered is active at all (design/architecture, "One
+ * event, end to end").
+ */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { leases, REPLICA_LABEL } from '../../src/apis/core-kinds.ts'
@@ -77,7 +80,7 @@ test('an endpoint made, changed, paused, resumed or deleted through one is honou
   const wrong: string[] = []
   let looks = 0
   const check = async (type: string, deliveries: number, after: string) => {
-    // Whoever is asked, but most often one that has not made the change.
+    // At any replica, but usually one that has not made the change.
     const answers = await Promise.all(all.map((one) => publish(one, type)))
     looks += answers.length
     for (const answer of answers)

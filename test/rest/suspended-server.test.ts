@@ -1,4 +1,7 @@
-/** A replica of the facade that was stopped for longer than its lease: nobody has waited for it, so it decides on nothing that it knew. */
+/**
+ * A replica of the REST server that was suspended for longer than its lease: the others have not waited for it, so it must not
+ * decide on its old state.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { EVENTS, type FrontedServer, HOOKS, startFrontedServer } from '../support/fronted-server.ts'
 import type { ServerProcess } from '../support/installation.ts'

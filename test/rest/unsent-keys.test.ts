@@ -1,4 +1,4 @@
-/** Two facades and one key: the first does not know the endpoint yet, the other does not see yet what the first has appended. */
+/** Two REST servers and one key: the first does not know the endpoint yet, the other has not seen the first one's append yet. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ApiFront, FrontRequest } from '../support/api-front.ts'
 import { EVENTS, type FrontedServer, HOOKS, startFrontedServer } from '../support/fronted-server.ts'
@@ -56,7 +56,7 @@ test('an event that nobody gets makes later places of its key repeats', async ()
   expect([repeated.status, repeated.headers.get('idempotency-replayed')]).toEqual([202, 'true'])
   expect(repeated.json).toEqual(unsent.json)
   endpoints.release()
-  // Whoever asks next, at whichever of them, is told the same; what has no such key is sent.
+  // The next request, at either of them, gets the same answer; a request without such a key is sent.
   for (const server of [bed.server, other]) expect((await publish(server, 'one')).json).toEqual(unsent.json)
   const { json } = await publish(other)
   const requests = await receiver.waitFor(1, { path: '/late' })

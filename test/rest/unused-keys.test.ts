@@ -1,4 +1,4 @@
-/** What an Idempotency-Key stands for when its request was refused, or when the log does not show in time what was appended. */
+/** What an Idempotency-Key stands for if its request was rejected, or if the log does not deliver the append in time. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { FrontRequest } from '../support/api-front.ts'
 import { EVENTS, type FrontedServer, HOOKS, startFrontedServer } from '../support/fronted-server.ts'
@@ -22,7 +22,7 @@ function create(key: string, url: string) {
 }
 
 test('what is refused before it was begun uses up no key', async () => {
-  // Of a body that cannot be, one that may not be, and one for which there is no room.
+  // With an invalid body, a forbidden one, and one that exceeds a quota.
   expect((await create('one', 'no-url')).status).toBe(422)
   expect((await create('one', 'https://10.0.0.1/')).status).toBe(422)
   const first = await create('first', 'https://127.0.0.1/first')

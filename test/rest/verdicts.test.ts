@@ -1,4 +1,4 @@
-/** Who is let in by a facade whose API server answers late, wrongly or not at all, and for how long a verdict holds. */
+/** Who is admitted by a REST server whose API server answers late, wrongly or not at all, and for how long a verdict is valid. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -67,7 +67,7 @@ const NO_ANSWERS: { what: string; answer: FrontAnswer }[] = [
 
 describe.each(['tokenreviews', 'subjectaccessreviews'])('an API server that to %s', (plural) => {
   test.each(NO_ANSWERS)('$what lets nobody in, and the next request asks again', async ({ answer }) => {
-    // Nobody knows it yet.
+    // It is still unknown.
     const key = await bed.davit.makeKey(OWNER)
     const end = bed.front.answer(of(plural), answer, Number.POSITIVE_INFINITY)
     const refused = await bed.list(key)

@@ -1,6 +1,6 @@
 /**
- * `npm run test:rights`: tests that go through everything that Davit does, with the rights that ship and no other, on API servers that
- * keep an audit log. Then no call of Davit may have been refused for want of a right, and no right may have been of no use.
+ * `npm run test:rights`: runs the tests that cover everything that Davit does, with only the shipped rights, on API servers with
+ * an audit log. Then no call of Davit may have been rejected for lack of a right, and every right must have been used.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -78,7 +78,7 @@ function count(
   refused: Map<string, number>,
   { role, deed, operator }: { role: Role; deed: AuditEntry; operator: string },
 ): void {
-  // What a quota or a policy refuses was allowed by a role.
+  // A rejection by a quota or a policy was allowed by a role.
   if (deed.code === 401 || (deed.code === 403 && deed.allowedBy === '')) {
     const what = `${role}: ${nameOfRight({ ...deed, namespace: '' })}`
     refused.set(what, (refused.get(what) ?? 0) + 1)

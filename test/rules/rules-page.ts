@@ -7,7 +7,7 @@ export type RuleRow = { line: number; rule: string; tests: string[] }
 const RULER = /^\|[ |-]+$/
 const NONE_YET = /^no test yet\b/
 const HAS_SOURCE = /\((?:§\d[^()]*|design)\)$/
-/** `` `ordered`: title of a test ``; what stands behind `beside` proves a part of it without an API server. */
+/** `` `ordered`: title of a test ``; the tests after `beside` prove a part of it without an API server. */
 const REFERENCE = /^(?<beside>beside )?`(?<file>[\w./-]+)`: (?<name>.+)$/
 
 /** The rows of all tables; the first row of a table is its head. */
@@ -52,7 +52,7 @@ function problemOf(test: string, read: (path: string) => string | undefined): st
   return count > 1 ? `${path} has ${count} tests "${name}": name the describe around it, too` : undefined
 }
 
-/** Tables of a test may be in files beside it. */
+/** Tables of a test may be in imported files. */
 export function importsOf(path: string, source: string): string[] {
   return [...source.matchAll(/from '(\.[^']+)'/g)].map(([, to = '']) => posix.join(posix.dirname(path), to))
 }

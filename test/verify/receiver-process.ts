@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { freePort } from '../../playground/free-port.ts'
 import type { SignedDelivery } from './signed-deliveries.ts'
 
-/** Something that takes or refuses deliveries. */
+/** Accepts or rejects deliveries. */
 export type Verifier = {
   /** Whether it took it. @throws Error when it did neither in the way that the page says */
   takes(sent: SignedDelivery): Promise<boolean>
@@ -21,7 +21,7 @@ export type Command = {
   cwd: string
 }
 
-/** Whoever does not read a large body to its end may close the connection before the answer is read. */
+/** A receiver that does not read a large body to its end may close the connection before the answer is read. */
 const CLOSED = 0
 const REFUSALS = [401, 413, CLOSED]
 const START_LIMIT_MS = 20_000

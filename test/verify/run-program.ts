@@ -12,7 +12,7 @@ export type Ran = { code: number | null; stdout: string; stderr: string }
 
 export type RunOptions = {
   cwd: string
-  /** Besides the environment of the tests. */
+  /** In addition to the environment of the tests. */
   env?: Record<string, string>
   input?: Uint8Array
 }
@@ -44,7 +44,7 @@ export async function run(
   }
 }
 
-/** Where what it does needs the network or more than the program itself. @throws NotHere with what it said */
+/** If it needs the network or more than the program itself. @throws NotHere with its output */
 export async function prepare(program: string, args: readonly string[], options: RunOptions): Promise<void> {
   const { code, stdout, stderr } = await run(program, args, options)
   if (code === 0) return

@@ -17,7 +17,7 @@ export type SignedDelivery = {
   body: Buffer
 }
 
-/** Text that any change of form would change: digits that no double holds, escapes, spaces, other alphabets. */
+/** Text that any change of form would change: more digits than a double has, escapes, spaces, other alphabets. */
 const DATA = '{"n": 9007199254740993, "f": 1.0, "s": "\\u0041\\/ Zoë 🚀", "a": []}'
 export const EVENT_TYPE = 'environment.started'
 
@@ -42,8 +42,8 @@ export class Signer {
 
   /**
    * One delivery of a new event.
-   * @param secrets those that are in force, the newest first
-   * @param aheadMs by how much the clock of the sender is ahead of ours; negative: it was sent so long ago
+   * @param secrets the active ones, newest first
+   * @param aheadMs how far the sender's clock is ahead; negative: it was sent this long ago
    */
   async deliver(secrets: readonly string[], aheadMs = 0): Promise<SignedDelivery> {
     this.#endpoints += 1

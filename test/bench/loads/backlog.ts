@@ -15,7 +15,7 @@ export class Backlog {
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
-  /** Resolves when there is room for one more. @param accepted so far, read again after every wait */
+  /** Resolves when one more fits in. @param accepted so far, read again after every wait */
   async room(accepted: () => number): Promise<void> {
     while (accepted() - this.#settled >= this.#limit) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve))

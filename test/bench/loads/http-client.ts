@@ -1,4 +1,4 @@
-/** A client of the facade on connections that are kept. On undici's `dispatch`, so that it takes little of the cores. */
+/** A client of the REST server with persistent connections. It uses undici's `dispatch` to need little CPU. */
 import { type Dispatcher, Pool } from 'undici'
 
 export type HttpRequest = {
@@ -15,7 +15,7 @@ export type Asked = HttpRequest & { wanted: number }
 
 export type HttpAnswer = { status: number; text: string }
 
-/** As the facade's own clients may wait. */
+/** As long as the REST server's own clients may wait. */
 const ANSWER_MS = 40_000
 
 export class HttpClient {

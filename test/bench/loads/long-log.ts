@@ -1,4 +1,4 @@
-/** A long log of deliveries, as the facade's index takes it in, without an API server: what is measured is the index. */
+/** A long log of deliveries for the delivery index, without an API server: only the index is measured. */
 
 import { sortableName } from '../../../src/apis/ids.ts'
 import {

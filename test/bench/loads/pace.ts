@@ -8,7 +8,7 @@ export type Act = (n: number, at: number) => Promise<void>
 export type ClosedLoop = {
   publishers: number
   seconds: number
-  /** Waited for before each. */
+  /** Awaited before each. */
   room?: () => Promise<void>
 }
 
@@ -28,8 +28,8 @@ export async function closedLoop(load: ClosedLoop, act: Act): Promise<void> {
 }
 
 /**
- * One after another at even distances. Each counts from the moment at which it was due, so that a stall of the
- * generator, or of what it calls, shows as latency instead of hiding as a lower rate.
+ * Sends one after another at equal intervals. Each counts from the moment at which it was due, so that a stall of the generator,
+ * or of what it calls, shows as latency instead of hiding as a lower rate.
  */
 export async function openLoop(load: { perSecond: number; seconds: number }, act: Act): Promise<void> {
   const start = microseconds()

@@ -1,6 +1,6 @@
 /**
- * A segment for the events that came while the one before was being written, each signed and sent, and a segment
- * of what became of them: the writes of Davit's log, without watching, lanes, retries or recovery.
+ * Writes a segment for the events that arrived during the previous write, signs and sends each, and writes a segment of their
+ * outcomes: the writes of Davit's log, without watches, queues, retries or recovery.
  */
 
 import {

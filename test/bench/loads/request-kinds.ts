@@ -81,7 +81,7 @@ const MAKERS: Readonly<Record<RequestKind, Maker>> = {
   roll: ({ path, plain }, turn) => ({
     method: 'POST',
     path: `${path}/webhooks/${at(plain, turn + APART)}/secret/roll`,
-    // Five keys may be in force at a time.
+    // Five signing secrets may be active at a time.
     body: '{"expireOld":true}',
     wanted: 200,
   }),

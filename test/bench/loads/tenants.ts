@@ -10,10 +10,10 @@ const DELIVERIES = 50
 const DELIVERED_LIMIT_MS = 60_000
 const POLL_MS = 200
 
-/** `delivered` is the type of the events that are published here, and that nobody publishes later. */
+/** `delivered` is the type of the events that are published here, and never later. */
 export type TenantPlan = Draft & { delivered: string }
 
-/** @throws Error when something is refused, or deliveries do not come to their end in a minute */
+/** @throws Error if a request is rejected, or deliveries do not end within a minute */
 export async function makeTenant(
   client: HttpClient,
   { organization, key }: { organization: string; key: string },

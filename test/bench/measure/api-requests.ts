@@ -9,7 +9,7 @@ export type RequestCounts = Map<string, number>
 const SERIES = /^apiserver_request_total\{(.*)\} (\S+)$/gm
 const WRITES = new Set(['POST', 'PUT', 'PATCH', 'APPLY', 'DELETE', 'DELETECOLLECTION'])
 
-/** @throws Error when the API server does not show its metrics */
+/** @throws Error if the API server does not serve its metrics */
 export async function readRequestCounts(access: AdminAccess): Promise<RequestCounts> {
   const { status, body } = await requestApi(access, { method: 'GET', path: '/metrics' })
   if (status !== 200 || typeof body !== 'string') throw new Error(`/metrics answers ${status}`)

@@ -42,7 +42,7 @@ export class Closings {
     await this.#feed.stop()
   }
 
-  /** Begins to count anew. */
+  /** Resets the counters. */
   reset(): void {
     this.#closed = { sent: 0, moved: 0, canceled: 0, repeated: 0 }
     this.#seen = new Set()

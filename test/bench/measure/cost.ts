@@ -10,7 +10,7 @@ export type Cost = {
   cpu: Usage
 }
 
-/** Runs `work` and tells what it cost; `others` are processes besides the bed's own. */
+/** Runs `work` and returns its cost; `others` are processes in addition to the bed's own. */
 export async function costOf<T>(
   bed: Bed,
   others: Record<string, number>,

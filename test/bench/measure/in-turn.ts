@@ -1,11 +1,11 @@
-/** Loads in turn, round after round: what the machine does beside them happens to all, and their ratios stay. */
+/** Runs loads in turn, round after round: other work of the machine affects all of them, and their ratios stay. */
 import { medianWithin } from './median-within.ts'
 import { type Quantiles, type Spread, spreadOf } from './samples.ts'
 
 /** Quantiles of each round in the unit of the samples. */
 export type Rounds = readonly Quantiles[]
 
-/** What one load did to the other. */
+/** The effect of one load on the other. */
 export type Beside = { without: Rounds; beside: Rounds }
 
 /** Each round begins with another load than the one before, so that none always comes first. */
@@ -29,17 +29,17 @@ export function spreadIn(of: Rounds, quantile: 'p50' | 'p90' | 'p99'): Spread {
   return spreadOf(of.map((one) => one[quantile]))
 }
 
-/** Of the median round beside it, by that without. */
+/** Ratio of the medians of all rounds with and without it. */
 export function ratioOf({ without, beside }: Beside, quantile: 'p50' | 'p99'): number {
   return spreadIn(beside, quantile).median / spreadIn(without, quantile).median
 }
 
-/** Of each round, beside it by that without, which was measured just before or after. */
+/** For each round, the ratio with and without it, which was measured just before or after. */
 export function ratiosOf(found: Beside, quantile: 'p50' | 'p99'): Spread {
   return spreadOf(pairedRatios(found, quantile))
 }
 
-/** Between which two of those the median of all rounds that could be is, with 95 % certainty; undefined where rounds are too few to say. */
+/** The two values between which the median of all possible rounds is with 95 % confidence; undefined for too few rounds. */
 export function medianOfRatios(found: Beside, quantile: 'p50' | 'p99'): Spread | undefined {
   return medianWithin(pairedRatios(found, quantile))
 }

@@ -1,4 +1,4 @@
-/** Asks the facade for one thing after another, at a rate, and takes the time of each kind apart. */
+/** Sends different requests to the REST server at a fixed rate, and measures each kind separately. */
 import { readFile } from 'node:fs/promises'
 import { HttpClient } from '../loads/http-client.ts'
 import { openLoop } from '../loads/pace.ts'

@@ -1,4 +1,4 @@
-/** Asks the facade for a great many things, most of which cost it alone. */
+/** Sends very many requests to the REST server, most of which cost only the server itself. */
 import { readFile } from 'node:fs/promises'
 import { type Asked, HttpClient } from '../loads/http-client.ts'
 import { serveCalls } from './remote-calls.ts'

@@ -5,7 +5,7 @@ import { createPublishing, type Enter, type PublishingCalls } from '../loads/pub
 import { serveCalls } from './remote-calls.ts'
 
 export type HttpPublisherCalls = PublishingCalls & {
-  /** To this facade from now on, with the keys in these files, by organization. */
+  /** Uses this REST server from now on, with the API tokens in these files, by organization. */
   connect: (to: { baseUrl: string; keyFiles: Record<string, string>; connections: number }) => Promise<void>
 }
 

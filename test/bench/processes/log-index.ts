@@ -1,4 +1,4 @@
-/** A process that holds a long log in the facade's index, so that its memory is that of the log alone. Needs `--expose-gc`. */
+/** A process with a long log in the delivery index, so that its memory is that of the log alone. Needs `--expose-gc`. */
 
 import { messageId } from '../../../src/apis/ids.ts'
 import { createClock } from '../../../src/lib/time.ts'

@@ -1,6 +1,6 @@
 /**
- * Publishes events as the facade does, but for HTTP: matches them against the endpoints, appends them to the delivery
- * log, and takes them for accepted when the append is durable.
+ * Publishes events like the REST server, but without HTTP: matches them with the endpoints, appends them to the delivery log, and
+ * counts them as accepted when the append is durable.
  */
 
 import { deliverySegments } from '../../../src/apis/delivery-segment.ts'

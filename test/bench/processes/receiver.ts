@@ -24,7 +24,7 @@ export type Received = {
 
 export type ReceiverCalls = {
   listen: (argument: null) => Promise<number>
-  /** Begins anew: only events of this run count. */
+  /** Starts again: only events of this run count. */
   begin: (run: number) => void
   /** Different events received so far, on all paths. */
   count: (argument: null) => number

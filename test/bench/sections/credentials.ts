@@ -27,7 +27,7 @@ export type CredentialsLoad = CredentialsPlan & {
   fairShare: { worst: number; median: number }
   /** Of an organization that comes when all others wait: seconds until its account is connected. */
   latecomerSeconds: number
-  /** Attempts that another one followed, by each put; and those that the account refused. */
+  /** Attempts after which each put was retried; and rejections by the account. */
   retriesPerPut: number
   throttled: number
   apiWritesEach: number

@@ -28,7 +28,7 @@ export type EngineResult = {
 
 /** The rate at which the design states its latency. */
 const FIXED_RATE = 500
-/** Nearer to saturation than so, a rate shows how a queue grows, and nothing else. */
+/** Closer to saturation, a rate only shows how a queue grows. */
 const MOST_OF_SATURATION = 0.8
 
 export async function measureEngine(plan: Plan): Promise<EngineResult> {

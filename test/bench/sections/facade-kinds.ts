@@ -18,7 +18,7 @@ import type { ServerBed } from './facade-saturation.ts'
 
 /** Milliseconds. */
 export type KindLatencies = {
-  /** Events published a second, beside so many requests a second of each kind. */
+  /** Published events per second, next to this many requests per second of each kind. */
   perSecond: number
   eachPerSecond: number
   /** From a request to its answer, and from the moment at which the event was due to its receipt. */
@@ -32,7 +32,7 @@ export type KindLatencies = {
 const ORGANIZATIONS = ['kinds-0', 'kinds-1', 'kinds-2', 'kinds-3']
 const EACH_PER_SECOND = 4
 const CLIENTS = 64
-/** What is published here, and what nobody publishes. */
+/** The type that is published here, and a type that is never published. */
 const DELIVERED = 'kinds.delivered'
 const SILENT = 'kinds.silent'
 const RECEIPT_LIMIT_MS = 60_000

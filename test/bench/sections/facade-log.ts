@@ -1,4 +1,4 @@
-/** A long log of one endpoint in a facade: until it is read, what it takes, and how long a page of it takes by REST. */
+/** A long log of one endpoint in a REST server: how long it takes to read, its memory, and the time of a page over REST. */
 
 import { fileURLToPath } from 'node:url'
 import { API_VERSION } from '../../../src/apis/meta.ts'
@@ -16,7 +16,7 @@ import { report } from '../progress.ts'
 
 export type FacadeLog = {
   lines: number
-  /** Without a log, and with it: until the facade was ready, and bytes resident and in use after a collection. */
+  /** Without and with a log: the time until the REST server was ready, and resident and used bytes after a collection. */
   without: LogFootprint
   with: LogFootprint
   /** Of memory in use, over that without a log. */
@@ -27,7 +27,7 @@ export type FacadeLog = {
   pages: Record<PageKind, Quantiles>
 }
 
-/** `index` is what the facade itself counts for the lines of the log. */
+/** `index` is the REST server's own count of log lines. */
 type LogFootprint = { readySeconds: number; resident: number; inUse: number; index: number }
 
 /** A hundredth of the log is `failed`, a thousandth `rare type`, and the very oldest line alone `exhausted`. */
@@ -44,7 +44,7 @@ const LONGEST_PAGE = 200
 const ORGANIZATION = 'long-log'
 const ENDPOINT = 'endpoint-0'
 
-/** No controller runs: nothing is sent, and nothing goes. */
+/** No controller runs, so nothing is sent or deleted. */
 export async function measureFacadeLog(lines: number): Promise<FacadeLog> {
   return await onBed(async (bed) => {
     await installFacade(bed)

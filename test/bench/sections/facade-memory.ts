@@ -1,4 +1,4 @@
-/** What the facade holds after a great many requests. */
+/** The memory of the REST server after very many requests. */
 import { fileURLToPath } from 'node:url'
 import { type Facade, type KeyFiles, startServerBed } from '../facade.ts'
 import { untilKeysWork } from '../facade-clients.ts'
@@ -57,7 +57,7 @@ export async function measureFacadeMemory(
 }
 
 async function look(facade: Facade, requests: number): Promise<MemorySample> {
-  // First, as it is: a collection may give memory back.
+  // Measured before a collection, which may return memory.
   const resident = residentBytes(facade.pid)
   const sample = {
     requests,

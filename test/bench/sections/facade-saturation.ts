@@ -12,12 +12,12 @@ import { report } from '../progress.ts'
 import { BODY_BYTES, type EndpointOfEach, PUBLISHERS, runClosed, WAYS, WINDOW } from './both-ways.ts'
 
 export type FacadeSaturation = {
-  /** Deliveries a second by REST, and of publishers that append without HTTP while no facade runs. */
+  /** Deliveries per second over REST, and of publishers that append without HTTP while no REST server runs. */
   perSecond: Spread
   direct: Spread
   /** Of each round: the rate by REST by the mean of the direct ones before and after. */
   ofDirect: Spread
-  /** The direct rate while a facade follows the log, of one turn. */
+  /** The direct rate of one turn while a REST server follows the log. */
   followed: number
   writesPerDelivery: Spread
   directWrites: Spread
@@ -26,7 +26,7 @@ export type FacadeSaturation = {
   directCpu: Record<string, Spread>
   /** Milliseconds from a request to its answer: medians of the rounds. */
   answered: { p50: number; p99: number }
-  /** MiB that the facade holds at the end of a round. */
+  /** Memory of the REST server in MiB at the end of a round. */
   facadeMiB: Spread
 }
 
@@ -45,7 +45,7 @@ type TurnsOfEach = Record<DeliveryLogMode, Turns>
 /** Long enough for the engine to compile what is hot. */
 const WARM_UP_SECONDS = 3
 
-/** A facade runs for its own turns only, so that it costs the direct ones nothing; the controller runs throughout. */
+/** A REST server runs only in its own turns, so that it costs the direct ones nothing; the controller runs throughout. */
 export async function measureFacadeSaturation(
   on: ServerBed,
   { rounds, seconds }: { rounds: number; seconds: number },

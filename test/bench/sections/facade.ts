@@ -1,4 +1,4 @@
-/** The facade: publishing by REST, each kind of request, memory over many requests, and a long log. */
+/** The REST server: publishing, each kind of request, memory over many requests, and a long log. */
 import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
 import { installFacade, type KeyFiles, makeKeys, startServerBed } from '../facade.ts'

@@ -16,7 +16,7 @@ import { BODY_BYTES, makeEndpointOfEach, startWarm, WAYS } from './both-ways.ts'
 export type Isolation = Beside & {
   way: DeliveryLogMode
   perSecond: number
-  /** Nothing hangs, and somebody else makes as many objects as Davit makes for what does. */
+  /** Nothing hangs, and another process creates as many objects as Davit does for the hanging endpoint. */
   made: Rounds
 }
 
@@ -100,7 +100,7 @@ async function makeObjects({ api }: Bed, { namespace }: EndpointRoute, rate: Rat
   })
 }
 
-/** Enabled for so long; afterwards nothing of it is under way, and what it has left waits. */
+/** Enabled for this long; afterwards none of its work is in progress, and the rest waits. */
 export async function whileItHangs<T>(
   bed: Bed,
   { namespace, endpoint }: EndpointRoute,

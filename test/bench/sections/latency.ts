@@ -1,4 +1,4 @@
-/** How long an event takes to its receiver while there is room. */
+/** How long an event takes to its receiver below saturation. */
 import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'

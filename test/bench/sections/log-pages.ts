@@ -1,4 +1,4 @@
-/** What a long log of deliveries takes in the facade's memory, and how long a page of it takes. */
+/** The memory of a long log in the REST server, and the time of a page. */
 import { fileURLToPath } from 'node:url'
 import type { LongLog } from '../loads/long-log.ts'
 import type { Quantiles } from '../measure/samples.ts'

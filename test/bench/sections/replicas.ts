@@ -14,8 +14,8 @@ import { BODY_BYTES, PUBLISHERS, WAYS, WINDOW } from './both-ways.ts'
 export type ReplicasPlan = {
   rounds: { saturation: number; limited: number; atRates: number }
   /**
-   * Of each way, at saturation, for each controller: each process translates its code anew, and one of three takes three times
-   * as long to have run it often enough.
+   * For each way, at saturation, for each controller: each process compiles its code again, and one of three takes three times as
+   * long to have run it often enough.
    */
   warmUpSeconds: number
   seconds: number
@@ -42,9 +42,9 @@ export type ReplicasLoad = {
   cpu: Spread
   /** By that of one controller in the same round. */
   cpuOfOne: Spread
-  /** With that of the API server and of etcd, which serve them: what a delivery costs whoever runs all of it. */
+  /** Including that of the API server and of etcd: the complete cost of a delivery. */
   cpuOfAll: Spread
-  /** By that beside one controller in the same round. */
+  /** Relative to one controller in the same round. */
   cpuOfAllOfOne: Spread
   /**
    * The CPU of publisher and receiver for each delivery, by that in the round of one controller. Their work is the same: what

@@ -69,8 +69,8 @@ function escaped(char: string): string {
 }
 
 /**
- * What stands for the secret alone in base64 of a text that has it `offset` bytes, modulo 3, behind the start: without the
- * characters at either end that depend on its neighbours.
+ * The part of base64 that depends on the secret alone, for a text that contains it at `offset` bytes, modulo 3: without the
+ * characters at either end that depend on adjacent bytes.
  */
 function base64(secret: string, offset: 0 | 1 | 2, alphabet: 'base64' | 'base64url'): string {
   const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(secret)])

@@ -46,8 +46,8 @@ export class WindowTable {
   }
 
   /**
-   * @param found told where in `bytes` a window is, and where in the corpus
-   * @returns of `found`: where to go on
+   * @param found called with the position of a window in `bytes`, and in the corpus
+   * @returns the result of `found`: where to continue
    */
   search(bytes: Uint8Array, found: (at: number, offset: number) => number): void {
     let at = this.#next(bytes, 0)

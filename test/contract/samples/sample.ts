@@ -1,6 +1,6 @@
 import type { KindDefinition } from '../../../src/apis/meta.ts'
 
-/** A spec that the API server takes, or refuses. */
+/** A spec that the API server accepts or rejects. */
 export type SpecSample = {
   given: string
   kind: KindDefinition

@@ -1,4 +1,7 @@
-/** Two controllers and two facades on a control plane of their own, with a receiver, and a real Prometheus that reads them all. */
+/**
+ * Two controllers and two REST servers on a separate control plane, with a receiver, and a real Prometheus that scrapes all of
+ * them.
+ */
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -31,7 +34,7 @@ export const SETTINGS: Settings = {
   DAVIT_SMTP_FROM: 'davit@example.com',
 }
 
-/** A controller that dies is missed soon; a facade that hangs is waited for longer than an alert takes. */
+/** A dead controller is noticed quickly; a hanging REST server is waited for longer than an alert takes. */
 export const CONTROLLER_SETTINGS = { ...SETTINGS, DAVIT_LEASE_SECONDS: '6' }
 export const API_SETTINGS = { ...SETTINGS, DAVIT_LEASE_SECONDS: '40' }
 
@@ -43,10 +46,10 @@ export type MonitoringBed = {
   receiver: Receiver
   prometheus: Prometheus
   folder: string
-  /** A URL where nobody listens. */
+  /** A URL without a listener. */
   deadUrl: string
   endpoint(name: string, url: string, more?: Record<string, unknown>): Promise<void>
-  /** By the facade. @returns the status of the answer */
+  /** Through the REST server. @returns the status of the answer */
   publish(data: unknown, type?: string): Promise<number>
   request(facade: Member, method: string, path: string, body?: unknown): Promise<number>
   /** As with kubectl. */
@@ -57,7 +60,7 @@ export type MonitoringBed = {
 
 const REQUEST_LIMIT_MS = 15_000
 
-/** Resolves when all are ready. @param rules that Prometheus follows @param settings of every process, beside those here */
+/** Resolves when all are ready. @param rules of Prometheus @param settings of every process, in addition to those here */
 export async function startBed(rules: AlertRules, settings: Settings = {}): Promise<MonitoringBed> {
   await using stack = new AsyncDisposableStack()
   const folder = await mkdtemp(join(tmpdir(), 'davit-monitoring-'))

@@ -8,7 +8,7 @@ export type Scene = { series: Readonly<Record<string, string>>; minute: number }
 
 export type RuleCase = {
   fires: Scene & {
-    /** Labels of the alert beside its own severity and name. */
+    /** Labels of the alert in addition to its severity and name. */
     labels?: Readonly<Record<string, string>>
     /** Its description, as people read it. */
     says: string

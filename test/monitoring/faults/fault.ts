@@ -13,7 +13,7 @@ export type Fault = {
 
 export const OTHER_TYPE = 'environment.stopped'
 
-/** Until watches have shown it to every process. */
+/** Until watches have delivered it to every process. */
 export async function untilKnown(): Promise<void> {
   await sleep(500)
 }

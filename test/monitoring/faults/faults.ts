@@ -1,4 +1,4 @@
-/** Real faults, each of which brings its alerts to fire. One follows the other, and is mended before the next. */
+/** Real faults, each of which fires its alerts. They follow each other, and each is fixed before the next. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { configMaps, namespaces } from '../../../src/apis/core-kinds.ts'
 import { API_VERSION, OWNER_EMAILS_ANNOTATION, type ResourceType } from '../../../src/apis/meta.ts'

@@ -91,7 +91,7 @@ async function ask(of: MonitoringBed, from: number, to: number): Promise<Map<Pan
   for (const panel of QUESTION_ROWS.flatMap((row) => row.panels)) {
     const found: Series[] = []
     for (const { expr, legend } of panel.queries) {
-      // A table shows what is now; over time it would show all that ever was.
+      // A table shows the current values; over time it would show all that ever were.
       const results =
         panel.kind === 'table'
           ? await of.prometheus.query(asked(expr))

@@ -1,4 +1,4 @@
-/** Commands of runbooks that pick something out show what they say, and nothing else. */
+/** Runbook commands that select something print exactly that. */
 
 import { execFile } from 'node:child_process'
 import { dirname } from 'node:path'
@@ -28,7 +28,8 @@ const organization = 'acme'
 let controlPlane: ControlPlane
 
 beforeAll(async () => {
-  // One of its own: commands that show the first ten lines of a cluster see nobody else's, and no Davit changes what is there.
+  // A separate control plane: commands that print the first ten lines of a cluster must not see objects of other tests, and no
+  // Davit changes them.
   controlPlane = await startControlPlane()
   await installCrds(controlPlane, CRDS)
   await kubectl(['create', 'namespace', organization])
