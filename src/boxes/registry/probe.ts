@@ -68,8 +68,10 @@ const MAX_REDIRECTS = 3
 const MAX_RETRY_AFTER_SECONDS = 86_400
 const TOKEN = /^[\x21-\x7e]{1,32768}$/
 
+type Client = { trust: SecureContext; userAgent: string; realms: readonly string[] }
+
 class Probe {
-  readonly #client: { trust: SecureContext; userAgent: string; realms: readonly string[] }
+  readonly #client: Client
   readonly #image: ImageRequest
   readonly #login: RegistryLogin | undefined
   readonly #caller: AbortSignal | undefined
@@ -77,7 +79,7 @@ class Probe {
   readonly #egress: EgressPolicy
 
   constructor(
-    client: { trust: SecureContext; userAgent: string; realms: readonly string[] },
+    client: Client,
     image: ImageRequest,
     login: RegistryLogin | undefined,
     caller: AbortSignal | undefined,

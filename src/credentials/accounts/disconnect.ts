@@ -214,6 +214,19 @@ function isSameAccount(a: ConnectedAccount, b: ConnectedAccount): boolean {
 }
 
 /**
+ * The credential of this name, read live; `unreadable` if a later version of Davit has written what this one cannot read.
+ * @throws ApiError
+ */
+export async function findCredential(
+  resources: ResourceReader,
+  organization: string,
+  name: string,
+): Promise<RegistryCredential | 'unreadable' | undefined> {
+  const found = await findObject(resources, registryCredentials, { namespace: organization, name })
+  return found && (registryCredential.safeParse(found).data ?? 'unreadable')
+}
+
+/**
  * Whether a resource of this name has a parameter or may get one; while it is being deleted, it still takes care of its parameter.
  * @throws ApiError
  */
@@ -222,7 +235,8 @@ export async function credentialMayStore(
   organization: string,
   name: string,
 ): Promise<boolean> {
-  return await testCredential(resources, organization, name, ({ spec }) => spec.type === 'token')
+  const found = await findCredential(resources, organization, name)
+  return found === 'unreadable' || found?.spec.type === 'token'
 }
 
 /**
@@ -235,21 +249,8 @@ export async function credentialHasRecorded(
   name: string,
   at: ParameterRef,
 ): Promise<boolean> {
-  return await testCredential(resources, organization, name, ({ status }) => {
-    const stored = status?.parameter
-    return stored?.name === at.name && stored.account === at.account && stored.region === at.region
-  })
-}
-
-async function testCredential(
-  resources: ResourceReader,
-  organization: string,
-  name: string,
-  test: (credential: RegistryCredential) => boolean,
-): Promise<boolean> {
-  const found = await findObject(resources, registryCredentials, { namespace: organization, name })
-  if (found === undefined) return false
-  const { data } = registryCredential.safeParse(found)
-  // A later version of Davit may have written what this one cannot read.
-  return data === undefined || test(data)
+  const found = await findCredential(resources, organization, name)
+  if (found === 'unreadable') return true
+  const stored = found?.status?.parameter
+  return stored?.name === at.name && stored.account === at.account && stored.region === at.region
 }

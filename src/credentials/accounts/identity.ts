@@ -28,11 +28,9 @@ export type InstallationKeyOptions = {
  * @throws ApiError; Error if the Secret exists and holds no key
  */
 export async function installationKey(options: InstallationKeyOptions): Promise<Uint8Array> {
-  return (await readKey(options)) ?? (await createKey(options))
-}
-
-async function createKey(options: InstallationKeyOptions): Promise<Uint8Array> {
   const { resources, namespace, random } = options
+  const known = await readKey(options)
+  if (known) return known
   const key = random.bytes(KEY_BYTES)
   try {
     await resources.create(secrets, {
@@ -74,7 +72,7 @@ export class AccountIdentity {
   readonly prefix: string
   readonly installation: string
 
-  /** @param installationKey see installation-key.ts @param prefix from the configuration */
+  /** @param prefix from the configuration */
   constructor(installationKey: Uint8Array, prefix: string) {
     this.#key = installationKey
     this.prefix = prefix

@@ -1,12 +1,9 @@
 /** Retries recorded failed deletions: a role may come back, and a quota may be raised. */
 import { DNS_LABEL } from '../../apis/meta.ts'
-import {
-  type FailedDeletionRecord,
-  registryCredential,
-  registryCredentials,
-} from '../../apis/registry-credential.ts'
-import { findObject, isApiError } from '../../kube/client.ts'
+import type { FailedDeletionRecord } from '../../apis/registry-credential.ts'
+import { isApiError } from '../../kube/client.ts'
 import { type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
+import { findCredential } from '../accounts/disconnect.ts'
 import { tryCloud } from '../accounts/identity.ts'
 import { credentialOf, isOwnedBy } from '../aws/names.ts'
 import { type CredentialContext, readAccountFacts } from './gather.ts'
@@ -65,16 +62,11 @@ export class FailedDeletionReconciler implements Reconciler {
   async #claimOf(record: FailedDeletionRecord, credential: string): Promise<Claim> {
     const { organization, account, region } = record
     const { resources } = this.#context
-    const found = await findObject(resources, registryCredentials, {
-      namespace: organization,
-      name: credential,
-    })
-    if (found === undefined) return 'none'
-    const { data } = registryCredential.safeParse(found)
-    if (data === undefined) return 'wanted'
-    // It has no parameter, and never gets one.
-    if (data.spec.type === 'ecr') return 'none'
-    const stored = data.status?.parameter
+    const found = await findCredential(resources, organization, credential)
+    if (found === 'unreadable') return 'wanted'
+    // One of the type ecr has no parameter, and never gets one.
+    if (found === undefined || found.spec.type === 'ecr') return 'none'
+    const stored = found.status?.parameter
     const isHere = (at: { account: string; region: string } | undefined) =>
       at?.account === account && at.region === region
     if (isHere(stored) && stored?.name === record.name) return 'recorded'
