@@ -3,11 +3,10 @@ import { Agent, type IncomingMessage, request, type ServerResponse } from 'node:
 import { request as requestByTls } from 'node:https'
 import { connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { FakeClock } from '../../test/support/fake-clock.ts'
-import { createTestAuthority } from '../../test/support/tls.ts'
-import { createRandom } from '../lib/time.ts'
-import type { Certificate } from '../server/http/server.ts'
-import { type ApiServer, startApiServer } from './api-server.ts'
+import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { createTestAuthority } from '../../../test/support/tls.ts'
+import { createRandom } from '../../lib/time.ts'
+import { type ApiServer, type Certificate, startApiServer } from './server.ts'
 
 const AT_ONCE = { ms: 1000, lingerMs: 0 }
 
