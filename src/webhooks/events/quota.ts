@@ -1,10 +1,30 @@
-import { KeyedSums } from '../../lib/keyed-sums.ts'
 import type { Clock } from '../../lib/time.ts'
 
 /**
  * Whether an organization's events may be accepted now. Pending deliveries and written bytes are limited, since they are in the store of
  * the whole cluster. Over a limit events wait, and none is lost.
  */
+
+/** Sums by key, and their total. A key whose sum is zero takes no memory. */
+export class KeyedSums {
+  readonly #sums = new Map<string, number>()
+  #total = 0
+
+  get total(): number {
+    return this.#total
+  }
+
+  of(key: string): number {
+    return this.#sums.get(key) ?? 0
+  }
+
+  add(key: string, by: number): void {
+    this.#total += by
+    const sum = this.of(key) + by
+    if (sum === 0) this.#sums.delete(key)
+    else this.#sums.set(key, sum)
+  }
+}
 
 const MINUTE_MS = 60_000
 
