@@ -54,7 +54,7 @@ describe('a new secret', () => {
   test('goes into the account that the settings have now, and nothing stays in the one before', async () => {
     await bed.connect({ region: 'us-east-1' })
     await change(NEW)
-    expect(bed.cloud.held).toMatchObject([{ place: '222222222222/us-east-1', versions: ['the next one'] }])
+    expect(bed.cloud.held).toMatchObject([{ location: '222222222222/us-east-1', versions: ['the next one'] }])
     expect(bed.credentials()[0]?.status?.parameter).toMatchObject({ version: 1, region: 'us-east-1' })
   })
 
@@ -64,7 +64,7 @@ describe('a new secret', () => {
     const refusal = await refusalOf(change(NEW))
     expect(refusal.code).toBe('overloaded')
     expect(refusal.detail).toContain('AccessDenied: no')
-    expect(bed.cloud.held).toMatchObject([{ place: LOCATION, versions: ['s3cr3t-of-the-bot'] }])
+    expect(bed.cloud.held).toMatchObject([{ location: LOCATION, versions: ['s3cr3t-of-the-bot'] }])
     expect([bed.removals, bed.logged]).toEqual([
       ['failed'],
       ['A parameter could not be removed', expect.anything()],

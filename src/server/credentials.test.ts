@@ -39,7 +39,7 @@ describe('of the type token', () => {
     })
     expect([typeof etag, replayed]).toEqual(['string', false])
     expect(bed.cloud.held).toMatchObject([
-      { place: LOCATION, name: `/davit/acme/${credential.id}`, versions: ['s3cr3t-of-the-bot'] },
+      { location: LOCATION, name: `/davit/acme/${credential.id}`, versions: ['s3cr3t-of-the-bot'] },
     ])
     const [held] = bed.cloud.held
     expect(held && bed.isOurs(held)).toBe(true)
@@ -66,7 +66,7 @@ describe('of the type token', () => {
     await bed.connect({ kmsKeyId: 'alias/mine', region: 'us-east-1' })
     await create()
     expect(bed.cloud.held[0]).toMatchObject({
-      place: '222222222222/us-east-1',
+      location: '222222222222/us-east-1',
       access: {
         organization: ACME,
         organizationUid: 'uid-of-acme',
