@@ -7,7 +7,7 @@ import { applyInstallation } from '../../playground/installation.ts'
 import { type Bed, SYSTEM } from './bed.ts'
 import { type DavitRole, startRole } from './davit-role.ts'
 
-export type Facade = DavitRole & { baseUrl: string }
+export type MeasuredServer = DavitRole & { baseUrl: string }
 
 /** Files with an owner's key, by organization. */
 export type KeyFiles = Record<string, string>
@@ -24,7 +24,7 @@ const RAISED = {
 }
 
 /** Roles, the REST server's account, and the rule that keeps the log append-only: once for a bed. */
-export async function installFacade(bed: Bed): Promise<void> {
+export async function installServer(bed: Bed): Promise<void> {
   await applyInstallation(bed.api, CONFIG)
   await writeKubeconfig(kubeconfigOf(bed), bed.controlPlane.access, { namespace: SYSTEM, name: ACCOUNT })
 }
@@ -42,7 +42,7 @@ export async function makeKeys(bed: Bed, organizations: readonly string[]): Prom
 }
 
 /** Resolves when it is ready, the log read. */
-export async function startServerBed(bed: Bed, execArgv: readonly string[] = []): Promise<Facade> {
+export async function startServerBed(bed: Bed, execArgv: readonly string[] = []): Promise<MeasuredServer> {
   const address = `127.0.0.1:${await freePort()}`
   const role = await startRole('api', {
     kubeconfigPath: kubeconfigOf(bed),

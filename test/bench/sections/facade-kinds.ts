@@ -5,7 +5,7 @@ import { eventTypeKind, eventTypes } from '../../../src/apis/event-type.ts'
 import { API_VERSION } from '../../../src/apis/meta.ts'
 import { type Bed, makeNamespace } from '../bed.ts'
 import { nextRun } from '../davit-load.ts'
-import { type Facade, type KeyFiles, makeKeys } from '../facade.ts'
+import { type KeyFiles, type MeasuredServer, makeKeys } from '../facade.ts'
 import { untilKeysWork } from '../facade-clients.ts'
 import { REQUEST_KINDS, type RequestKind } from '../loads/request-kinds.ts'
 import { type Cost, costOf } from '../measure/cost.ts'
@@ -43,7 +43,7 @@ type Options = { perSecond: number; seconds: number }
 /** @param perSecond events published, to the endpoint that keeps its log in segments */
 export async function measureKinds(
   on: ServerBed,
-  facade: Facade,
+  facade: MeasuredServer,
   { perSecond, seconds }: Options,
 ): Promise<KindLatencies> {
   const { bed, clients, controller, endpoints } = on
@@ -75,7 +75,7 @@ export async function measureKinds(
   }
 }
 
-async function prepare(bed: Bed, { baseUrl }: Facade): Promise<RemoteProcess<HttpKindsCalls>> {
+async function prepare(bed: Bed, { baseUrl }: MeasuredServer): Promise<RemoteProcess<HttpKindsCalls>> {
   const keyFiles = await makeOrganizations(bed)
   await untilKeysWork(baseUrl, keyFiles)
   const path = fileURLToPath(new URL('../processes/http-kinds.ts', import.meta.url))

@@ -5,7 +5,7 @@ import { API_VERSION } from '../../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import { createRandom } from '../../../src/lib/time.ts'
 import { type Bed, makeNamespace, onBed, SYSTEM } from '../bed.ts'
-import { installFacade, type KeyFiles, makeKeys, startServerBed } from '../facade.ts'
+import { installServer, type KeyFiles, makeKeys, startServerBed } from '../facade.ts'
 import { untilKeysWork } from '../facade-clients.ts'
 import { RARE_TYPE, USUAL_TYPE, writeStoredLog } from '../loads/stored-log.ts'
 import { residentBytes } from '../measure/process-usage.ts'
@@ -47,7 +47,7 @@ const ENDPOINT = 'endpoint-0'
 /** No controller runs, so nothing is sent or deleted. */
 export async function measureFacadeLog(lines: number): Promise<FacadeLog> {
   return await onBed(async (bed) => {
-    await installFacade(bed)
+    await installServer(bed)
     const { uid, keyFiles } = await makeOrganization(bed)
     const without = await footprint(bed)
     await writeStoredLog(

@@ -1,6 +1,6 @@
 /** The memory of the REST server after very many requests. */
 import { fileURLToPath } from 'node:url'
-import { type Facade, type KeyFiles, startServerBed } from '../facade.ts'
+import { type KeyFiles, type MeasuredServer, startServerBed } from '../facade.ts'
 import { untilKeysWork } from '../facade-clients.ts'
 import { residentBytes } from '../measure/process-usage.ts'
 import type { HttpMixCalls } from '../processes/http-mix.ts'
@@ -56,7 +56,7 @@ export async function measureFacadeMemory(
   }
 }
 
-async function look(facade: Facade, requests: number): Promise<MemorySample> {
+async function look(facade: MeasuredServer, requests: number): Promise<MemorySample> {
   // Measured before a collection, which may return memory.
   const resident = residentBytes(facade.pid)
   const sample = {

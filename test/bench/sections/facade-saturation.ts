@@ -3,7 +3,7 @@ import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { type LoadResult, runLoad } from '../davit-load.ts'
-import { type Facade, type KeyFiles, startServerBed } from '../facade.ts'
+import { type KeyFiles, type MeasuredServer, startServerBed } from '../facade.ts'
 import type { FacadeClients } from '../facade-clients.ts'
 import type { Route } from '../loads/publishing.ts'
 import { residentBytes } from '../measure/process-usage.ts'
@@ -66,7 +66,7 @@ export async function measureFacadeSaturation(
 /** At saturation. @param clients requests at a time */
 export async function runByRest(
   { bed, controller, clients }: ServerBed,
-  facade: Facade,
+  facade: MeasuredServer,
   load: { routes: readonly Route[]; seconds: number; clients: number },
 ): Promise<LoadResult> {
   const { routes, seconds } = load
@@ -94,7 +94,12 @@ async function directTurn(
   }
 }
 
-async function restTurn(on: ServerBed, facade: Facade, seconds: number, into: TurnsOfEach): Promise<void> {
+async function restTurn(
+  on: ServerBed,
+  facade: MeasuredServer,
+  seconds: number,
+  into: TurnsOfEach,
+): Promise<void> {
   await on.clients.connect(facade, on.keyFiles, PUBLISHERS)
   for (const way of WAYS) {
     const load = { routes: on.endpoints[way], clients: PUBLISHERS }

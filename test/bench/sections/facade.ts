@@ -1,7 +1,7 @@
 /** The REST server: publishing, each kind of request, memory over many requests, and a long log. */
 import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
-import { installFacade, type KeyFiles, makeKeys, startServerBed } from '../facade.ts'
+import { installServer, type KeyFiles, makeKeys, startServerBed } from '../facade.ts'
 import { startClients } from '../facade-clients.ts'
 import { describeVersions, type Facts } from '../machine.ts'
 import { report } from '../progress.ts'
@@ -45,7 +45,7 @@ export async function measureFacade(plan: Plan): Promise<FacadeResult> {
 }
 
 async function setUp(bed: Bed): Promise<ServerBed> {
-  await installFacade(bed)
+  await installServer(bed)
   const controller = await bed.startController()
   const endpoints = await makeEndpointOfEach(bed)
   await warm(bed, controller, endpoints)

@@ -14,8 +14,8 @@ import { ChaosClient } from './chaos-client.ts'
 import { Ledger } from './ledger.ts'
 import { PatientLink } from './patient-link.ts'
 import { ORDERED, type Scene, setScene, subscribersOf } from './scene.ts'
-import { readLogged, readStored } from './server-stored.ts'
 import { judgeServers, type ServerVerdict } from './server-verdict.ts'
+import { readLogged, readStored } from './stored.ts'
 import type { Trouble } from './troubles.ts'
 
 export type ServerChaosOptions = {

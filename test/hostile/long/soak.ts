@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { type Bed, onBed } from '../../bench/bed.ts'
 import type { Controller } from '../../bench/controller.ts'
 import { nextRun } from '../../bench/davit-load.ts'
-import { type Facade, installFacade, makeKeys, startServerBed } from '../../bench/facade.ts'
+import { installServer, type MeasuredServer, makeKeys, startServerBed } from '../../bench/facade.ts'
 import { untilKeysWork } from '../../bench/facade-clients.ts'
 import type { Route } from '../../bench/loads/publishing.ts'
 import { spawnProcess } from '../../bench/processes/remote-calls.ts'
@@ -52,7 +52,7 @@ export async function soak(minutes: number): Promise<Figures> {
       const good = await goodRoutes(bed)
       const [own] = good
       if (!own) throw new Error('there is no endpoint')
-      const { server, target } = await facadeFor(bed, own)
+      const { server, target } = await serverFor(bed, own)
       const bad = await Promise.all(
         targets.map(({ url }, i) =>
           makeEndpointFor(bed, { namespace: 'hostile', name: `hostile-${i}`, url }),
@@ -82,8 +82,8 @@ export async function soak(minutes: number): Promise<Figures> {
 }
 
 /** A REST server whose owner lists the deliveries of this endpoint, and publishes to it. */
-async function facadeFor(bed: Bed, { namespace, endpoint, type }: EndpointRoute) {
-  await installFacade(bed)
+async function serverFor(bed: Bed, { namespace, endpoint, type }: EndpointRoute) {
+  await installServer(bed)
   const keyFiles = await makeKeys(bed, [namespace])
   const server = await startServerBed(bed)
   await untilKeysWork(server.baseUrl, keyFiles)
@@ -111,7 +111,7 @@ async function goodRoutes(bed: Bed): Promise<EndpointRoute[]> {
   ]
 }
 
-type Roles = { controller: Controller; server: Facade }
+type Roles = { controller: Controller; server: MeasuredServer }
 type Plan = { good: readonly Route[]; bad: readonly Route[]; minutes: number }
 
 type Run = {
@@ -148,11 +148,11 @@ async function publishFor(bed: Bed, roles: Roles, { good, bad, minutes }: Plan):
   while (running) {
     await Promise.race([sleep(SAMPLE_EVERY_MS), ended])
     const at = (performance.now() - started) / 1000
-    const [ofController, ofFacade] = [await sampleMemory(controller, at), await sampleMemory(server, at)]
+    const [ofController, ofServer] = [await sampleMemory(controller, at), await sampleMemory(server, at)]
     samples.controller.push(ofController)
-    samples.server.push(ofFacade)
+    samples.server.push(ofServer)
     report(
-      `controller: ${wordsOf(ofController)}, ${await controller.pending()} pending; facade: ${wordsOf(ofFacade)}`,
+      `controller: ${wordsOf(ofController)}, ${await controller.pending()} pending; facade: ${wordsOf(ofServer)}`,
     )
   }
   const published = await publishing
