@@ -7,7 +7,7 @@ import type { KeyFiles, MeasuredServer } from './facade.ts'
 import type { HttpPublisherCalls } from './processes/http-publisher.ts'
 import { spawnProcess } from './processes/remote-calls.ts'
 
-export type FacadeClients = Publishers & {
+export type ServerClients = Publishers & {
   pid: number
   /** Uses this REST server from now on, with one connection per client. */
   connect(facade: MeasuredServer, keyFiles: KeyFiles, clients: number): Promise<void>
@@ -17,7 +17,7 @@ export type FacadeClients = Publishers & {
 const KEYS_LIMIT_MS = 30_000
 const POLL_MS = 100
 
-export function startClients(): FacadeClients {
+export function startClients(): ServerClients {
   const path = fileURLToPath(new URL('./processes/http-publisher.ts', import.meta.url))
   const remote = spawnProcess<HttpPublisherCalls>(path)
   return {

@@ -6,7 +6,7 @@ import { describeMachine, SETTINGS } from './machine.ts'
 import { type BenchResult, renderResult } from './report.ts'
 import { measureCredentials } from './sections/credentials.ts'
 import { measureEngine } from './sections/engine.ts'
-import { measureFacade } from './sections/facade.ts'
+import { measureServer } from './sections/facade.ts'
 import { measureIsolation } from './sections/isolation.ts'
 import { measureLogPages } from './sections/log-pages.ts'
 import { measurePending } from './sections/pending.ts'
@@ -30,7 +30,7 @@ async function measure(plan: Plan): Promise<BenchResult> {
   if (has('replicas')) result.replicas = await measureReplicas(plan.replicas)
   if (has('pending')) result.pending = await measurePending(plan.pending)
   if (has('log')) result.log = await measureLogPages(plan.logLines)
-  if (has('facade')) result.facade = await measureFacade(plan)
+  if (has('facade')) result.facade = await measureServer(plan)
   if (has('credentials')) result.credentials = await measureCredentials(plan.credentials)
   if (has('soak')) result.soak = await measureSoak(plan.soakMinutes)
   return result

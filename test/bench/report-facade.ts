@@ -1,14 +1,14 @@
 /** Formats the results of the section on the REST server. */
 import { mebibytes, milliseconds, range } from './figures.ts'
 import { REQUEST_KINDS } from './loads/request-kinds.ts'
-import type { FacadeResult } from './sections/facade.ts'
+import type { ServerResult } from './sections/facade.ts'
 import type { KindLatencies } from './sections/facade-kinds.ts'
-import type { FacadeLog, PageKind } from './sections/facade-log.ts'
-import type { FacadeMemory } from './sections/facade-memory.ts'
-import type { FacadeSaturation } from './sections/facade-saturation.ts'
+import type { PageKind, ServerLog } from './sections/facade-log.ts'
+import type { ServerMemory } from './sections/facade-memory.ts'
+import type { ServerSaturation } from './sections/facade-saturation.ts'
 import { type Row, renderTable } from './table.ts'
 
-export function renderFacade({ saturation, manyClients, kinds, memory, log }: FacadeResult): string[] {
+export function renderServer({ saturation, manyClients, kinds, memory, log }: ServerResult): string[] {
   return [
     saturationTable(saturation, manyClients),
     kindsTable(kinds),
@@ -21,10 +21,10 @@ export function renderFacade({ saturation, manyClients, kinds, memory, log }: Fa
 const PROCESSES = ['facade', 'clients', 'controller', 'apiServer', 'etcd', 'receiver', 'publisher']
 
 function saturationTable(
-  { Objects, Segments }: FacadeResult['saturation'],
-  many: FacadeResult['manyClients'],
+  { Objects, Segments }: ServerResult['saturation'],
+  many: ServerResult['manyClients'],
 ): string {
-  const row = (name: string, of: (one: FacadeSaturation) => string, wanted = ''): Row => [
+  const row = (name: string, of: (one: ServerSaturation) => string, wanted = ''): Row => [
     name,
     of(Objects),
     of(Segments),
@@ -70,7 +70,7 @@ function kindsTable(of: KindLatencies): string {
   ])
 }
 
-function memoryTable({ requests, clients, perSecond, samples }: FacadeMemory): string {
+function memoryTable({ requests, clients, perSecond, samples }: ServerMemory): string {
   const title =
     `The facade over ${requests} requests of ${clients} clients, ${perSecond.toFixed(0)}/s: 65 % event types, 5 % each one ` +
     'endpoint, endpoints, deliveries, published events, and refusals with 401, 404 and 422'
@@ -86,7 +86,7 @@ function memoryTable({ requests, clients, perSecond, samples }: FacadeMemory): s
   ])
 }
 
-function logTable({ lines, walk, pages }: FacadeLog): string {
+function logTable({ lines, walk, pages }: ServerLog): string {
   const kinds = Object.keys(pages) as PageKind[]
   return renderTable(`Pages of a log of ${lines} deliveries of one endpoint, by REST (ms)`, [
     ['', 'p50', 'p90', 'p99', 'max', 'pages'],
@@ -95,7 +95,7 @@ function logTable({ lines, walk, pages }: FacadeLog): string {
   ])
 }
 
-function footprintTable(log: FacadeLog): string {
+function footprintTable(log: ServerLog): string {
   return renderTable('The facade with that log', [
     ['', 'ready after s', 'resident MiB', 'in use MiB', 'index MiB', 'bytes in use, each'],
     ...(['without', 'with'] as const).map((which) => [

@@ -3,10 +3,10 @@ import { milliseconds, range } from './figures.ts'
 import { ratioOf, spreadIn } from './measure/in-turn.ts'
 import type { Quantiles } from './measure/samples.ts'
 import { renderCredentials } from './report-credentials.ts'
-import { renderFacade } from './report-facade.ts'
+import { renderServer } from './report-facade.ts'
 import type { CredentialsLoad } from './sections/credentials.ts'
 import type { EngineResult } from './sections/engine.ts'
-import type { FacadeResult } from './sections/facade.ts'
+import type { ServerResult } from './sections/facade.ts'
 import type { Isolation } from './sections/isolation.ts'
 import type { LogPages } from './sections/log-pages.ts'
 import type { Pending } from './sections/pending.ts'
@@ -28,7 +28,7 @@ export type BenchResult = {
   replicas?: ReplicasLoad[]
   pending?: Pending[]
   log?: LogPages[]
-  facade?: FacadeResult
+  facade?: ServerResult
   credentials?: CredentialsLoad
   soak?: Soak[]
 }
@@ -47,7 +47,7 @@ export function renderResult(result: BenchResult): string {
   if (replicas) parts.push(replicasTable(replicas))
   if (pending) parts.push(pendingTable(pending))
   if (log) parts.push(logTable(log))
-  if (facade) parts.push(...renderFacade(facade))
+  if (facade) parts.push(...renderServer(facade))
   if (credentials) parts.push(renderCredentials(credentials))
   for (const one of soak ?? []) parts.push(soakTable(one))
   return `\n${parts.join('\n\n')}\n`

@@ -16,28 +16,28 @@ export class MortalRoles {
   readonly port: number
   readonly #metrics: string[] = []
   #controller: RoleProcess
-  #facade: RoleProcess
-  #facadeLog: string
+  #server: RoleProcess
+  #serverLog: string
   kills = 0
 
   private constructor(davit: Installation, settings: Settings, first: FirstRoles) {
     this.#davit = davit
     this.#settings = settings
     this.#controller = first.controller
-    this.#facade = first.facade.process
-    this.#facadeLog = first.facade.logPath
-    this.port = first.facade.port
+    this.#server = first.server.process
+    this.#serverLog = first.server.logPath
+    this.port = first.server.port
   }
 
   static async start(davit: Installation, settings: Settings): Promise<MortalRoles> {
     const controller = await davit.startController(settings)
-    const facade = await davit.startServer({ settings })
-    await Promise.all([controller.untilReady(), facade.process.untilReady()])
-    return new MortalRoles(davit, settings, { controller, facade })
+    const server = await davit.startServer({ settings })
+    await Promise.all([controller.untilReady(), server.process.untilReady()])
+    return new MortalRoles(davit, settings, { controller, server })
   }
 
-  get facadeLog(): string {
-    return this.#facadeLog
+  get serverLog(): string {
+    return this.#serverLog
   }
 
   /** The metrics of all processes. */
@@ -56,7 +56,7 @@ export class MortalRoles {
       if (signal.aborted) break
       this.kills += 1
       if (random.chance(0.5)) await this.#killController()
-      else await this.#killFacade()
+      else await this.#killServer()
     }
   }
 
@@ -80,11 +80,11 @@ export class MortalRoles {
 
   /** As Kubernetes ends pods, so that they have their last words. */
   async stop(): Promise<void> {
-    await Promise.all([this.#controller.stop(), this.#facade.stop()])
+    await Promise.all([this.#controller.stop(), this.#server.stop()])
   }
 
   async #scrapeOnce(): Promise<void> {
-    await Promise.all([this.heard(this.#controller.metricsUrl), this.heard(this.#facade.metricsUrl)])
+    await Promise.all([this.heard(this.#controller.metricsUrl), this.heard(this.#server.metricsUrl)])
   }
 
   async #killController(): Promise<void> {
@@ -93,16 +93,16 @@ export class MortalRoles {
     await this.#controller.untilReady()
   }
 
-  async #killFacade(): Promise<void> {
-    await this.#facade.kill()
+  async #killServer(): Promise<void> {
+    await this.#server.kill()
     const { process, logPath } = await this.#davit.startServer({ port: this.port, settings: this.#settings })
-    this.#facade = process
-    this.#facadeLog = logPath
+    this.#server = process
+    this.#serverLog = logPath
     await process.untilReady()
   }
 }
 
 type FirstRoles = {
   controller: RoleProcess
-  facade: { process: RoleProcess; logPath: string; port: number }
+  server: { process: RoleProcess; logPath: string; port: number }
 }

@@ -42,7 +42,7 @@ export async function plantLeaks(scene: Scene, seed: number): Promise<Planted[]>
     data: Object.fromEntries(planted.map(({ form, text }) => [form, text])),
   })
   for (const [i, message] of texts.entries()) await makeEvent(scene, i, message)
-  for (const path of [paths.controllerLog, roles.facadeLog, paths.servers]) await appendFile(path, `${all}\n`)
+  for (const path of [paths.controllerLog, roles.serverLog, paths.servers]) await appendFile(path, `${all}\n`)
   await writeFile(join(paths.home, 'planted.txt'), all)
   await withServer(all, async (url) => {
     await roles.heard(url)

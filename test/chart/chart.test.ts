@@ -163,10 +163,10 @@ describe.each(SETS)('where %s', (_, values) => {
   })
 
   test('the API server takes every object without a warning', async () => {
-    const said = await Promise.all(manifests.map(async (each) => [idOf(each), await dryRun(each)] as const))
-    const bad = said.filter(([, { status, words }]) => status >= 300 || words !== '')
+    const output = await Promise.all(manifests.map(async (each) => [idOf(each), await dryRun(each)] as const))
+    const bad = output.filter(([, { status, words }]) => status >= 300 || words !== '')
     expect(bad.map(([id, { words }]) => `${id}: ${words}`)).toEqual([])
-    expect(said.length).toBeGreaterThan(10)
+    expect(output.length).toBeGreaterThan(10)
   })
 
   test('every pod is one that the restricted standard takes', async () => {

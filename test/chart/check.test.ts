@@ -50,25 +50,25 @@ beforeAll(async () => {
 
 afterAll(() => davit?.stop())
 
-async function check(more: Record<string, string> = {}): Promise<{ code: number; said: string }> {
+async function check(more: Record<string, string> = {}): Promise<{ code: number; output: string }> {
   const env = { ...environment, ...more }
   return await run(process.execPath, [MAIN, 'check'], { env }).then(
-    ({ stdout }) => ({ code: 0, said: stdout }),
-    ({ code, stdout }: { code: number; stdout: string }) => ({ code, said: stdout }),
+    ({ stdout }) => ({ code: 0, output: stdout }),
+    ({ code, stdout }: { code: number; stdout: string }) => ({ code, output: stdout }),
   )
 }
 
 describe('the test of a release', () => {
   test('it says that all is well, over TLS, with a key of this cluster', async () => {
-    const { code, said } = await check()
-    expect(said.match(/^ok {4}/gm)).toHaveLength(5)
+    const { code, output } = await check()
+    expect(output.match(/^ok {4}/gm)).toHaveLength(5)
     expect(code).toBe(0)
   })
 
   test('it says what is not ready', async () => {
     await controller.stop()
-    const { code, said } = await check({ DAVIT_CHECK_SECONDS: '1' })
+    const { code, output } = await check({ DAVIT_CHECK_SECONDS: '1' })
     expect(code).toBe(1)
-    expect(said.match(/^FAILED .*$/gm)).toHaveLength(1)
+    expect(output.match(/^FAILED .*$/gm)).toHaveLength(1)
   })
 })

@@ -98,9 +98,9 @@ test(
     const [install = '', ...rest] = blocks
     const signature = rest.pop() ?? ''
     await Promise.all([pasted(shell, install), runPods()])
-    let said = ''
-    for (const block of rest) said = await pasted(shell, block)
-    expect(said).toMatch(/succeeded/)
+    let output = ''
+    for (const block of rest) output = await pasted(shell, block)
+    expect(output).toMatch(/succeeded/)
     const [request] = await receiver.waitFor(1, { path: '/hooks' })
     const header = (name: string) => String(request?.headers[`webhook-${name}`])
     await shell.paste(

@@ -55,7 +55,7 @@ export async function killProcess(cluster: NodeCluster, namespace: string, name:
     },
   )
   const { came } = await cluster.comesOf(KILLERS, name)
-  const said = (await cluster.kubectl(['logs', '-n', KILLERS, name])).trim()
-  if (came !== 'Succeeded') throw new Error(`the process of ${name} was not killed: ${came}, ${said}`)
-  return said
+  const output = (await cluster.kubectl(['logs', '-n', KILLERS, name])).trim()
+  if (came !== 'Succeeded') throw new Error(`the process of ${name} was not killed: ${came}, ${output}`)
+  return output
 }

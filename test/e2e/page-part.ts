@@ -34,14 +34,14 @@ export async function checkPage(setting: Setting): Promise<void> {
   const env = { ...process.env, KUBECONFIG: kubeconfig }
   const run = async (what: string, blocks: readonly string[]) => {
     const say = (line: string) => report.say(line)
-    const { code, said } = await runCommands(blocks, { cwd: ROOT, env, limitMs: PAGE_LIMIT_MS, say })
+    const { code, output } = await runCommands(blocks, { cwd: ROOT, env, limitMs: PAGE_LIMIT_MS, say })
     report.check(what, code === 0, `exit code ${code}`)
-    return said
+    return output
   }
   await report.phase(PAGE, async () => {
     const page = (await readFile(join(ROOT, PAGE), 'utf8')).replaceAll(IMAGE_OF_PAGES, image.repository)
-    const said = await run(`${PAGE} runs as it is written`, inOrder(page))
-    report.check('its delivery is verified by hand', /^verified$/m.test(said), said.trim().slice(-80))
+    const output = await run(`${PAGE} runs as it is written`, inOrder(page))
+    report.check('its delivery is verified by hand', /^verified$/m.test(output), output.trim().slice(-80))
   })
   await report.phase('taking away what the page has made', async () => {
     const page = await readFile(join(ROOT, UNINSTALL), 'utf8')

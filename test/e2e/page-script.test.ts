@@ -55,17 +55,17 @@ describe('a page as a script', () => {
   })
 
   it('has one shell for all blocks', async () => {
-    expect(await runCommands(commandsOf(PAGE), OPTIONS)).toEqual({ code: 0, said: '1 and 2\n' })
+    expect(await runCommands(commandsOf(PAGE), OPTIONS)).toEqual({ code: 0, output: '1 and 2\n' })
   })
 
   it('ends at the first command that fails', async () => {
-    const { code, said } = await runCommands(['echo one\n', 'false\n', 'echo two\n'], OPTIONS)
-    expect([code, said]).toEqual([1, 'one\n'])
+    const { code, output } = await runCommands(['echo one\n', 'false\n', 'echo two\n'], OPTIONS)
+    expect([code, output]).toEqual([1, 'one\n'])
   })
 
   it('leaves nothing running', async () => {
-    const { said } = await runCommands(['sleep 600 & echo $!\n'], OPTIONS)
-    await expect.poll(() => isRunning(Number(said)), { timeout: 20_000 }).toBe(false)
+    const { output } = await runCommands(['sleep 600 & echo $!\n'], OPTIONS)
+    await expect.poll(() => isRunning(Number(output)), { timeout: 20_000 }).toBe(false)
   })
 })
 

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 
 /** `shell` marks alternatives of a page: equally valid, and left out if only `sh` is asked for. */
 const BLOCKS = { sh: /^```sh\n(.*?)^```$/gms, shell: /^```shell\n(.*?)^```$/gms }
-const MAX_SAID = 1_000_000
+const MAX_OUTPUT = 1_000_000
 
 /** @param words keeps to the blocks below the heading that has these words */
 export function commandsOf(page: string, words?: string, language: keyof typeof BLOCKS = 'sh'): string[] {
@@ -34,7 +34,7 @@ function levelsOf(lines: readonly string[]): (number | undefined)[] {
   })
 }
 
-export type Ran = { code: number | null; said: string }
+export type Ran = { code: number | null; output: string }
 
 export type RunOptions = {
   cwd: string
@@ -53,10 +53,10 @@ export async function runCommands(blocks: readonly string[], options: RunOptions
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  let said = ''
+  let output = ''
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => {
-      said = (said + text).slice(-MAX_SAID)
+      output = (output + text).slice(-MAX_OUTPUT)
       for (const line of text.split('\n').filter(Boolean)) say(line)
     })
   const end = () => {
@@ -70,5 +70,5 @@ export async function runCommands(blocks: readonly string[], options: RunOptions
   const [code] = (await once(child, 'exit')) as [number | null]
   clearTimeout(limit)
   end()
-  return { code, said }
+  return { code, output }
 }

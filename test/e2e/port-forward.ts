@@ -55,9 +55,9 @@ export class PortForward {
         const child = spawn('kubectl', this.#args, { stdio: ['ignore', 'pipe', 'ignore'] })
         this.#child = child
         this.#times += 1
-        const said = once(child.stdout, 'data').then(() => true)
+        const output = once(child.stdout, 'data').then(() => true)
         const ended = once(child, 'exit').then(() => undefined)
-        return await Promise.race([said, ended])
+        return await Promise.race([output, ended])
       },
       START_LIMIT_MS,
     )

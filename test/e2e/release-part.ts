@@ -114,8 +114,12 @@ export class ReleasePart {
       report.figure(`${role}: ready after its container's start`, `${seconds} s`)
     }
     await report.phase('helm test', async () => {
-      const said = await this.#helm.test()
-      report.check('helm test succeeds', !said.includes('Failed'), said.match(/Phase: +\w+/g)?.join() ?? said)
+      const output = await this.#helm.test()
+      report.check(
+        'helm test succeeds',
+        !output.includes('Failed'),
+        output.match(/Phase: +\w+/g)?.join() ?? output,
+      )
     })
     await report.phase('rest', () => sleep(REST_MS))
     await this.#memory('at rest')
@@ -240,11 +244,11 @@ export class ReleasePart {
       const metadata = { namespace, name: 'unfit' }
       const spec = { hostNetwork: true, containers: [{ name: 'main', image: this.#image }] }
       const pod = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata, spec })
-      const said = await cluster.kubectl(['create', '--dry-run=server', '-f', '-'], pod).catch(String)
+      const output = await cluster.kubectl(['create', '--dry-run=server', '-f', '-'], pod).catch(String)
       report.check(
         `${namespace} takes restricted pods only`,
-        said.includes('violates PodSecurity'),
-        /violates PodSecurity "[^"]+"/.exec(said)?.[0] ?? said,
+        output.includes('violates PodSecurity'),
+        /violates PodSecurity "[^"]+"/.exec(output)?.[0] ?? output,
       )
       const events = await cluster.kubectl(['get', 'events', '-n', namespace, '-o', 'json'])
       report.check(

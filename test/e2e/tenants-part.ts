@@ -33,10 +33,11 @@ export async function checkTenants(
   for (const [kind, spec] of Object.entries(SPECS)) {
     const object = JSON.stringify({ apiVersion: API_VERSION, kind, metadata: { name: 'tried' }, spec })
     for (const role of ROLES) {
-      const said = await asPerson(role, ['create', '--dry-run=server', '-f', '-'], object)
-      const is = role === 'admin' ? said.includes('created (server dry run)') : said.includes('is forbidden')
+      const output = await asPerson(role, ['create', '--dry-run=server', '-f', '-'], object)
+      const is =
+        role === 'admin' ? output.includes('created (server dry run)') : output.includes('is forbidden')
       const what = role === 'admin' ? 'may' : 'may not'
-      report.check(`${role} ${what} write a ${kind}`, is, said.trim().slice(0, 200))
+      report.check(`${role} ${what} write a ${kind}`, is, output.trim().slice(0, 200))
     }
   }
 }

@@ -89,8 +89,8 @@ export async function layBed(folder: string, stack: AsyncDisposableStack): Promi
   const aws = await TestAws.start()
   stack.defer(() => aws.stop())
   await startDelivering(controlPlane, receiver, stack)
-  const facade = await startServerBed(controlPlane, { folder, environment: aws.environment() }, stack)
-  return { ...facade, receiver, organization: ORGANIZATION, ...(await seed(facade, receiver)) }
+  const server = await startServerBed(controlPlane, { folder, environment: aws.environment() }, stack)
+  return { ...server, receiver, organization: ORGANIZATION, ...(await seed(server, receiver)) }
 }
 
 /** Takes everything and keeps nothing. */
@@ -153,18 +153,18 @@ function stayingHere(sender: WebhookSender, receiver: string): WebhookSender {
   }
 }
 
-type Facade = Pick<FuzzBed, 'baseUrl' | 'key' | 'otherKey'>
+type FuzzedServer = Pick<FuzzBed, 'baseUrl' | 'key' | 'otherKey'>
 
 /** The role as a process, with the rights that ship. */
 async function startServerBed(
   { access }: ControlPlane,
   { folder, environment }: { folder: string; environment: Record<string, string> },
   stack: AsyncDisposableStack,
-): Promise<Facade> {
+): Promise<FuzzedServer> {
   const kubeconfig = join(folder, 'api.kubeconfig')
   await writeKubeconfig(kubeconfig, access, { namespace: OPERATOR_NAMESPACE, name: 'davit-api' })
   const port = await freePort()
-  const facade = startDavitProcess({
+  const server = startDavitProcess({
     role: 'api',
     kubeconfig,
     namespace: OPERATOR_NAMESPACE,
@@ -172,8 +172,8 @@ async function startServerBed(
     settings: { ...SETTINGS, ...environment, DAVIT_API_ADDRESS: `127.0.0.1:${port}` },
     logPath: join(folder, 'api.log'),
   })
-  stack.defer(() => facade.stop())
-  await facade.ready
+  stack.defer(() => server.stop())
+  await server.ready
   const keyOf = async (namespace: string) => {
     const file = join(folder, `${namespace}.key`)
     await writeKeyFile(file, access, { namespace, name: OWNER })
@@ -184,10 +184,10 @@ async function startServerBed(
 }
 
 async function seed(
-  facade: Facade,
+  server: FuzzedServer,
   receiver: string,
 ): Promise<Pick<FuzzBed, 'endpoints' | 'deliveries' | 'credentials'>> {
-  const client = await openRestClient(facade, facade.key)
+  const client = await openRestClient(server, server.key)
   const params = { path: { orgId: ORGANIZATION } }
   const endpoints: string[] = []
   for (let number = 0; number < ENDPOINTS; number += 1) {

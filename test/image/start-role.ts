@@ -66,16 +66,16 @@ export async function startRole(
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   )
-  const said: string[] = []
-  child.stdout.on('data', (bytes: Buffer) => said.push(bytes.toString()))
-  child.stderr.on('data', (bytes: Buffer) => said.push(bytes.toString()))
+  const output: string[] = []
+  child.stdout.on('data', (bytes: Buffer) => output.push(bytes.toString()))
+  child.stderr.on('data', (bytes: Buffer) => output.push(bytes.toString()))
   await until(
     async () => {
-      if (child.exitCode !== null) throw new Error(`${role} has ended:\n${said.join('')}`)
+      if (child.exitCode !== null) throw new Error(`${role} has ended:\n${output.join('')}`)
       const answer = await fetch(`http://127.0.0.1:${opsPort}/readyz`).catch(() => undefined)
       return answer?.ok || undefined
     },
-    () => `${role} does not become ready:\n${said.join('')}`,
+    () => `${role} does not become ready:\n${output.join('')}`,
     READY_LIMIT_MS,
   )
   const readyMs = performance.now() - begin

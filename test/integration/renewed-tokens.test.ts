@@ -104,13 +104,13 @@ test(
   async () => {
     began = Date.now()
     const tokens = await Promise.all([CONTROLLER_ACCOUNT, SERVER_ACCOUNT].map(tokensOf))
-    const [ofController, ofFacade] = tokens
+    const [ofController, ofServer] = tokens
     const writeAll = async (seconds: number) =>
       void (await Promise.all(tokens.map((one) => one.write(seconds))))
     await writeAll(FIRST_ENDS_S)
     const port = await freePort()
     await start('controller', ofController?.kubeconfigPath ?? '')
-    await start('api', ofFacade?.kubeconfigPath ?? '', { DAVIT_API_ADDRESS: `127.0.0.1:${port}` })
+    await start('api', ofServer?.kubeconfigPath ?? '', { DAVIT_API_ADDRESS: `127.0.0.1:${port}` })
     const key = await davit.makeKey(await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner'))
     const renewals = [
       sleep(began + SECOND_AT_S * 1000 - Date.now()).then(() => writeAll(SECOND_ENDS_S)),

@@ -103,12 +103,12 @@ function userOf({ namespace, name }: { namespace: string; name: string }): strin
 }
 
 /** The REST server's own calls. */
-function deedsOfFacade(): AuditEntry[] {
+function deedsOfServer(): AuditEntry[] {
   return trail.filter(({ user }) => user === userOf(SERVER_ACCOUNT))
 }
 
 /** Calls without a right; rejections by the cluster's quota are not about rights. */
-function forbiddenDeeds(deeds = deedsOfFacade()): string[] {
+function forbiddenDeeds(deeds = deedsOfServer()): string[] {
   const refused = deeds.filter(({ code, allowedBy }) => code === 401 || (code === 403 && allowedBy === ''))
   return refused.map(nameOfRight)
 }
@@ -147,20 +147,20 @@ describe('the facade, having done everything that it can do', () => {
 
   test('has met no Forbidden', () => {
     expect(forbiddenDeeds()).toEqual([])
-    expect(deedsOfFacade().length).toBeGreaterThan(50)
+    expect(deedsOfServer().length).toBeGreaterThan(50)
   })
 
   test('has used every right of its ServiceAccount', async () => {
     const rights = await shippedRights('davit-api')
     const unused = rights.filter(
-      (right) => !deedsOfFacade().some((deed) => covers(right, deed, OPERATOR_NAMESPACE)),
+      (right) => !deedsOfServer().some((deed) => covers(right, deed, OPERATOR_NAMESPACE)),
     )
     expect(unused.map(nameOfRight)).toEqual([])
     expect(rights.length).toBeGreaterThan(20)
   })
 
   test('has used no right that it has from elsewhere', () => {
-    const others = deedsOfFacade().filter(({ allowedBy }) => !/RoleBinding "davit-api(\/|")/.test(allowedBy))
+    const others = deedsOfServer().filter(({ allowedBy }) => !/RoleBinding "davit-api(\/|")/.test(allowedBy))
     expect(others.map((deed) => `${nameOfRight(deed)}: ${deed.allowedBy}`)).toEqual([])
   })
 

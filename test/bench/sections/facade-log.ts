@@ -14,7 +14,7 @@ import type { HttpPagesCalls, Walked } from '../processes/http-pages.ts'
 import { spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
 
-export type FacadeLog = {
+export type ServerLog = {
   lines: number
   /** Without and with a log: the time until the REST server was ready, and resident and used bytes after a collection. */
   without: LogFootprint
@@ -45,7 +45,7 @@ const ORGANIZATION = 'long-log'
 const ENDPOINT = 'endpoint-0'
 
 /** No controller runs, so nothing is sent or deleted. */
-export async function measureFacadeLog(lines: number): Promise<FacadeLog> {
+export async function measureServerLog(lines: number): Promise<ServerLog> {
   return await onBed(async (bed) => {
     await installServer(bed)
     const { uid, keyFiles } = await makeOrganization(bed)
@@ -63,7 +63,7 @@ async function readLog(
   bed: Bed,
   keyFiles: KeyFiles,
   { lines, without }: { lines: number; without: LogFootprint },
-): Promise<FacadeLog> {
+): Promise<ServerLog> {
   const facade = await startServerBed(bed)
   const reader = spawnProcess<HttpPagesCalls>(
     fileURLToPath(new URL('../processes/http-pages.ts', import.meta.url)),
@@ -78,13 +78,13 @@ async function readLog(
     const walk = await reader.call('walk', LONGEST_PAGE)
     if (walk.lines !== lines || walk.different !== lines)
       throw new Error(`of ${lines} deliveries ${walk.lines} are listed, ${walk.different} different ones`)
-    const pages: Partial<FacadeLog['pages']> = {}
+    const pages: Partial<ServerLog['pages']> = {}
     for (const kind of Object.keys(PAGES) as PageKind[]) {
       pages[kind] = await reader.call('pages', PAGES[kind])
       report(`pages (${kind}): p99 ${pages[kind].p99.toFixed(1)} ms`)
     }
     const bytesEach = (held.inUse - without.inUse) / lines
-    return { lines, without, with: held, bytesEach, walk, pages: pages as FacadeLog['pages'] }
+    return { lines, without, with: held, bytesEach, walk, pages: pages as ServerLog['pages'] }
   } finally {
     await reader.stop()
     await facade.stop()

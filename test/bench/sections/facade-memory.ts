@@ -8,7 +8,7 @@ import { spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
 import type { ServerBed } from './facade-saturation.ts'
 
-export type FacadeMemory = {
+export type ServerMemory = {
   requests: number
   clients: number
   perSecond: number
@@ -31,11 +31,11 @@ const CLIENTS = 64
 const WARM_UP_REQUESTS = 20_000
 
 /** @param target `endpointId` and `type` of an endpoint that each of the organizations has */
-export async function measureFacadeMemory(
+export async function measureServerMemory(
   { bed }: ServerBed,
   requests: number,
   target: { keyFiles: KeyFiles; endpointId: string; type: string },
-): Promise<FacadeMemory> {
+): Promise<ServerMemory> {
   const facade = await startServerBed(bed)
   const path = fileURLToPath(new URL('../processes/http-mix.ts', import.meta.url))
   const clients = spawnProcess<HttpMixCalls>(path)

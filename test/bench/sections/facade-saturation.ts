@@ -4,14 +4,14 @@ import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { type LoadResult, runLoad } from '../davit-load.ts'
 import { type KeyFiles, type MeasuredServer, startServerBed } from '../facade.ts'
-import type { FacadeClients } from '../facade-clients.ts'
+import type { ServerClients } from '../facade-clients.ts'
 import type { Route } from '../loads/publishing.ts'
 import { residentBytes } from '../measure/process-usage.ts'
 import { type Spread, spreadOf } from '../measure/samples.ts'
 import { report } from '../progress.ts'
 import { BODY_BYTES, type EndpointOfEach, PUBLISHERS, runClosed, WAYS, WINDOW } from './both-ways.ts'
 
-export type FacadeSaturation = {
+export type ServerSaturation = {
   /** Deliveries per second over REST, and of publishers that append without HTTP while no REST server runs. */
   perSecond: Spread
   direct: Spread
@@ -33,7 +33,7 @@ export type FacadeSaturation = {
 export type ServerBed = {
   bed: Bed
   controller: Controller
-  clients: FacadeClients
+  clients: ServerClients
   endpoints: EndpointOfEach
   keyFiles: KeyFiles
 }
@@ -46,10 +46,10 @@ type TurnsOfEach = Record<DeliveryLogMode, Turns>
 const WARM_UP_SECONDS = 3
 
 /** A REST server runs only in its own turns, so that it costs the direct ones nothing; the controller runs throughout. */
-export async function measureFacadeSaturation(
+export async function measureServerSaturation(
   on: ServerBed,
   { rounds, seconds }: { rounds: number; seconds: number },
-): Promise<Record<DeliveryLogMode, FacadeSaturation>> {
+): Promise<Record<DeliveryLogMode, ServerSaturation>> {
   const turns: TurnsOfEach = { Objects: noTurns(), Segments: noTurns() }
   await directTurn(on, seconds, (way, result) => turns[way].direct.push(result))
   for (let round = 0; round < rounds; round += 1) {
@@ -115,7 +115,7 @@ function noTurns(): Turns {
   return { direct: [], rest: [], followed: [] }
 }
 
-function summarize({ direct, rest, followed }: Turns): FacadeSaturation {
+function summarize({ direct, rest, followed }: Turns): ServerSaturation {
   const around = (round: number) =>
     ((direct[round]?.perSecond ?? 0) + (direct[round + 1]?.perSecond ?? 0)) / 2
   const median = (of: (turn: Turn) => number) => spreadOf(rest.map(of)).median

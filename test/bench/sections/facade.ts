@@ -9,30 +9,30 @@ import type { Plan } from '../settings.ts'
 import { makeEndpoints } from '../topology.ts'
 import { makeEndpointOfEach, WAYS, warm } from './both-ways.ts'
 import { type KindLatencies, measureKinds } from './facade-kinds.ts'
-import { type FacadeLog, measureFacadeLog } from './facade-log.ts'
-import { type FacadeMemory, measureFacadeMemory } from './facade-memory.ts'
+import { measureServerLog, type ServerLog } from './facade-log.ts'
+import { measureServerMemory, type ServerMemory } from './facade-memory.ts'
 import {
-  type FacadeSaturation,
-  measureFacadeSaturation,
+  measureServerSaturation,
   runByRest,
   type ServerBed,
+  type ServerSaturation,
 } from './facade-saturation.ts'
 
-export type FacadeResult = {
+export type ServerResult = {
   versions: Facts
-  saturation: Record<DeliveryLogMode, FacadeSaturation>
+  saturation: Record<DeliveryLogMode, ServerSaturation>
   /** Deliveries a second of 200 clients, with the keys of 10 organizations of 10 endpoints. */
   manyClients: Record<DeliveryLogMode, number>
   kinds: KindLatencies
-  memory: FacadeMemory
-  log: FacadeLog
+  memory: ServerMemory
+  log: ServerLog
 }
 
 const ORGANIZATIONS = 10
 const ENDPOINTS = 10
 const CLIENTS = 200
 
-export async function measureFacade(plan: Plan): Promise<FacadeResult> {
+export async function measureServer(plan: Plan): Promise<ServerResult> {
   const measured = await onBed(async (bed) => {
     const on = await setUp(bed)
     try {
@@ -41,7 +41,7 @@ export async function measureFacade(plan: Plan): Promise<FacadeResult> {
       await on.clients.stop()
     }
   })
-  return { ...measured, log: await measureFacadeLog(plan.logLines) }
+  return { ...measured, log: await measureServerLog(plan.logLines) }
 }
 
 async function setUp(bed: Bed): Promise<ServerBed> {
@@ -54,9 +54,9 @@ async function setUp(bed: Bed): Promise<ServerBed> {
   return { bed, controller, clients: startClients(), endpoints, keyFiles }
 }
 
-async function measureRunning(on: ServerBed, plan: Plan): Promise<Omit<FacadeResult, 'log'>> {
+async function measureRunning(on: ServerBed, plan: Plan): Promise<Omit<ServerResult, 'log'>> {
   const { rounds, facadeSeconds: seconds } = plan
-  const saturation = await measureFacadeSaturation(on, { rounds, seconds })
+  const saturation = await measureServerSaturation(on, { rounds, seconds })
   const many = await makeMany(on.bed)
   const facade = await startServerBed(on.bed)
   const manyClients = { Objects: 0, Segments: 0 }
@@ -72,7 +72,7 @@ async function measureRunning(on: ServerBed, plan: Plan): Promise<Omit<FacadeRes
   await facade.stop()
   const target = { keyFiles: many.Segments.keyFiles, endpointId: 'whe_endpoint-0' }
   const type = many.Segments.routes[0]?.type ?? ''
-  const memory = await measureFacadeMemory(on, plan.requests, { ...target, type })
+  const memory = await measureServerMemory(on, plan.requests, { ...target, type })
   return { versions: await describeVersions(on.bed.controlPlane), saturation, manyClients, kinds, memory }
 }
 

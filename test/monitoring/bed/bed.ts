@@ -41,7 +41,7 @@ export const API_SETTINGS = { ...SETTINGS, DAVIT_LEASE_SECONDS: '40' }
 export type MonitoringBed = {
   davit: Installation
   controllers: readonly [Member, Member]
-  facades: readonly [Member, Member]
+  servers: readonly [Member, Member]
   members: readonly Member[]
   receiver: Receiver
   prometheus: Prometheus
@@ -51,7 +51,7 @@ export type MonitoringBed = {
   endpoint(name: string, url: string, more?: Record<string, unknown>): Promise<void>
   /** Through the REST server. @returns the status of the answer */
   publish(data: unknown, type?: string): Promise<number>
-  request(facade: Member, method: string, path: string, body?: unknown): Promise<number>
+  request(server: Member, method: string, path: string, body?: unknown): Promise<number>
   /** As with kubectl. */
   makeEvent(data: unknown): Promise<void>
   writeFile(name: string, text: string): Promise<string>
@@ -81,12 +81,12 @@ export async function startBed(rules: AlertRules, settings: Settings = {}): Prom
   stack.defer(() => prometheus.stop())
   await untilRead(prometheus, members.length)
   const owned = stack.move()
-  const request = (facade: Member, method: string, path: string, body?: unknown) =>
-    ask(facade, { method, path, key, body })
+  const request = (server: Member, method: string, path: string, body?: unknown) =>
+    ask(server, { method, path, key, body })
   return {
     davit,
     controllers: [first, second],
-    facades: [third, fourth],
+    servers: [third, fourth],
     members,
     receiver,
     prometheus,
@@ -165,9 +165,9 @@ async function makeEndpoint(
 type Asked = { method: string; path: string; key: string; body: unknown }
 
 /** @returns the status; 0 without an answer */
-async function ask(facade: Member, { method, path, key, body }: Asked): Promise<number> {
+async function ask(server: Member, { method, path, key, body }: Asked): Promise<number> {
   try {
-    const response = await fetch(`${facade.url()}/organizations/${ORGANIZATION}${path}`, {
+    const response = await fetch(`${server.url()}/organizations/${ORGANIZATION}${path}`, {
       method,
       headers: { authorization: key, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),

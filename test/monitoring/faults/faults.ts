@@ -137,27 +137,27 @@ const controllerHangs: Fault = {
   mend: async ({ controllers: [, second] }) => second.restart(),
 }
 
-const facadeHangs: Fault = {
+const serverHangs: Fault = {
   what: 'a replica of the REST API hangs, and endpoints are changed through another',
   alerts: ['DavitChangesHang'],
   async cause(bed) {
     await bed.endpoint('changed', `${bed.receiver.url}/changed`)
-    bed.facades[1].process.suspend()
+    bed.servers[1].process.suspend()
   },
-  async goOn({ request, facades: [facade] }) {
-    void request(facade, 'PATCH', '/webhooks/whe_changed', { description: `at ${Date.now()}` })
+  async goOn({ request, servers: [server] }) {
+    void request(server, 'PATCH', '/webhooks/whe_changed', { description: `at ${Date.now()}` })
   },
-  mend: async ({ facades: [, second] }) => second.process.resume(),
+  mend: async ({ servers: [, second] }) => second.process.resume(),
 }
 
 const noTurn: Fault = {
   what: 'a process gets no CPU most of the time',
   alerts: ['DavitProcessBusy'],
   cause: async () => undefined,
-  async goOn({ facades: [facade] }) {
-    facade.process.suspend()
+  async goOn({ servers: [server] }) {
+    server.process.suspend()
     await sleep(800)
-    facade.process.resume()
+    server.process.resume()
     await sleep(200)
   },
 }
@@ -196,7 +196,7 @@ const shortCertificate: Fault = {
   alerts: ['DavitCertificateExpires'],
   async cause(bed) {
     const { cert, key } = createTestAuthority().issue(['127.0.0.1'], 1)
-    await bed.facades[1].restart({
+    await bed.servers[1].restart({
       ...API_SETTINGS,
       DAVIT_API_CERTIFICATE_FILE: await bed.writeFile('api.crt', cert),
       DAVIT_API_KEY_FILE: await bed.writeFile('api.key', key),
@@ -217,7 +217,7 @@ export const FAULTS: readonly Fault[] = [
   slowApiServer,
   noApiServer,
   rightTaken,
-  facadeHangs,
+  serverHangs,
   controllerHangs,
   noTurn,
   killed,

@@ -27,9 +27,9 @@ export const lowLimits: Fault = {
     // All that run, since alerts look at the highest limit that any of them tells of.
     await Promise.all([
       first.restart({ ...CONTROLLER_SETTINGS, ...limits, DAVIT_MAX_IN_FLIGHT: '2' }),
-      ...bed.facades.map((facade) => facade.restart({ ...API_SETTINGS, ...limits })),
+      ...bed.servers.map((server) => server.restart({ ...API_SETTINGS, ...limits })),
     ])
-    await Promise.all([first, ...bed.facades].map((member) => member.process.untilReady()))
+    await Promise.all([first, ...bed.servers].map((member) => member.process.untilReady()))
     // Before anything hangs, since what is pending has a limit, too.
     const text = 'x'.repeat(205_000)
     for (let n = 0; n < 6; n += 1) await untilTaken(bed, { n, text })
