@@ -26,7 +26,7 @@ import { SIGNING_KEYS_LABEL, webhookEndpoint, webhookEndpoints } from '../apis/w
 import { eventOutline, webhookEvents } from '../apis/webhook-event.ts'
 import { bakeSelector } from '../boxes/controller/bake-job.ts'
 import { isBaking, templateKey } from '../boxes/controller/controller.ts'
-import { templatesOverQuota } from '../boxes/controller/limits.ts'
+import { templatesOverQuota } from '../boxes/controller/quota.ts'
 import type { RawObject } from '../kube/client.ts'
 import { informers, into, kindOf } from '../kube/informer.ts'
 import { ORGANIZATIONS } from '../kube/organizations.ts'

@@ -1,4 +1,4 @@
-import type { Delivery, EndpointQueue, Stage } from '../../src/webhooks/delivery/queue.ts'
+import type { Delivery, EndpointQueue, Stage } from '../../src/webhooks/delivery/endpoint-queue.ts'
 
 /** The endpoint of endpoint queues in tests. */
 export const QUEUE_ENDPOINT = { namespace: 'acme', name: 'one', uid: 'uid' }

@@ -12,7 +12,7 @@ import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../s
 import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { createRandom } from '../../src/lib/time.ts'
 import { DeliveryObjects } from '../../src/webhooks/delivery/objects.ts'
-import { type Delivery, EndpointQueue, OpenSegments } from '../../src/webhooks/delivery/queue.ts'
+import { type Delivery, EndpointQueue, OpenSegments } from '../../src/webhooks/delivery/endpoint-queue.ts'
 import { EndpointDirectory } from '../../src/webhooks/endpoints/directory.ts'
 import { segmentSpec } from '../../src/webhooks/log/codec.ts'
 import { createEventLog, firstNameReader, SegmentNamer } from '../../src/webhooks/log/kubernetes-store.ts'

@@ -14,7 +14,7 @@ import {
   registryCredentials,
 } from '../../src/apis/registry-credential.ts'
 import { TemplateReconciler } from '../../src/boxes/controller/controller.ts'
-import { BakeSlots } from '../../src/boxes/controller/limits.ts'
+import { BakeSlots } from '../../src/boxes/controller/quota.ts'
 import { MutationCache } from '../../src/kube/mutation-cache.ts'
 import { Organizations } from '../../src/kube/organizations.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'

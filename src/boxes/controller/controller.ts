@@ -14,7 +14,7 @@ import {
 } from '../../kube/reconcile-loop.ts'
 import { applyAction, removeJob, writeStatus } from './apply.ts'
 import { gatherBake, listBakeRuns, type TemplateContext } from './gather.ts'
-import { exceedsTemplateQuota, isReportedOverQuota } from './limits.ts'
+import { exceedsTemplateQuota, isReportedOverQuota } from './quota.ts'
 import { type BakeAction, planBake } from './plan.ts'
 
 /** Keeps a plan that goes round in circles from holding a worker. */

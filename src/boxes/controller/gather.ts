@@ -35,7 +35,7 @@ import type { Logger } from '../../lib/log.ts'
 import { sanitizeText } from '../../lib/text.ts'
 import type { Clock, Random } from '../../lib/time.ts'
 import { activeSeconds, type BakeSettings, bakeSelector } from './bake-job.ts'
-import { type BakeLimits, type BakeSlots, exceedsTemplateQuota } from './limits.ts'
+import { type BakeLimits, type BakeSlots, exceedsTemplateQuota } from './quota.ts'
 import {
   type BakeJob,
   type BakePod,

@@ -3,7 +3,7 @@ import { TemplateBed } from '../../../test/support/template-bed.ts'
 import { type BoxTemplate, boxTemplate, boxTemplates, REBAKE_ANNOTATION } from '../../apis/box-template.ts'
 import { jobs } from '../../apis/core-kinds.ts'
 import { API_VERSION } from '../../apis/meta.ts'
-import { templatesOverQuota } from './limits.ts'
+import { templatesOverQuota } from './quota.ts'
 
 let bed: TemplateBed
 

@@ -1,6 +1,6 @@
 /**
  * The lines of all endpoints with everything that refers to them: their order per endpoint, counts by state, offsets in the log, and
- * names of OutcomeSegments. delivery-lines.ts decides what a line says.
+ * names of OutcomeSegments. line-updates.ts decides what a line says.
  */
 import type { Position } from '../../apis/delivery-segment.ts'
 import { endpointTag } from '../../apis/ids.ts'

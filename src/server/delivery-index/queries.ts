@@ -11,7 +11,7 @@ import {
 import { findObject, type RawObject, type ResourceReader } from '../../kube/client.ts'
 import { type Clock, yieldToEventLoop } from '../../lib/time.ts'
 import { isFinal } from '../../webhooks/delivery/status.ts'
-import { readObjectDelivery } from './delivery-lines.ts'
+import { readObjectDelivery } from './line-updates.ts'
 import { type LineStatus, NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
 import type { EndpointLog, Lines } from './lines.ts'
 

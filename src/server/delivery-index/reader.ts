@@ -17,7 +17,7 @@ import {
   type OutcomeBatch,
   readObjectDelivery,
   readOutcomeBatch,
-} from './delivery-lines.ts'
+} from './line-updates.ts'
 import { NONE } from './line-table.ts'
 
 /** A store that passes what the informer reads on to the lines, and keeps no objects itself. */

@@ -16,7 +16,7 @@ import {
   warnOnEndpoint,
 } from './context.ts'
 import { endEntry, promoteToObject } from './promotion.ts'
-import type { Delivery, InLog } from './queue.ts'
+import type { Delivery, InLog } from './endpoint-queue.ts'
 import {
   type AttemptResult,
   afterAttempt,

@@ -3,7 +3,7 @@ import { settle } from '../../../test/support/fake-clock.ts'
 import { QUEUE_ENDPOINT } from '../../../test/support/queue-deliveries.ts'
 import { OwnershipEpochs } from '../../ha/ownership.ts'
 import { BackgroundWork } from './context.ts'
-import { EndpointQueue } from './queue.ts'
+import { EndpointQueue } from './endpoint-queue.ts'
 
 function made() {
   const giveUp = new AbortController()

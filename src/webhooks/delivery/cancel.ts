@@ -4,7 +4,7 @@ import { heldTooLong } from '../log/retention-plan.ts'
 import { cancelObject } from './attempt.ts'
 import { type EngineContext, retryUntilDurable, startOwnedWork } from './context.ts'
 import { cancelEntry } from './promotion.ts'
-import type { Delivery, EndpointQueue } from './queue.ts'
+import type { Delivery, EndpointQueue } from './endpoint-queue.ts'
 
 /**
  * Ends deliveries without another attempt: those of a deleted endpoint, whose objects go with it, and those that a

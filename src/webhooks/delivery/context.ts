@@ -10,8 +10,8 @@ import type { EndpointHealth } from '../endpoints/health.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
 import type { WebhookSender } from '../sender/outcome.ts'
 import type { DeliveryObjects } from './objects.ts'
-import type { Delivery, EndpointQueue, OpenSegment, OpenSegments } from './queue.ts'
-import type { RemoteOutcomes } from './remote-outcomes.ts'
+import type { Delivery, EndpointQueue, OpenSegment, OpenSegments } from './endpoint-queue.ts'
+import type { RemoteOutcomes } from './remote-deliveries.ts'
 
 /**
  * What the files of the delivery engine share: dependencies, calls back into the engine, retries until a write is durable,

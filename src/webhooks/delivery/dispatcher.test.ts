@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { settle } from '../../../test/support/fake-clock.ts'
 import { Dispatcher } from './dispatcher.ts'
-import { type Delivery, EndpointQueue } from './queue.ts'
+import { type Delivery, EndpointQueue } from './endpoint-queue.ts'
 
 type Running = { delivery: Delivery; end(): void }
 

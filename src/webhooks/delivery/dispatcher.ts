@@ -2,7 +2,7 @@ import { SHARD_COUNT } from '../../ha/assignment.ts'
 import { Fifo } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
-import { type Delivery, EndpointQueue } from './queue.ts'
+import { type Delivery, EndpointQueue } from './endpoint-queue.ts'
 
 /** The queues of all endpoints that have deliveries, and the dispatcher that gives them fair turns. */
 

@@ -16,7 +16,7 @@ import {
   type EngineDependencies,
   retryUntilDurable,
 } from './context.ts'
-import { PendingCounters } from './counters.ts'
+import { PendingCounters } from './pending-counts.ts'
 import { Dispatcher, EndpointQueues } from './dispatcher.ts'
 import { PromotionScheduler } from './promotion.ts'
 import {
@@ -28,8 +28,8 @@ import {
   type OpenEntry,
   type OpenSegment,
   type Stage,
-} from './queue.ts'
-import { ObjectBackedDeliveries, RemoteOutcomes } from './remote-outcomes.ts'
+} from './endpoint-queue.ts'
+import { ObjectBackedDeliveries, RemoteOutcomes } from './remote-deliveries.ts'
 
 /**
  * The delivery engine: takes deliveries from the log and from objects, and sends them by endpoint in fair turns. Queues of other

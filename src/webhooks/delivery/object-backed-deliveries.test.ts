@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { QUEUE_ENDPOINT, queueDelivery } from '../../../test/support/queue-deliveries.ts'
-import { EndpointQueue } from './queue.ts'
-import { ObjectBackedDeliveries, offsetKey } from './remote-outcomes.ts'
+import { EndpointQueue } from './endpoint-queue.ts'
+import { ObjectBackedDeliveries, offsetKey } from './remote-deliveries.ts'
 
 const queue = new EndpointQueue(QUEUE_ENDPOINT)
 

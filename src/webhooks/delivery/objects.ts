@@ -22,7 +22,7 @@ import {
 import { Semaphore } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
 import { byteLength, INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
-import type { Delivery, InLog } from './queue.ts'
+import type { Delivery, InLog } from './endpoint-queue.ts'
 import { isFinal, isSetAside } from './status.ts'
 
 /** WebhookDelivery objects, which show deliveries to users and hold their state from the first failure on. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import type { LogSegment } from '../log/store.ts'
-import { type OpenEntry, type OpenSegment, OpenSegments } from './queue.ts'
+import { type OpenEntry, type OpenSegment, OpenSegments } from './endpoint-queue.ts'
 
 function segment(version: number, deliveries: number, payload = '{}'): LogSegment {
   return {

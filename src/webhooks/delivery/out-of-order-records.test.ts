@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { OutcomeRecord } from '../../apis/outcome-segment.ts'
-import { OutOfOrderRecords, type SequencedRecord } from './remote-outcomes.ts'
+import { OutOfOrderRecords, type SequencedRecord } from './remote-deliveries.ts'
 
 function said(record: OutcomeRecord): SequencedRecord {
   return { record, version: 9000, writer: 'another' }

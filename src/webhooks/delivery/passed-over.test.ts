@@ -4,7 +4,7 @@ import { calling } from '../../../test/support/faulty-api.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
-import { lateSeconds } from './counters.ts'
+import { lateSeconds } from './pending-counts.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND

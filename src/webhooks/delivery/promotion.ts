@@ -6,7 +6,7 @@ import { Fifo } from '../../lib/semaphore.ts'
 import { exponentialMs } from '../../lib/time.ts'
 import { type EngineContext, hasLostShard, retryUntilDurable, warnOnEndpoint } from './context.ts'
 import type { StoreResult } from './objects.ts'
-import { type Delivery, IN_OBJECT, type InLog, type OpenSegment } from './queue.ts'
+import { type Delivery, IN_OBJECT, type InLog, type OpenSegment } from './endpoint-queue.ts'
 import { isFinal } from './status.ts'
 
 /**

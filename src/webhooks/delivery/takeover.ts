@@ -11,8 +11,8 @@ import { readKeys, type StoredKeys } from '../endpoints/signing-keys.ts'
 import { retryUntilDurable } from './context.ts'
 import type { DeliveryEngine } from './engine.ts'
 import { type LogFollower, resumeEntries } from './log-follower.ts'
-import type { Delivery, EndpointQueue, UnresolvedEntry } from './queue.ts'
-import { RecoveryFromObjects } from './recovery.ts'
+import type { Delivery, EndpointQueue, UnresolvedEntry } from './endpoint-queue.ts'
+import { RecoveryFromObjects } from './takeover-recovery.ts'
 import { isFinal } from './status.ts'
 
 const EVERY_MS = 1000

@@ -17,7 +17,7 @@ import {
 import { noRequeue, type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { type BackoffLimits, backoffMs, type Clock, type Random } from '../../lib/time.ts'
-import type { PendingCounters } from '../delivery/counters.ts'
+import type { PendingCounters } from '../delivery/pending-counts.ts'
 import { type EventDecision, eventStatus, mayDecideMore } from './plan.ts'
 import { type DecidedEvent, type PublishEventsOptions, publishEvents } from './publish.ts'
 import type { PublishQuota, QuotaExceeded } from './quota.ts'

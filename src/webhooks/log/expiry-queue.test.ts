@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { type ExpiringItem, ExpiryQueue } from './finished-deliveries.ts'
+import { type ExpiringItem, ExpiryQueue } from './retention-index.ts'
 
 function ended(completedAt: number): ExpiringItem {
   return { completedAt, isRemoved: false }

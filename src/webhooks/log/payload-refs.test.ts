@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type FinishedDelivery, PayloadRefs } from './finished-deliveries.ts'
+import { type FinishedDelivery, PayloadRefs } from './retention-index.ts'
 
 function finished(name: string, succeeded: boolean): FinishedDelivery {
   const endpoint = { namespace: 'acme', name: 'billing', uid: 'uid' }

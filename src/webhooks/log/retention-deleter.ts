@@ -6,7 +6,7 @@ import { inGroups } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
 import { isFinal } from '../delivery/status.ts'
 import { isKeyAlive, keptLine, keyRecordsOf } from './dedupe.ts'
-import type { FinishedDelivery, FinishedIndex, PayloadRefs } from './finished-deliveries.ts'
+import type { FinishedDelivery, FinishedIndex, PayloadRefs } from './retention-index.ts'
 import type { LogSweep, UnverifiedSegment } from './segment-sweep.ts'
 import type { EventLog } from './store.ts'
 

@@ -6,7 +6,7 @@ import { shardOf } from '../../ha/assignment.ts'
 import { isApiError, type ObjectRef, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
 import { type Clock, sleep } from '../../lib/time.ts'
-import type { Delivery } from '../delivery/queue.ts'
+import type { Delivery } from '../delivery/endpoint-queue.ts'
 import { isFinal } from '../delivery/status.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
 import {
@@ -14,7 +14,7 @@ import {
   FinishedIndex,
   type NewFinishedDelivery,
   PayloadRefs,
-} from './finished-deliveries.ts'
+} from './retention-index.ts'
 import { Deleter, DeletionRate, PayloadRefVerifier, preserveKeys } from './retention-deleter.ts'
 import type { RetentionLimits } from './retention-plan.ts'
 import { LogSweep, outcomesBytes, scanLog, toSegmentEntry } from './segment-sweep.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
-import { type FinishedDelivery, PayloadRefs } from './finished-deliveries.ts'
+import { type FinishedDelivery, PayloadRefs } from './retention-index.ts'
 import { LogSweep } from './segment-sweep.ts'
 
 const DAY = 24 * 60 * 60_000

@@ -6,7 +6,7 @@ import {
   encodeLogRecord,
   type OutcomeRecord,
 } from '../../../src/apis/outcome-segment.ts'
-import type { DeliveryLines } from '../../../src/server/delivery-index/delivery-lines.ts'
+import type { DeliveryLines } from '../../../src/server/delivery-index/line-updates.ts'
 import { decodeDeliveries, segmentSpec } from '../../../src/webhooks/log/codec.ts'
 
 export type LongLog = { lines: number; endpoints: number; perSegment: number }

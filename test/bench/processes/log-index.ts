@@ -2,7 +2,7 @@
 
 import { messageId } from '../../../src/apis/ids.ts'
 import { createClock } from '../../../src/lib/time.ts'
-import { DeliveryLines } from '../../../src/server/delivery-index/delivery-lines.ts'
+import { DeliveryLines } from '../../../src/server/delivery-index/line-updates.ts'
 import { type LogQuery, logPage } from '../../../src/server/delivery-index/queries.ts'
 import { type LongLog, longLog, nameOf, uidOf } from '../loads/long-log.ts'
 import { type Quantiles, quantilesOf, Samples } from '../measure/samples.ts'

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { QUEUE_ENDPOINT, queueDelivery } from '../../../test/support/queue-deliveries.ts'
-import { type Delivery, EndpointQueue } from './queue.ts'
+import { type Delivery, EndpointQueue } from './endpoint-queue.ts'
 
 const DONE = { timedOut: false }
 

@@ -11,8 +11,8 @@ import { retryUntilDurable, startOwnedWork } from './context.ts'
 import type { DeliveryEngine } from './engine.ts'
 import type { LogFollower } from './log-follower.ts'
 import { deliveryRef } from './objects.ts'
-import { type Delivery, dueTime, type EndpointQueue, IN_OBJECT, type UnresolvedEntry } from './queue.ts'
-import { isSameDelivery, offsetKey } from './remote-outcomes.ts'
+import { type Delivery, dueTime, type EndpointQueue, IN_OBJECT, type UnresolvedEntry } from './endpoint-queue.ts'
+import { isSameDelivery, offsetKey } from './remote-deliveries.ts'
 import { endsDelivery, exhaustedStatus, isFinal } from './status.ts'
 
 /** Recovery from objects, as a takeover lists them: reconciles each WebhookDelivery with what the log says. See README.md. */

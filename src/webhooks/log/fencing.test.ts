@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ShardClaims } from './claims.ts'
+import { ShardClaims } from './fencing.ts'
 
 it('believes everybody of a shard that nobody has claimed', () => {
   const claims = new ShardClaims()

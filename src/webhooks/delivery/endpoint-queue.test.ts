@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { QUEUE_ENDPOINT, queueDelivery } from '../../../test/support/queue-deliveries.ts'
-import { EndpointQueue } from './queue.ts'
+import { EndpointQueue } from './endpoint-queue.ts'
 
 const DONE = { timedOut: false }
 const TIMED_OUT = { timedOut: true }

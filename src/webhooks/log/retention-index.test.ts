@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { shardOf } from '../../ha/assignment.ts'
-import { type EndpointRef, FinishedIndex, type NewFinishedDelivery } from './finished-deliveries.ts'
+import { type EndpointRef, FinishedIndex, type NewFinishedDelivery } from './retention-index.ts'
 import type { RetentionLimits } from './retention-plan.ts'
 
 const DAY = 24 * 60 * 60_000

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { BakeSlots } from './limits.ts'
+import { BakeSlots } from './quota.ts'
 
 const woken: string[] = []
 

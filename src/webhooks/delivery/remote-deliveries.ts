@@ -1,7 +1,7 @@
 import type { Position } from '../../apis/delivery-segment.ts'
 import type { OutcomeRecord } from '../../apis/outcome-segment.ts'
 import type { LogDelivery } from '../log/store.ts'
-import { type Delivery, type EndpointQueue, IN_OBJECT } from './queue.ts'
+import { type Delivery, type EndpointQueue, IN_OBJECT } from './endpoint-queue.ts'
 
 /** Deliveries by their offset in the log: those with an object, outcomes of other replicas, and records that came early. */
 

@@ -1,7 +1,7 @@
 import type { SegmentEvent } from '../../apis/delivery-segment.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
-import type { Delivery, EndpointQueue, Failing } from './queue.ts'
+import type { Delivery, EndpointQueue, Failing } from './endpoint-queue.ts'
 
 /**
  * Counts of pending deliveries, kept as they change: each replica counts the deliveries of all. Then figures for metrics, which
