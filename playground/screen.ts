@@ -1,6 +1,6 @@
 /** Formats one line per attempt for the terminal, readable at a glance and at most 100 columns wide. */
 import { stripVTControlCharacters, styleText } from 'node:util'
-import { MAX_ATTEMPTS } from '../src/webhooks/delivery/status.ts'
+import { MAX_ATTEMPTS } from '../src/webhooks/delivery/retry-schedule.ts'
 import { isOrdered } from './organization.ts'
 import type { Received } from './receiver.ts'
 

@@ -7,15 +7,8 @@ import {
   secretsSettingsResource,
 } from '../apis/secrets-settings.ts'
 import type { AccountIdentity } from '../credentials/accounts/identity.ts'
-import {
-  isOwnedBy,
-  type Owner,
-  organizationPath,
-  ownerFilter,
-  ownerTags,
-  parameterName,
-  roleArnParts,
-} from '../credentials/aws/names.ts'
+import { organizationPath, parameterName, roleArnParts } from '../credentials/aws/names.ts'
+import { isOwnedBy, type Owner, ownerFilter, ownerTags } from '../credentials/aws/parameter-tags.ts'
 import { sessionArn } from '../credentials/aws/policies.ts'
 import {
   type CallLimits,

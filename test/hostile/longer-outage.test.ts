@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freePort } from '../../playground/free-port.ts'
 import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
-import { MAX_ATTEMPTS } from '../../src/webhooks/delivery/status.ts'
+import { MAX_ATTEMPTS } from '../../src/webhooks/delivery/retry-schedule.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd, inLogOrder, settled } from '../support/drive.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'

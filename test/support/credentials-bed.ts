@@ -7,7 +7,7 @@ import {
 } from '../../src/apis/registry-credential.ts'
 import { secretsSettingsKind, secretsSettingsResource } from '../../src/apis/secrets-settings.ts'
 import { AccountIdentity } from '../../src/credentials/accounts/identity.ts'
-import { isOwnedBy } from '../../src/credentials/aws/names.ts'
+import { isOwnedBy } from '../../src/credentials/aws/parameter-tags.ts'
 import { CloudError } from '../../src/credentials/cloud.ts'
 import { ApiError, type PatchOptions } from '../../src/kube/client.ts'
 import type { Logger } from '../../src/lib/log.ts'

@@ -4,8 +4,8 @@
  */
 
 import type { ObjectIdentity, Source } from '../../src/kube/store.ts'
-import { DeliveryLines, type ObjectDelivery } from '../../src/server/delivery-index/line-updates.ts'
 import { packedName } from '../../src/server/delivery-index/line-table.ts'
+import { DeliveryLines, type ObjectDelivery } from '../../src/server/delivery-index/line-updates.ts'
 import { ObjectDeliveryStore, OutcomeStore, SegmentStore } from '../../src/server/delivery-index/reader.ts'
 import type { DeliveryWorld, WorldEvent, WorldObject, WorldOutcomes } from './delivery-world.ts'
 

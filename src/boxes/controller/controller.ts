@@ -14,8 +14,8 @@ import {
 } from '../../kube/reconcile-loop.ts'
 import { applyAction, removeJob, writeStatus } from './apply.ts'
 import { gatherBake, listBakeRuns, type TemplateContext } from './gather.ts'
-import { exceedsTemplateQuota, isReportedOverQuota } from './quota.ts'
 import { type BakeAction, planBake } from './plan.ts'
+import { exceedsTemplateQuota, isReportedOverQuota } from './quota.ts'
 
 /** Keeps a plan that goes round in circles from holding a worker. */
 const MAX_ACTIONS = 12

@@ -35,7 +35,6 @@ import type { Logger } from '../../lib/log.ts'
 import { sanitizeText } from '../../lib/text.ts'
 import type { Clock, Random } from '../../lib/time.ts'
 import { activeSeconds, type BakeSettings, bakeSelector } from './bake-job.ts'
-import { type BakeLimits, type BakeSlots, exceedsTemplateQuota } from './quota.ts'
 import {
   type BakeJob,
   type BakePod,
@@ -49,6 +48,7 @@ import {
 } from './outcome.ts'
 import type { BakeFacts, JobFacts } from './plan.ts'
 import { type BakeCa, type FoundCa, type PreparedService, prepareBake } from './prepare.ts'
+import { type BakeLimits, type BakeSlots, exceedsTemplateQuota } from './quota.ts'
 
 export interface BakeMetrics {
   /** A bake ended: `succeeded`, or the code of its failure. @param seconds since its start */

@@ -6,7 +6,8 @@
 import type { Logger } from '../../lib/log.ts'
 import type { CredentialMetrics } from '../../lib/metrics.ts'
 import { type Clock, unlessAborted } from '../../lib/time.ts'
-import { credentialOf, isOwnedBy, organizationPath, probeName } from '../aws/names.ts'
+import { credentialOf, organizationPath, probeName } from '../aws/names.ts'
+import { isOwnedBy } from '../aws/parameter-tags.ts'
 import {
   type CallLimits,
   type CloudAccess,

@@ -2,7 +2,8 @@ import { namespace as namespaceSchema, namespaces, secret, secrets } from '../..
 import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { Organizations } from '../../kube/organizations.ts'
 import type { Clock, Random } from '../../lib/time.ts'
-import { externalId, installationId, type Owner, ownerTags, principalOf } from '../aws/names.ts'
+import { externalId, principalOf } from '../aws/names.ts'
+import { installationId, type Owner, ownerTags } from '../aws/parameter-tags.ts'
 import {
   type AccountProbes,
   type CloudAccess,

@@ -2,7 +2,8 @@
 import type { SecretsSettings } from '../../apis/secrets-settings.ts'
 import { SecretText } from '../../lib/redact.ts'
 import { type Clock, exponentialMs, type Random } from '../../lib/time.ts'
-import { isOwnedBy, parseRoleArn, probeName } from '../aws/names.ts'
+import { parseRoleArn, probeName } from '../aws/names.ts'
+import { isOwnedBy } from '../aws/parameter-tags.ts'
 import {
   type AccountProbes,
   type CallLimits,

@@ -1,10 +1,9 @@
-/** Names in the AWS accounts of organizations: ARNs, parameters, owner tags and external ids. Pure. */
+/** Names in the AWS accounts of organizations: ARNs, parameters, keys and external ids. Pure. */
 import { createHmac } from 'node:crypto'
 import { AWS_PARTITIONS, KMS_KEY, partitionOfRegion, ROLE_ARN } from '../../apis/aws-names.ts'
 import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
-import { DNS_LABEL, GROUP } from '../../apis/meta.ts'
-import { deriveKey, encodeBase32, keyedHash } from '../../lib/text.ts'
-import type { OwnerTags } from '../cloud.ts'
+import { DNS_LABEL } from '../../apis/meta.ts'
+import { deriveKey, encodeBase32 } from '../../lib/text.ts'
 
 /** `account` is `*` while it is unknown. */
 export type AwsScope = { partition: string; region: string; account: string }
@@ -122,38 +121,6 @@ export function credentialOf(name: string, of: { prefix: string; organization: s
 function label(name: string): string {
   if (!DNS_LABEL.test(name)) throw new RangeError('not a DNS label')
   return name
-}
-
-/**
- * What decides whether Davit may remove or overwrite a parameter: a recreated organization, or another Davit, has parameters of its
- * own.
- */
-export type Owner = { installation: string; organizationUid: string }
-
-const INSTALLATION_TAG = `${GROUP}/installation`
-export const ORGANIZATION_UID_TAG = `${GROUP}/organization-uid`
-export const ORGANIZATION_TAG = `${GROUP}/organization`
-const CREDENTIAL_TAG = `${GROUP}/credential`
-
-/** Id of this installation; it reveals nothing about the key. */
-export function installationId(installationKey: Uint8Array): string {
-  return keyedHash(deriveKey('installation-id', installationKey), [])
-}
-
-export function ownerTags(owner: Owner & { organization: string; credential?: string }): OwnerTags {
-  return {
-    ...ownerFilter(owner),
-    [ORGANIZATION_TAG]: owner.organization,
-    ...(owner.credential === undefined ? {} : { [CREDENTIAL_TAG]: owner.credential }),
-  }
-}
-
-export function ownerFilter({ installation, organizationUid }: Owner): OwnerTags {
-  return { [INSTALLATION_TAG]: installation, [ORGANIZATION_UID_TAG]: organizationUid }
-}
-
-export function isOwnedBy(tags: OwnerTags, owner: Owner): boolean {
-  return Object.entries(ownerFilter(owner)).every(([key, value]) => value !== '' && tags[key] === value)
 }
 
 /** 160 bits. */

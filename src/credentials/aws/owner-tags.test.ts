@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { externalId, installationId, isOwnedBy, ownerFilter, ownerTags } from './names.ts'
+import { externalId } from './names.ts'
+import { installationId, isOwnedBy, ownerFilter, ownerTags } from './parameter-tags.ts'
 
 const KEY = new Uint8Array(32).fill(7)
 const OTHER_KEY = new Uint8Array(32).fill(8)

@@ -7,14 +7,13 @@ import { encodeBase32 } from '../../lib/text.ts'
 import {
   type AwsScope,
   kmsResource,
-  ORGANIZATION_TAG,
-  ORGANIZATION_UID_TAG,
   organizationPath,
   parameterArn,
   parameterStoreServices,
   probeName,
   roleArnParts,
 } from './names.ts'
+import { ORGANIZATION_TAG, ORGANIZATION_UID_TAG } from './parameter-tags.ts'
 
 export type PolicyStatement = {
   Sid: string

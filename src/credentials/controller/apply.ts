@@ -10,7 +10,7 @@ import {
 } from '../../apis/registry-credential.ts'
 import { mergeConditions } from '../../kube/status.ts'
 import { tryCloud } from '../accounts/identity.ts'
-import { isOwnedBy } from '../aws/names.ts'
+import { isOwnedBy } from '../aws/parameter-tags.ts'
 import type { CloudFailure } from '../cloud.ts'
 import { credentialWarning } from '../spec.ts'
 import { credentialFindings, verifiedFinding } from './conditions.ts'

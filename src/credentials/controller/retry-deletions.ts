@@ -5,7 +5,8 @@ import { isApiError } from '../../kube/client.ts'
 import { type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
 import { findCredential } from '../accounts/disconnect.ts'
 import { tryCloud } from '../accounts/identity.ts'
-import { credentialOf, isOwnedBy } from '../aws/names.ts'
+import { credentialOf } from '../aws/names.ts'
+import { isOwnedBy } from '../aws/parameter-tags.ts'
 import { type CredentialContext, readAccountFacts } from './gather.ts'
 
 /** Records in one pass; the next pass continues after them. */

@@ -6,15 +6,9 @@ import type { GaugeRegistry } from '../../lib/metrics.ts'
 import { sleep } from '../../lib/time.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
 import { Problem } from '../http/problems.ts'
+import type { DeliveryDetail } from './delivery-line.ts'
 import { countEnded, NONE, packedName } from './line-table.ts'
-import {
-  type DeliveryDetail,
-  type LoggedEndpoint,
-  type LogPage,
-  type LogQuery,
-  logPage,
-  readDetail,
-} from './queries.ts'
+import { type LoggedEndpoint, type LogPage, type LogQuery, logPage, readDetail } from './queries.ts'
 import { IndexReading } from './reader.ts'
 
 type DeliveryIndexOptions = {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { sortableName } from '../../apis/ids.ts'
-import { DeliveryLines, type ObjectDelivery } from './line-updates.ts'
 import { NONE, packedName } from './line-table.ts'
+import { DeliveryLines, type ObjectDelivery } from './line-updates.ts'
 
 const START = Date.UTC(2026, 0, 31, 12)
 

@@ -1,6 +1,6 @@
 /** Queries of the delivery index: pages of an endpoint's deliveries, and one delivery with its attempts (interface §2.5, §4.2). */
 import type { Position } from '../../apis/delivery-segment.ts'
-import { deliveryObjectName, messageId, nameOfMessage, timeOfName } from '../../apis/ids.ts'
+import { deliveryObjectName, nameOfMessage } from '../../apis/ids.ts'
 import { decodeOutcomeRecords, outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
 import {
   type DeliveryAttempt,
@@ -10,30 +10,13 @@ import {
 } from '../../apis/webhook-delivery.ts'
 import { findObject, type RawObject, type ResourceReader } from '../../kube/client.ts'
 import { type Clock, yieldToEventLoop } from '../../lib/time.ts'
-import { isFinal } from '../../webhooks/delivery/status.ts'
+import { type DeliveryDetail, type DeliveryLine, describeLine, lineOf } from './delivery-line.ts'
+import { NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
 import { readObjectDelivery } from './line-updates.ts'
-import { type LineStatus, NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
 import type { EndpointLog, Lines } from './lines.ts'
 
 /** An endpoint that is recreated under the same name has another UID and its own log. */
 export type LoggedEndpoint = { namespace: string; name: string; uid: string }
-
-/** Times are ISO 8601, UTC, with milliseconds. */
-export type DeliveryLine = {
-  /** `msg_...` */
-  deliveryId: string
-  eventType: string
-  status: DeliveryState
-  attemptCount: number
-  /** Only while pending or retrying, if known. */
-  nextAttemptAt?: string
-  /** Only after the end. */
-  completedAt?: string
-  redeliveryOf?: string
-  createdAt: string
-}
-
-export type DeliveryDetail = DeliveryLine & { attempts: readonly DeliveryAttempt[] }
 
 export type LogQuery = {
   /** Page size, at least 1. */
@@ -107,35 +90,6 @@ function walkSlice(
 function matches({ table }: Lines, line: number, { state, type }: Wanted): boolean {
   if (state !== undefined && table.stateNumber(line) !== state) return false
   return type === undefined || table.type(line) === type
-}
-
-function lineOf(lines: Lines, line: number): DeliveryLine {
-  return describeLine(lines.table.name(line), lines.table.status(line), {
-    type: lines.typeOf(line),
-    redeliveryOf: lines.redeliveryOf(line),
-  })
-}
-
-function describeLine(
-  name: string,
-  { state, attempts, at }: LineStatus,
-  event: { type: string; redeliveryOf?: string | undefined },
-): DeliveryLine {
-  const time = timeText(at)
-  return {
-    deliveryId: messageId(name),
-    eventType: event.type,
-    status: state,
-    attemptCount: attempts,
-    ...(time === undefined ? {} : isFinal(state) ? { completedAt: time } : { nextAttemptAt: time }),
-    ...(event.redeliveryOf === undefined ? {} : { redeliveryOf: event.redeliveryOf }),
-    createdAt: new Date(timeOfName(name)).toISOString(),
-  }
-}
-
-function timeText(at: number): string | undefined {
-  const time = new Date(at)
-  return at > 0 && !Number.isNaN(time.getTime()) ? time.toISOString() : undefined
 }
 
 /** OutcomeSegments that are read for one delivery. More than one only if the move to an object keeps failing. */

@@ -11,6 +11,7 @@ import type { ObjectIdentity, Source, Store } from '../../kube/store.ts'
 import type { Watch } from '../../kube/watch-health.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE, readLiveSegment } from '../../webhooks/log/reader.ts'
 import type { LogSegment } from '../../webhooks/log/store.ts'
+import { NONE } from './line-table.ts'
 import {
   DeliveryLines,
   type ObjectDelivery,
@@ -18,7 +19,6 @@ import {
   readObjectDelivery,
   readOutcomeBatch,
 } from './line-updates.ts'
-import { NONE } from './line-table.ts'
 
 /** A store that passes what the informer reads on to the lines, and keeps no objects itself. */
 abstract class LinesStore {

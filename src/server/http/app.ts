@@ -5,16 +5,7 @@ import type { AccessReviewer, TokenReviewer } from '../../kube/reviews.ts'
 import type { Logger } from '../../lib/log.ts'
 import { type Clock, type Random, within } from '../../lib/time.ts'
 import { type Authorizer, createAuthenticator, createAuthorizer } from './auth.ts'
-import {
-  attachContext,
-  contextOf,
-  jsonLine,
-  problemResponse,
-  RequestContext,
-  type RequestMetrics,
-  refuseGone,
-  reply,
-} from './context.ts'
+import { attachContext, contextOf, RequestContext, type RequestMetrics, refuseGone } from './context.ts'
 import { InFlightLimiter, KeyedRateLimiter, REQUEST_LIMITS, type RequestLimits } from './limits.ts'
 import { openPages } from './openapi.ts'
 import { Problem, type ProblemCode, problemOf } from './problems.ts'
@@ -30,6 +21,7 @@ import {
   validateBody,
   validateQuery,
 } from './request.ts'
+import { jsonLine, problemResponse, reply } from './response.ts'
 import type { Route, RouteRequest } from './route.ts'
 
 /** The REST server as an Express app: what every request passes, in order, and the one error handler. */

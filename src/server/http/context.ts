@@ -1,65 +1,13 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Request, Response } from 'express'
 import type { Logger } from '../../lib/log.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { Client } from './auth.ts'
-import { type RateLimitResult, rateLimitHeaders } from './limits.ts'
-import { Problem, problemBody } from './problems.ts'
+import type { RateLimitResult } from './limits.ts'
+import { Problem } from './problems.ts'
 import type { RawUrl } from './request.ts'
 
-/** One request and its response: what is known of it while it is served, and how the response is sent and reported. */
-
-export type HttpResponse = {
-  status: number
-  contentType?: string
-  body?: string | Uint8Array
-  headers?: Readonly<Record<string, string>>
-}
-
-/** How much a rejected client may still send before its connection is closed. */
-const DRAINED_BYTES = 1024 * 1024
-
-/**
- * Never cacheable: responses may hold secrets. Drains an unread request body first; closing the socket at once could lose the
- * response.
- */
-export function send(request: IncomingMessage, response: ServerResponse, answer: HttpResponse): void {
-  if (response.headersSent || response.destroyed) return
-  if (!request.complete) drain(request)
-  const body = answer.body ?? ''
-  const headers: Record<string, string | number> = {
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
-    ...answer.headers,
-  }
-  if (answer.body !== undefined) headers['content-type'] = answer.contentType ?? 'application/json'
-  if (answer.status !== 204) headers['content-length'] = Buffer.byteLength(body)
-  response.writeHead(answer.status, headers)
-  response.end(request.method === 'HEAD' ? undefined : body)
-}
-
-/** With a line break, for terminals. */
-export function jsonLine(value: unknown): string {
-  return `${JSON.stringify(value)}\n`
-}
-
-export function problemResponse(problem: Problem, requestId: string): HttpResponse {
-  return {
-    status: problem.status,
-    contentType: 'application/problem+json',
-    body: jsonLine(problemBody(problem, requestId)),
-    headers: problem.headers,
-  }
-}
-
-function drain(request: IncomingMessage): void {
-  let left = DRAINED_BYTES
-  request.on('data', (chunk: Uint8Array) => {
-    left -= chunk.length
-    if (left < 0) request.destroy()
-  })
-  request.resume()
-}
+/** One request: what is known of it while it is served, and how its end is reported. */
 
 /** Counts requests. Label values are from small closed sets. */
 export interface RequestMetrics {
@@ -167,25 +115,6 @@ export function contextOf(response: Pick<Response, 'locals'>): RequestContext {
 /** Call it before work for a client begins. @throws Problem bad_request, which the client will not read */
 export function refuseGone({ socket }: IncomingMessage): void {
   if (socket.destroyed) throw new Problem('bad_request', { detail: 'The client left.' })
-}
-
-/** Sends the one response to a request. */
-export function reply(
-  request: IncomingMessage,
-  response: ServerResponse & Pick<Response, 'locals'>,
-  answer: HttpResponse,
-): void {
-  const context = contextOf(response)
-  const { requestId, limits } = context
-  send(request, response, {
-    ...answer,
-    headers: {
-      'x-request-id': requestId,
-      ...(Object.keys(limits).length === 0 ? {} : rateLimitHeaders(limits)),
-      ...answer.headers,
-    },
-  })
-  context.replied()
 }
 
 /** As nginx reports a client that left before the response. */

@@ -8,9 +8,9 @@ import {
   type ZodOpenApiResponseObject,
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
-import { type HttpResponse, reply } from './context.ts'
 import { PROBLEMS, Problem, type ProblemCode } from './problems.ts'
 import { IDEMPOTENCY_KEY, IF_MATCH } from './request.ts'
+import { DESCRIBED_HEADERS, type HttpResponse, reply } from './response.ts'
 import type { Route } from './route.ts'
 
 /** The OpenAPI 3.1 document, which comes from the declarations of the routes alone, and the page on which it can be tried. */
@@ -198,9 +198,7 @@ function permissionOf({ permission }: Route): string {
 
 function successOf({ success, idempotent }: Route): ZodOpenApiResponsesObject {
   const described = Object.entries({
-    'X-Request-Id': 'Names the request in the log.',
-    RateLimit: 'What is left of the limits of the key and of the organization.',
-    'RateLimit-Policy': 'The limits, in requests a second.',
+    ...DESCRIBED_HEADERS,
     ...success.headers,
     ...(idempotent
       ? { 'Idempotency-Replayed': '`true` where the same request had been answered before.' }

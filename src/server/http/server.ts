@@ -4,9 +4,9 @@ import { createServer as createTlsServer, Server as TlsServer } from 'node:https
 import type { AddressInfo, Socket } from 'node:net'
 import type { Logger } from '../../lib/log.ts'
 import { type Clock, type Random, sleep } from '../../lib/time.ts'
-import { jsonLine, problemResponse, send } from './context.ts'
 import { Problem, problemBody } from './problems.ts'
 import { createRequestIds } from './request.ts'
+import { FIXED_HEADERS, jsonLine, problemResponse, send } from './response.ts'
 
 /**
  * The certificate of a server, in two files as of a mounted Secret, which may be renewed while the server runs. Polls the files: a
@@ -170,8 +170,7 @@ function refuse(socket: Socket, problem: Problem, id: string): void {
     `HTTP/1.1 ${problem.status} ${problem.code}`,
     'content-type: application/problem+json',
     `content-length: ${Buffer.byteLength(body)}`,
-    'cache-control: no-store',
-    'x-content-type-options: nosniff',
+    ...Object.entries(FIXED_HEADERS).map(([name, value]) => `${name}: ${value}`),
     `x-request-id: ${id}`,
     'connection: close',
     '',

@@ -15,8 +15,8 @@ import {
   retryUntilDurable,
   warnOnEndpoint,
 } from './context.ts'
-import { endEntry, promoteToObject } from './promotion.ts'
 import type { Delivery, InLog } from './endpoint-queue.ts'
+import { endEntry, promoteToObject } from './promotion.ts'
 import {
   type AttemptResult,
   afterAttempt,

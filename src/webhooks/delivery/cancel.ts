@@ -3,8 +3,8 @@ import { inGroups } from '../../lib/semaphore.ts'
 import { heldTooLong } from '../log/retention-plan.ts'
 import { cancelObject } from './attempt.ts'
 import { type EngineContext, retryUntilDurable, startOwnedWork } from './context.ts'
-import { cancelEntry } from './promotion.ts'
 import type { Delivery, EndpointQueue } from './endpoint-queue.ts'
+import { cancelEntry } from './promotion.ts'
 
 /**
  * Ends deliveries without another attempt: those of a deleted endpoint, whose objects go with it, and those that a

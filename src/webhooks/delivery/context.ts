@@ -9,8 +9,9 @@ import { type EndpointDirectory, type EndpointIdentity, recordEndpointEvent } fr
 import type { EndpointHealth } from '../endpoints/health.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
 import type { WebhookSender } from '../sender/outcome.ts'
+import type { Delivery, EndpointQueue, OpenSegment } from './endpoint-queue.ts'
+import type { OpenSegments } from './low-water-mark.ts'
 import type { DeliveryObjects } from './objects.ts'
-import type { Delivery, EndpointQueue, OpenSegment, OpenSegments } from './endpoint-queue.ts'
 import type { RemoteOutcomes } from './remote-deliveries.ts'
 
 /**

@@ -9,7 +9,7 @@ import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import type { LogDelivery, LogSegment } from '../log/store.ts'
-import { longestWaitMs } from './status.ts'
+import { longestWaitMs } from './retry-schedule.ts'
 
 /**
  * The state of the engine in memory: pending deliveries, the queue of each endpoint, open entries of the log. There may be
@@ -377,67 +377,5 @@ export class OpenEntries {
 
   *values(): IterableIterator<OpenEntry> {
     for (const open of this.#byIndex) if (open) yield open
-  }
-}
-
-/**
- * The segments of the log that still hold an open entry, and the low-water mark: every entry in a segment up to that version
- * is closed, so a restart reads nothing older. It covers all shards.
- */
-export class OpenSegments {
-  #segments: OpenSegment[] = []
-  readonly #byVersion = new Map<number, OpenSegment>()
-  /** The last one looked up: most records refer to the same segment as the record before. */
-  #recent: OpenSegment | undefined
-  #lowWater: number
-
-  constructor(lowWater = 0) {
-    this.#lowWater = lowWater
-  }
-
-  get lowWater(): number {
-    return this.#lowWater
-  }
-
-  get size(): number {
-    return this.#segments.length
-  }
-
-  /** Adds a segment with all its entries open. Undefined if it is known or behind the mark. */
-  add(segment: LogSegment): OpenSegment | undefined {
-    if (segment.version <= this.#lowWater || this.#byVersion.has(segment.version)) return undefined
-    const { deliveries, undelivered: _, ...header } = segment
-    const opened: OpenSegment = { segment: header, open: new OpenEntries(deliveries) }
-    let at = this.#segments.length
-    while (at > 0 && (this.#segments[at - 1]?.segment.version ?? 0) > segment.version) at -= 1
-    this.#segments.splice(at, 0, opened)
-    this.#byVersion.set(segment.version, opened)
-    this.#advance()
-    return opened
-  }
-
-  at(version: number): OpenSegment | undefined {
-    if (this.#recent?.segment.version !== version) this.#recent = this.#byVersion.get(version)
-    return this.#recent
-  }
-
-  /** Closes one entry: its end, or the creation of its object, is durable. */
-  close(segment: OpenSegment, index: number): void {
-    if (segment.open.delete(index) && segment.open.size === 0) this.#advance()
-  }
-
-  values(): readonly OpenSegment[] {
-    return this.#segments
-  }
-
-  #advance(): void {
-    let closed = 0
-    while (this.#segments[closed]?.open.size === 0) closed += 1
-    if (closed === 0) return
-    this.#recent = undefined
-    for (const { segment } of this.#segments.splice(0, closed)) {
-      this.#byVersion.delete(segment.version)
-      this.#lowWater = segment.version
-    }
   }
 }

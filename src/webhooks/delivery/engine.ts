@@ -16,9 +16,7 @@ import {
   type EngineDependencies,
   retryUntilDurable,
 } from './context.ts'
-import { PendingCounters } from './pending-counts.ts'
 import { Dispatcher, EndpointQueues } from './dispatcher.ts'
-import { PromotionScheduler } from './promotion.ts'
 import {
   type Delivery,
   deliveryFromEntry,
@@ -29,6 +27,8 @@ import {
   type OpenSegment,
   type Stage,
 } from './endpoint-queue.ts'
+import { PendingCounters } from './pending-counts.ts'
+import { PromotionScheduler } from './promotion.ts'
 import { ObjectBackedDeliveries, RemoteOutcomes } from './remote-deliveries.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { queueDelivery } from '../../../test/support/queue-deliveries.ts'
-import { failingEndpoints, lateSeconds } from './pending-counts.ts'
 import { type Delivery, EndpointQueue } from './endpoint-queue.ts'
+import { failingEndpoints, lateSeconds } from './pending-counts.ts'
 
 const NOW = 1_000_000
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import type { LogSegment } from '../log/store.ts'
-import { type OpenEntry, type OpenSegment, OpenSegments } from './endpoint-queue.ts'
+import type { OpenEntry, OpenSegment } from './endpoint-queue.ts'
+import { OpenSegments } from './low-water-mark.ts'
 
 function segment(version: number, deliveries: number, payload = '{}'): LogSegment {
   return {

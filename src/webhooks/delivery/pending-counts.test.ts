@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { PendingCounters } from './pending-counts.ts'
 import { type Delivery, EndpointQueue } from './endpoint-queue.ts'
+import { PendingCounters } from './pending-counts.ts'
 
 function delivery(name: string, queue: EndpointQueue, bytes = 10): Delivery {
   return {

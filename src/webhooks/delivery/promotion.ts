@@ -5,8 +5,8 @@ import { ApiError } from '../../kube/client.ts'
 import { Fifo } from '../../lib/semaphore.ts'
 import { exponentialMs } from '../../lib/time.ts'
 import { type EngineContext, hasLostShard, retryUntilDurable, warnOnEndpoint } from './context.ts'
-import type { StoreResult } from './objects.ts'
 import { type Delivery, IN_OBJECT, type InLog, type OpenSegment } from './endpoint-queue.ts'
+import type { StoreResult } from './objects.ts'
 import { isFinal } from './status.ts'
 
 /**

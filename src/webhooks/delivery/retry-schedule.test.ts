@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { longestWaitMs, MAX_ATTEMPTS, nextAttemptAt } from './status.ts'
+import { longestWaitMs, MAX_ATTEMPTS, nextAttemptAt } from './retry-schedule.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND

@@ -8,10 +8,16 @@ import { copyString } from '../../lib/text.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import { cancelObject, leaveUnread, writeDecidedStatus } from './attempt.ts'
 import { retryUntilDurable, startOwnedWork } from './context.ts'
+import {
+  type Delivery,
+  dueTime,
+  type EndpointQueue,
+  IN_OBJECT,
+  type UnresolvedEntry,
+} from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
 import type { LogFollower } from './log-follower.ts'
 import { deliveryRef } from './objects.ts'
-import { type Delivery, dueTime, type EndpointQueue, IN_OBJECT, type UnresolvedEntry } from './endpoint-queue.ts'
 import { isSameDelivery, offsetKey } from './remote-deliveries.ts'
 import { endsDelivery, exhaustedStatus, isFinal } from './status.ts'
 

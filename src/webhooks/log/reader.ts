@@ -5,23 +5,16 @@ import {
   deliverySegments,
   readDeliverySegment,
 } from '../../apis/delivery-segment.ts'
-import {
-  decodeLogRecords,
-  outcomeSegment,
-  outcomeSegments,
-  readOutcomeSegment,
-} from '../../apis/outcome-segment.ts'
+import { decodeLogRecords, outcomeSegments, readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import type { PayloadRef } from '../../apis/webhook-delivery.ts'
 import { findObject, type RawObject, type ResourceReader, UnreadableError } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
 import { decodeDeliveries } from './codec.ts'
+import { stopAtLowWater } from './low-water-mark.ts'
 import { MIN_AGE_MS } from './retention-plan.ts'
 import type { LoggedOutcomes, LogSegment } from './store.ts'
 
-/**
- * Reading the log: segments, the low-water mark at the start, and how far this process has read. Names are newest first, so a list ends
- * soon after the mark. See "The low-water mark" in README.md.
- */
+/** Reading the log: segments, records, large bodies, and how far this process has read. */
 
 /** Segments per page of a list: few, since they may be large. Where they are small, a page may grow. */
 export const LOG_PAGE = 50
@@ -70,9 +63,6 @@ export class OutcomeReadProgress {
   }
 }
 
-/** Writers have seen segments older than this, and named theirs newer. Keys so far behind the mark still detect duplicates. */
-const MARGIN_MS = 60_000
-
 /**
  * Undefined if the segment is being deleted: that changes its version, and all of it was closed before.
  * @throws ZodError if it is no segment
@@ -92,41 +82,6 @@ export function readSegment(raw: RawObject, bytes?: number): LogSegment {
     ...decodeDeliveries(spec),
     ...(bytes === undefined ? {} : { bytes }),
   }
-}
-
-/**
- * Returns a function that is given page after page of a list by name, and is true once the list is far enough behind the mark: every
- * segment on the page was created so long before the mark that a writer ahead of the mark had seen it, and used a newer name.
- */
-export function reachesLowWater(lowWater: number): (page: readonly RawObject[]) => boolean {
-  /** The last segment behind the mark. */
-  let last = { version: -1, createdAt: Number.NEGATIVE_INFINITY }
-  return (page) => {
-    let newest = Number.NEGATIVE_INFINITY
-    let allBehind = true
-    for (const { metadata } of page) {
-      const createdAt = Date.parse(String(metadata.creationTimestamp))
-      const version = Number(metadata.resourceVersion)
-      allBehind &&= version <= lowWater
-      if (Number.isNaN(createdAt)) continue
-      if (version <= lowWater && version > last.version) last = { version, createdAt }
-      newest = Math.max(newest, createdAt)
-    }
-    return page.length > 0 && allBehind && newest < last.createdAt - MARGIN_MS
-  }
-}
-
-/**
- * The highest low-water mark of the newest outcome segments; 0 in an empty log. A mark that is not behind its own segment is ignored:
- * segments up to it would never be read.
- */
-export async function readLowWater(resources: ResourceReader, namespace: string): Promise<number> {
-  const page = await resources.list(outcomeSegments, { namespace, limit: 10 })
-  const marks = page.items.flatMap((raw) => {
-    const mark = Number(outcomeSegment.safeParse(raw).data?.spec.lowWater ?? 0)
-    return mark < Number(raw.metadata.resourceVersion) ? [mark] : []
-  })
-  return Math.max(0, ...marks)
 }
 
 /** Undefined if it is being deleted: that changes its version, and it was read before. @throws ZodError if it is no segment */
@@ -186,16 +141,6 @@ function logKind({ namespace, lowWater, onStoreRestored }: LogWatch) {
     streaming: true,
     onStoreRestored,
     stopListing: stopAtLowWater(lowWater),
-  }
-}
-
-/** Each list of the log ends soon after the low-water mark that was known when the list before it ended. */
-function stopAtLowWater(lowWater: () => number): (page: readonly RawObject[]) => boolean {
-  let enough = reachesLowWater(lowWater())
-  return (page) => {
-    if (!enough(page)) return false
-    enough = reachesLowWater(lowWater())
-    return true
   }
 }
 

@@ -2,8 +2,8 @@ import { expect, it } from 'vitest'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { API_VERSION } from '../../apis/meta.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
-import { PayloadRefs } from './retention-index.ts'
 import { PayloadRefVerifier } from './retention-deleter.ts'
+import { PayloadRefs } from './retention-index.ts'
 
 async function bed() {
   const store = new MemoryStore(() => 0)

@@ -9,13 +9,8 @@ import { type Clock, sleep } from '../../lib/time.ts'
 import type { Delivery } from '../delivery/endpoint-queue.ts'
 import { isFinal } from '../delivery/status.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
-import {
-  type EndpointRef,
-  FinishedIndex,
-  type NewFinishedDelivery,
-  PayloadRefs,
-} from './retention-index.ts'
 import { Deleter, DeletionRate, PayloadRefVerifier, preserveKeys } from './retention-deleter.ts'
+import { type EndpointRef, FinishedIndex, type NewFinishedDelivery, PayloadRefs } from './retention-index.ts'
 import type { RetentionLimits } from './retention-plan.ts'
 import { LogSweep, outcomesBytes, scanLog, toSegmentEntry } from './segment-sweep.ts'
 import type { EventLog, LoggedOutcomes, LogSegment } from './store.ts'

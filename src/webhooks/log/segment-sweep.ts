@@ -6,8 +6,8 @@ import type { Logger } from '../../lib/log.ts'
 import { type Clock, exponentialMs, sleep, yieldToEventLoop } from '../../lib/time.ts'
 import { sizeOf } from './codec.ts'
 import { KEY_LIFE_MS } from './dedupe.ts'
-import type { FinishedDelivery, PayloadRefs } from './retention-index.ts'
 import { readSegment } from './reader.ts'
+import type { FinishedDelivery, PayloadRefs } from './retention-index.ts'
 import {
   type OutcomesSummary,
   outcomesToDelete,

@@ -1,5 +1,5 @@
 /** Checks whether attempts of one delivery follow the schedule. */
-import { MAX_ATTEMPTS, nextAttemptAt } from '../../../src/webhooks/delivery/status.ts'
+import { MAX_ATTEMPTS, nextAttemptAt } from '../../../src/webhooks/delivery/retry-schedule.ts'
 import type { SeenReception } from '../receivers.ts'
 
 export type Wait = { endpoint: string; id: string; attempt: number; ms: number; allowed: [number, number] }
