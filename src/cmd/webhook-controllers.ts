@@ -23,7 +23,7 @@ import { Publisher } from '../webhooks/events/publish.ts'
 import { ByteWindow, PublishQuota } from '../webhooks/events/quota.ts'
 import { UnconfirmedAppends, WebhookEventStore } from '../webhooks/events/store.ts'
 import { byteLength, INLINE_PAYLOAD_BYTES } from '../webhooks/log/codec.ts'
-import { DedupeIndex } from '../webhooks/log/dedupe.ts'
+import { DedupeIndex } from '../webhooks/log/idempotency-keys.ts'
 import {
   createEventLog,
   createOutcomeLog,

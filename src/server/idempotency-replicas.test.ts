@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
 import { fc } from '../../test/support/fast-check.ts'
 import { Replica, SharedLog } from '../../test/support/key-replicas.ts'
-import type { KeyRecord } from '../webhooks/log/dedupe.ts'
+import type { KeyRecord } from '../webhooks/log/idempotency-keys.ts'
 
 const nothing = () => undefined
 

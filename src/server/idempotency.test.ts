@@ -3,7 +3,7 @@ import { codeOf } from '../../test/support/code-of.ts'
 import { FakeClock, settle } from '../../test/support/fake-clock.ts'
 import { Replica, SharedLog } from '../../test/support/key-replicas.ts'
 import { ApiError } from '../kube/client.ts'
-import { KEY_LIFE_MS } from '../webhooks/log/dedupe.ts'
+import { KEY_LIFE_MS } from '../webhooks/log/idempotency-keys.ts'
 import { Problem } from './http/problems.ts'
 
 const nothing = () => undefined

@@ -1,7 +1,7 @@
 import type { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { credentialRoutes } from './credential-routes.ts'
 import type { CredentialService } from './credentials.ts'
-import { deliveryRoutes } from './deliveries.ts'
+import { deliveryRoutes } from './delivery-routes.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import { endpointRoutes } from './endpoint-routes.ts'
 import type { EndpointService } from './endpoints.ts'

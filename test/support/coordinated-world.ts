@@ -2,7 +2,7 @@
 
 import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { sleep } from '../../src/lib/time.ts'
-import { readLowWater } from '../../src/webhooks/log/low-water-mark.ts'
+import { readLowWater } from '../../src/webhooks/log/read-back.ts'
 import { chanceOf } from './chance.ts'
 import { CoordinatedReplica } from './coordinated-replica.ts'
 import { SYSTEM } from './engine-parts.ts'

@@ -9,7 +9,7 @@ import { EventTypeStore } from '../../src/webhooks/endpoints/event-types.ts'
 import { EventsReconciler } from '../../src/webhooks/events/controller.ts'
 import { ByteWindow, PublishQuota } from '../../src/webhooks/events/quota.ts'
 import { UnconfirmedAppends, WebhookEventStore } from '../../src/webhooks/events/store.ts'
-import { DedupeIndex } from '../../src/webhooks/log/dedupe.ts'
+import { DedupeIndex } from '../../src/webhooks/log/idempotency-keys.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'
 import { MemoryStore } from './memory-store.ts'
 

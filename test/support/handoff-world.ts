@@ -4,7 +4,7 @@
  */
 
 import { sleep } from '../../src/lib/time.ts'
-import { readLowWater } from '../../src/webhooks/log/low-water-mark.ts'
+import { readLowWater } from '../../src/webhooks/log/read-back.ts'
 import { chanceOf } from './chance.ts'
 import { SYSTEM } from './engine-parts.ts'
 import { FakeClock } from './fake-clock.ts'

@@ -6,7 +6,7 @@ import { sortableName } from '../../src/apis/ids.ts'
 import { ApiError } from '../../src/kube/client.ts'
 import { Idempotency, IdempotencyCache } from '../../src/server/idempotency.ts'
 import { acceptEvent } from '../../src/webhooks/events/plan.ts'
-import { type KeyRecord, keptLine, keyRecordOf } from '../../src/webhooks/log/dedupe.ts'
+import { type KeyRecord, keptLine, keyRecordOf } from '../../src/webhooks/log/idempotency-keys.ts'
 import type { Appended } from '../../src/webhooks/log/store.ts'
 import type { FakeClock } from './fake-clock.ts'
 

@@ -5,7 +5,7 @@ import { encodeLogRecord, type LogRecord } from '../../src/apis/outcome-segment.
 import { type CancelReason, cancelReason } from '../../src/apis/webhook-delivery.ts'
 import { encodeBakeResult } from '../../src/boxes/job/bake.ts'
 import { segmentSpec } from '../../src/webhooks/log/codec.ts'
-import { claimLine, doneLine, type KeyRecord, keptLine } from '../../src/webhooks/log/dedupe.ts'
+import { claimLine, doneLine, type KeyRecord, keptLine } from '../../src/webhooks/log/idempotency-keys.ts'
 import { flatten } from './flatten.ts'
 
 const WRITTEN_AT = Date.UTC(2026, 0, 2, 3, 4, 5, 6)

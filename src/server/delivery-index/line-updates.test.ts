@@ -4,7 +4,7 @@ import { DeliveryWorld, type WorldEndpoint, type WorldLine } from '../../../test
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { fc } from '../../../test/support/fast-check.ts'
 import type { DeliveryState } from '../../apis/webhook-delivery.ts'
-import type { DeliveryLine } from './delivery-line.ts'
+import type { DeliveryLine } from '../delivery-resource.ts'
 import { type LogQuery, logPage } from './queries.ts'
 
 const ENDPOINTS = 3

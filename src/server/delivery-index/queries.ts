@@ -10,7 +10,7 @@ import {
 } from '../../apis/webhook-delivery.ts'
 import { findObject, type RawObject, type ResourceReader } from '../../kube/client.ts'
 import { type Clock, yieldToEventLoop } from '../../lib/time.ts'
-import { type DeliveryDetail, type DeliveryLine, describeLine, lineOf } from './delivery-line.ts'
+import { type DeliveryDetail, type DeliveryLine, describeLine, lineOf } from '../delivery-resource.ts'
 import { NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
 import { readObjectDelivery } from './line-updates.ts'
 import type { EndpointLog, Lines } from './lines.ts'

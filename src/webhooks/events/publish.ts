@@ -26,7 +26,7 @@ import type { EndpointDirectory } from '../endpoints/directory.ts'
 import type { EventTypeStore } from '../endpoints/event-types.ts'
 import { decideState } from '../endpoints/plan.ts'
 import { sizeOf } from '../log/codec.ts'
-import type { DedupeIndex } from '../log/dedupe.ts'
+import type { DedupeIndex } from '../log/idempotency-keys.ts'
 import { LOG_PAGE, readLargePayload, readSegment } from '../log/reader.ts'
 import type { EventLog, LogDelivery } from '../log/store.ts'
 import {

@@ -12,7 +12,7 @@ import { timeOfName } from '../../apis/ids.ts'
 import { DNS_LABEL } from '../../apis/meta.ts'
 import { memoize } from '../../lib/memoize.ts'
 import { copyString } from '../../lib/text.ts'
-import { isKeyLine } from './dedupe.ts'
+import { isKeyLine } from './idempotency-keys.ts'
 import type { LogDelivery, SegmentContent, SegmentKeys, UndeliveredEvent } from './store.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { SegmentEvent } from '../../apis/delivery-segment.ts'
 import { derivedName } from '../../apis/ids.ts'
-import { DedupeIndex, KEY_LIFE_MS } from './dedupe.ts'
+import { DedupeIndex, KEY_LIFE_MS } from './idempotency-keys.ts'
 
 function event(key?: string, namespace = 'acme'): SegmentEvent {
   return { id: 'event', namespace, type: 'test.event', payload: '{}', ...(key === undefined ? {} : { key }) }

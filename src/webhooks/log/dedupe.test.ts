@@ -11,7 +11,7 @@ import {
   type KeyRecord,
   keptLine,
   keyRecordOf,
-} from './dedupe.ts'
+} from './idempotency-keys.ts'
 
 const NOW = Date.parse('2026-01-31T12:00:00.000Z')
 const MARK = {

@@ -4,7 +4,7 @@ import { RetentionBed } from '../../../test/support/retention-bed.ts'
 import { deliverySegment, deliverySegments } from '../../apis/delivery-segment.ts'
 import { sortableName } from '../../apis/ids.ts'
 import { ApiError } from '../../kube/client.ts'
-import { KEY_LIFE_MS, type KeyRecord, keyRecordsOf } from './dedupe.ts'
+import { KEY_LIFE_MS, type KeyRecord, keyRecordsOf } from './idempotency-keys.ts'
 
 const MINUTE = 60_000
 /** So tight that segments go as soon as they may. */

@@ -7,7 +7,7 @@ import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import type { RawObject } from '../../kube/client.ts'
 import { createRandom } from '../../lib/time.ts'
 import { SegmentNamer } from './kubernetes-store.ts'
-import { reachesLowWater, readLowWater } from './low-water-mark.ts'
+import { reachesLowWater, readLowWater } from './read-back.ts'
 import { readLoggedOutcomes } from './reader.ts'
 
 const SYSTEM = 'davit-system'

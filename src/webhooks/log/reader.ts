@@ -10,7 +10,7 @@ import type { PayloadRef } from '../../apis/webhook-delivery.ts'
 import { findObject, type RawObject, type ResourceReader, UnreadableError } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
 import { decodeDeliveries } from './codec.ts'
-import { stopAtLowWater } from './low-water-mark.ts'
+import { stopAtLowWater } from './read-back.ts'
 import { MIN_AGE_MS } from './retention-plan.ts'
 import type { LoggedOutcomes, LogSegment } from './store.ts'
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
 import { sortableName } from '../../apis/ids.ts'
 import { decodeDeliveries, segmentSpec } from './codec.ts'
-import { claimLine, doneLine, isKeyAlive, KEY_LIFE_MS, keptLine, keyRecordsOf } from './dedupe.ts'
+import { claimLine, doneLine, isKeyAlive, KEY_LIFE_MS, keptLine, keyRecordsOf } from './idempotency-keys.ts'
 
 const NOW = Date.parse('2026-01-31T12:00:00.000Z')
 const UID = '4ea74ba9-69e4-4cd5-b67c-f9fe9723e01a'

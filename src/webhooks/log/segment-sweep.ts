@@ -5,7 +5,7 @@ import { isApiError, type RawObject, type ResourceReader } from '../../kube/clie
 import type { Logger } from '../../lib/log.ts'
 import { type Clock, exponentialMs, sleep, yieldToEventLoop } from '../../lib/time.ts'
 import { sizeOf } from './codec.ts'
-import { KEY_LIFE_MS } from './dedupe.ts'
+import { KEY_LIFE_MS } from './idempotency-keys.ts'
 import { readSegment } from './reader.ts'
 import type { FinishedDelivery, PayloadRefs } from './retention-index.ts'
 import {

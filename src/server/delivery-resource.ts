@@ -1,10 +1,10 @@
-import { messageId, timeOfName } from '../../apis/ids.ts'
-import type { DeliveryAttempt, DeliveryState } from '../../apis/webhook-delivery.ts'
-import { isFinal } from '../../webhooks/delivery/status.ts'
-import type { LineStatus } from './line-table.ts'
-import type { Lines } from './lines.ts'
+import { messageId, timeOfName } from '../apis/ids.ts'
+import type { DeliveryAttempt, DeliveryState } from '../apis/webhook-delivery.ts'
+import { isFinal } from '../webhooks/delivery/status.ts'
+import type { LineStatus } from './delivery-index/line-table.ts'
+import type { Lines } from './delivery-index/lines.ts'
 
-/** One delivery as the list shows it, from its line or its object. server/deliveries.ts describes the fields (interface §2.5). */
+/** One delivery as the list shows it, from its line or its object. server/delivery-routes.ts describes the fields (interface §2.5). */
 
 /** Times are ISO 8601, UTC, with milliseconds. */
 export type DeliveryLine = {
