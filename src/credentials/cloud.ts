@@ -187,23 +187,3 @@ export interface BoxLogins {
   /** Fetched for this call and not kept, with the role of this machine or of a pod. */
   login(credential: BoxCredential, pod?: PodRole): Promise<BoxLogin>
 }
-
-/** Clocks differ, and a pull takes a while. */
-const SPARE_SECONDS = 60
-/** Half of the longest lifetime; only a wrong clock shows more. */
-const MAX_SECONDS = 6 * 3600
-
-/**
- * How long kubelet may cache a login: half of its remaining life, so that a pull that starts with it can finish. A login that never
- * expires is cached for `seconds`, so that a replaced secret is not used for longer.
- */
-export function cacheSeconds(login: { expiresAt?: number }, of: { now: number; seconds: number }): number {
-  if (login.expiresAt === undefined) return of.seconds
-  const left = Math.floor((login.expiresAt - of.now) / 1000)
-  return left <= SPARE_SECONDS ? 0 : Math.min(Math.floor(left / 2), MAX_SECONDS)
-}
-
-/** In the syntax of Go durations. */
-export function goDuration(seconds: number): string {
-  return `${seconds}s`
-}

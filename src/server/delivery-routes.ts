@@ -1,52 +1,18 @@
 import { z } from 'zod'
-import { EVENT_TYPE, MAX_EVENT_TYPE, MESSAGE_ID } from '../apis/ids.ts'
+import { EVENT_TYPE, MAX_EVENT_TYPE } from '../apis/ids.ts'
 import { deliveryState } from '../apis/webhook-delivery.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
+import { delivery, deliveryId, deliveryWithAttempts } from './delivery-resource.ts'
 import { endpointId } from './endpoint-resource.ts'
 import type { EndpointService } from './endpoints.ts'
-import { EXAMPLE_ID, type PublishingService, webhookId } from './events.ts'
+import { type PublishingService, webhookId } from './events.ts'
 import { Problem } from './http/problems.ts'
 import { MANAGE_WEBHOOKS, REDELIVER, type Route, replayed, route } from './http/route.ts'
-import { type Cursors, nextCursor, type PageQuery, pageQuery, time } from './lists.ts'
+import { type Cursors, nextCursor, type PageQuery, pageQuery } from './lists.ts'
 
-/** The deliveries of an endpoint (interface §2.5, §4.2). */
+/** Routes of an endpoint's deliveries (interface §2.5, §4.2). delivery-resource.ts says what a delivery looks like. */
 
 const TAG = 'Deliveries'
-
-const deliveryId = z
-  .string()
-  .regex(MESSAGE_ID)
-  .meta({ description: 'Id of a delivery, which is the webhook-id that receivers see.', example: EXAMPLE_ID })
-
-const line = {
-  deliveryId,
-  eventType: z.string().meta({ description: 'Type of the event.', example: 'environment.started' }),
-  status: deliveryState.meta({
-    description:
-      'pending: no attempt has ended. retrying: another attempt follows. succeeded, exhausted (eight attempts failed) and canceled are final.',
-  }),
-  attemptCount: z.int().min(0).max(8).meta({ description: 'Attempts made.' }),
-  nextAttemptAt: time('When the next attempt is due.').optional(),
-  completedAt: time('When it came to its end.').optional(),
-  redeliveryOf: z.string().optional().meta({ description: 'The delivery that this one repeats.' }),
-  createdAt: time('When the event was accepted.'),
-}
-
-const attempt = z.object({
-  at: time('When the attempt started.'),
-  code: z.int().optional().meta({ description: 'HTTP status; absent without a response.' }),
-  latencyMs: z.int().meta({ description: 'Milliseconds until the outcome was known.' }),
-  error: z.string().optional().meta({ description: 'Why it failed; absent if it succeeded.' }),
-  response: z.string().optional().meta({ description: 'First 256 bytes of the response body.' }),
-})
-
-const delivery = z
-  .object(line)
-  .meta({ id: 'Delivery', description: 'One attempt series of one event to one endpoint.' })
-
-const deliveryWithAttempts = z
-  .object({ ...line, attempts: z.array(attempt).meta({ description: 'Every attempt, oldest first.' }) })
-  .meta({ id: 'DeliveryWithAttempts', description: 'A delivery and every attempt of it.' })
 
 const ofEndpoint = z.object({ endpointId })
 const params = z.object({ endpointId, deliveryId })

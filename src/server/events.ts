@@ -25,6 +25,7 @@ import {
 } from '../webhooks/events/quota.ts'
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
+import { EXAMPLE_ID } from './delivery-resource.ts'
 import { type EndpointId, type EndpointSources, readEndpoint } from './endpoint-resource.ts'
 import { Problem, type ProblemPlace, refuseWhileStale } from './http/problems.ts'
 import { IDEMPOTENCY_KEY } from './http/request.ts'
@@ -343,9 +344,6 @@ function explain({ reason, message, fullest }: QuotaExceeded): string {
   if (reason === 'TooMuchWritten') return 'As many bytes as may be were written in the last ten minutes.'
   return fullest ? `${message} (${ENDPOINT_PREFIX}${fullest.name})` : message
 }
-
-/** Of a delivery, for the document. */
-export const EXAMPLE_ID = 'msg_3ywq8x2k1m5n7p9r0s4t6v8w2z'
 
 export const webhookId = z.string().meta({ description: 'Id of the queued delivery.', example: EXAMPLE_ID })
 

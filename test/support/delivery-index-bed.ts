@@ -2,8 +2,8 @@
 import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
 import { sortableName } from '../../src/apis/ids.ts'
 import { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery-index.ts'
-import type { DeliveryDetail, DeliveryLine } from '../../src/server/delivery-resource.ts'
 import type { LogQuery } from '../../src/server/delivery-index/queries.ts'
+import type { DeliveryDetail, DeliveryLine } from '../../src/server/delivery-resource.ts'
 import { FakeClock, fixedRandom, settle } from './fake-clock.ts'
 import { LogApi } from './log-api.ts'
 

@@ -9,7 +9,7 @@ import { ROLE_ARN_ANNOTATION } from '../../apis/core-kinds.ts'
 import { DNS_LABEL } from '../../apis/meta.ts'
 import { parseRegistryHost } from '../../apis/registry-host.ts'
 import { parseRoleArn } from '../../credentials/aws/names.ts'
-import { type BoxLogins, cacheSeconds, goDuration, type PodRole } from '../../credentials/cloud.ts'
+import type { BoxLogins, PodRole } from '../../credentials/cloud.ts'
 import { fieldOf, tryParseJson } from '../../lib/json.ts'
 import { SecretText } from '../../lib/redact.ts'
 import type { Clock } from '../../lib/time.ts'
@@ -198,4 +198,24 @@ function authKey(image: string, reference: ImageReference, scope: CredentialScop
   const [first = ''] = image.split('/', 1)
   const host = parseRegistryHost(first).host === reference.registry ? first : reference.registry
   return scope === 'registry' ? host : `${host}/${reference.repository}`
+}
+
+/** Clocks differ, and a pull takes a while. */
+const SPARE_SECONDS = 60
+/** Half of the longest lifetime; only a wrong clock shows more. */
+const MAX_SECONDS = 6 * 3600
+
+/**
+ * How long kubelet may cache a login: half of its remaining life, so that a pull that starts with it can finish. A login that never
+ * expires is cached for `seconds`, so that a replaced secret is not used for longer.
+ */
+export function cacheSeconds(login: { expiresAt?: number }, of: { now: number; seconds: number }): number {
+  if (login.expiresAt === undefined) return of.seconds
+  const left = Math.floor((login.expiresAt - of.now) / 1000)
+  return left <= SPARE_SECONDS ? 0 : Math.min(Math.floor(left / 2), MAX_SECONDS)
+}
+
+/** In the syntax of Go durations. */
+export function goDuration(seconds: number): string {
+  return `${seconds}s`
 }

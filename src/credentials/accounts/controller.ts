@@ -25,7 +25,7 @@ import {
 import type { ConditionUpdate } from '../../kube/status.ts'
 import type { CloudError } from '../cloud.ts'
 import { AccountDisconnector, type AccountDisconnectorOptions, settingsEventTarget } from './disconnect.ts'
-import { collectGarbage } from './garbage.ts'
+import { collectGarbage, GARBAGE_AGE_MS, MAX_GARBAGE } from './garbage.ts'
 import { AGAIN_AFTER_MS, type OperatorPrincipal } from './identity.ts'
 import {
   assessConnection,
@@ -61,10 +61,6 @@ type SettingsReconcilerOptions = ProbeOptions &
     requireWriteOnly: boolean
   }
 
-/** A REST request takes less from the parameter to its resource. */
-const GARBAGE_AGE_MS = 600_000
-/** Per sweep. */
-const MAX_GARBAGE = 200
 const CONFLICT_RETRY_MS = 1000
 
 export class SettingsReconciler implements Reconciler {

@@ -19,6 +19,11 @@ import {
 } from '../cloud.ts'
 import type { AccountIdentity } from './identity.ts'
 
+/** How old a parameter without a resource has to be. A REST request takes less from the one to the other. */
+export const GARBAGE_AGE_MS = 600_000
+/** Parameters removed per sweep. */
+export const MAX_GARBAGE = 200
+
 export type Listing = {
   /** When it was requested, milliseconds since 1970. */
   at: number

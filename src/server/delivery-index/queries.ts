@@ -10,7 +10,7 @@ import {
 } from '../../apis/webhook-delivery.ts'
 import { findObject, type RawObject, type ResourceReader } from '../../kube/client.ts'
 import { type Clock, yieldToEventLoop } from '../../lib/time.ts'
-import { type DeliveryDetail, type DeliveryLine, describeLine, lineOf } from '../delivery-resource.ts'
+import { type DeliveryDetail, type DeliveryLine, describeLine } from '../delivery-resource.ts'
 import { NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
 import { readObjectDelivery } from './line-updates.ts'
 import type { EndpointLog, Lines } from './lines.ts'
@@ -90,6 +90,13 @@ function walkSlice(
 function matches({ table }: Lines, line: number, { state, type }: Wanted): boolean {
   if (state !== undefined && table.stateNumber(line) !== state) return false
   return type === undefined || table.type(line) === type
+}
+
+function lineOf(lines: Lines, line: number): DeliveryLine {
+  return describeLine(lines.table.name(line), lines.table.status(line), {
+    type: lines.typeOf(line),
+    redeliveryOf: lines.redeliveryOf(line),
+  })
 }
 
 /** OutcomeSegments that are read for one delivery. More than one only if the move to an object keeps failing. */

@@ -3,7 +3,7 @@ import { OpenEntries, type OpenSegment } from './endpoint-queue.ts'
 
 /**
  * The segments of the log that still hold an open entry, and the low-water mark: every entry in a segment up to that version
- * is closed, so a restart reads nothing older. It covers all shards. log/low-water-mark.ts reads the log back to it.
+ * is closed, so a restart reads nothing older. It covers all shards. log/read-back.ts reads the log back to it.
  */
 export class OpenSegments {
   #segments: OpenSegment[] = []

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { cacheSeconds, goDuration } from './cloud.ts'
+import { cacheSeconds, goDuration } from './kubelet-provider.ts'
 
 const HOUR = 3_600_000
 
