@@ -30,24 +30,23 @@ const FULL = {
   cluster: [
     'test/box/{docker-helper,kubelet,kubelet-rights,podman}.test.ts',
     'test/canary/canary.test.ts',
+    'test/chaos/chaos.test.ts',
+    'test/chaos/credentials/credential-chaos.test.ts',
+    'test/chaos/facade/facade-chaos.test.ts',
+    'test/chaos/fleet/fleet-chaos.test.ts',
     'test/chart/{bakes-off,chart,check,first-webhook,install,kinds-first,kubernetes-versions,parity,tenants}.test.ts',
     'test/chart/{uninstall,uninstall-running,upgrade}.test.ts',
     'test/contract/{aws-moto,docs-examples,gitops-health}.test.ts',
+    'test/hostile/**/*.test.ts',
     'test/integration/{attempts,auto-disable,auto-disabled,box-crashes,concurrency,credential-isolation}.test.ts',
-    'test/integration/{credential-rules,deadly-delivery,environment,limits,owner-mail,payload,poison-log}.test.ts',
-    'test/integration/{replica-names,replicas,restart,restart-requests,restore,restore-account}.test.ts',
+    'test/integration/{credential-rules,deadly-delivery,environment,limits,outage,outage-recreated,outage-unseen}.test.ts',
+    'test/integration/{owner-mail,payload,poison-log,renewed-tokens,replica-names,replicas,restart}.test.ts',
+    'test/integration/{restart-requests,restore,restore-account,stalled-loop,storm,wall-clock}.test.ts',
     'test/monitoring/real/*.test.ts',
     'test/playground/{bakes,control-plane,control-plane-end,control-plane-options,kind-pages}.test.ts',
     'test/playground/{pasted,playground,rest-page}.test.ts',
     'test/rest/{docs-page,failed-rolls,idempotency,lagging-watch,raw-limits,rbac}.test.ts',
     'test/rest/{registry-credential-faults,restart,review-floods,server-replicas,suspended-server,verdicts}.test.ts',
-  ],
-  /** They saturate what they try, or must be faster than a limit of two seconds. */
-  campaigns: [
-    'test/chaos/{,credentials/,facade/,fleet/}*-chaos.test.ts',
-    'test/chaos/chaos.test.ts',
-    'test/hostile/**/*.test.ts',
-    'test/integration/{outage,outage-recreated,outage-unseen,renewed-tokens,stalled-loop,storm,wall-clock}.test.ts',
   ],
 }
 
@@ -85,7 +84,7 @@ const QUICK_PROJECTS = [
       ...cluster,
       name: 'cluster',
       include: CLUSTER,
-      exclude: [...FULL.cluster, ...FULL.campaigns],
+      exclude: FULL.cluster,
       globalSetup: ['test/support/chart/chart-tools-setup.ts', 'test/support/control-plane-setup.ts'],
     },
   },
@@ -107,16 +106,6 @@ const FULL_PROJECTS = [
     },
   },
   {
-    test: {
-      ...cluster,
-      name: 'campaigns',
-      include: FULL.campaigns,
-      globalSetup: ['test/support/control-plane-setup.ts'],
-      maxWorkers: Math.max(2, availableParallelism() - 1),
-      sequence: { groupOrder: 1 },
-    },
-  },
-  {
     // Minutes of faults one after the other, and nothing else at that time: the alerts go by rates.
     test: {
       name: 'faults',
@@ -124,7 +113,7 @@ const FULL_PROJECTS = [
       testTimeout: FAULT_TEST_LIMIT_MS,
       hookTimeout: FAULT_TEST_LIMIT_MS,
       maxWorkers: 1,
-      sequence: { groupOrder: 2 },
+      sequence: { groupOrder: 1 },
     },
   },
 ]
@@ -147,8 +136,10 @@ const WANTED = wantedTests()
 
 export default defineConfig({
   test: {
-    // Most files wait for a server half of the time, so there are more workers than cores.
-    maxWorkers: Math.max(4, availableParallelism()),
+    // Half of the quick files wait for a server most of the time, so there are more workers than cores. Campaigns saturate what they try,
+    // and some must be faster than a limit of two seconds: they share the cores with nothing but the control plane.
+    maxWorkers:
+      WANTED === 'quick' ? Math.max(4, availableParallelism()) : Math.max(2, availableParallelism() - 1),
     projects: PROJECTS[WANTED],
   },
 })

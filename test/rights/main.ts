@@ -43,7 +43,7 @@ async function main(): Promise<number> {
 }
 
 async function runTests(folder: string): Promise<number> {
-  const projects = ['--project', 'cluster', '--project', 'full-cluster', '--project', 'campaigns']
+  const projects = ['--project', 'cluster', '--project', 'full-cluster']
   const args = ['node_modules/vitest/vitest.mjs', 'run', ...projects, '--reporter=dot', ...FILES]
   const env = { ...process.env, DAVIT_AUDIT_FOLDER: folder, DAVIT_TESTS: 'full' }
   const child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: 'inherit' })
