@@ -16,6 +16,8 @@ const HOOK_LIMIT_MS = 120_000
  */
 const FULL = {
   unit: [
+    'src/credentials/aws/shared-account.test.ts',
+    'src/webhooks/delivery/coordinated-handoff.test.ts',
     'test/credential-crashes.test.ts',
     'test/credential-deletions.test.ts',
     'test/facade-canary.test.ts',
@@ -25,7 +27,7 @@ const FULL = {
     'test/workflows.test.ts',
   ],
   bake: [
-    'test/bake/{bake-ecr,bake-ends,bake-network,bake-secrets,canary,killed-bakes,layout-problems}.test.ts',
+    'test/bake/{bake-ecr,bake-ends,bake-failures,bake-network,bake-secrets,canary,killed-bakes,layout-problems}.test.ts',
   ],
   cluster: [
     'test/box/{docker-helper,kubelet,kubelet-rights,podman}.test.ts',
@@ -45,7 +47,8 @@ const FULL = {
     'test/monitoring/real/*.test.ts',
     'test/playground/{bakes,control-plane,control-plane-end,control-plane-options,kind-pages}.test.ts',
     'test/playground/{pasted,playground,rest-page}.test.ts',
-    'test/rest/{docs-page,failed-rolls,idempotency,lagging-watch,raw-limits,rbac}.test.ts',
+    'test/rest/{clock-ahead,deletion-in-force,docs-page,failed-rolls,idempotency,lagging-watch}.test.ts',
+    'test/rest/{raw-limits,rbac,unsent-keys,unused-keys}.test.ts',
     'test/rest/{registry-credential-faults,restart,review-floods,server-replicas,suspended-server,verdicts}.test.ts',
   ],
 }
