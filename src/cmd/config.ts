@@ -25,7 +25,7 @@ import {
   smtpUrl,
   waitScale,
   yesOrNo,
-} from './config-values.ts'
+} from './setting-parsers.ts'
 
 // Libraries of the REST API print the requests that they get if it is set. They read it when they load, which is after this file.
 delete process.env.DEBUG

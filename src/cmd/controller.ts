@@ -31,7 +31,7 @@ import type { RawObject } from '../kube/client.ts'
 import { informers, into, kindOf } from '../kube/informer.ts'
 import { ORGANIZATIONS } from '../kube/organizations.ts'
 import type { ReconcileLoop } from '../kube/reconcile-loop.ts'
-import type { Watch } from '../kube/watch-health.ts'
+import type { Watch } from '../kube/watch-restarts.ts'
 import { readKeys } from '../webhooks/endpoints/signing-keys.ts'
 import { type LogWatch, outcomesOf, segmentsOf } from '../webhooks/log/reader.ts'
 import {

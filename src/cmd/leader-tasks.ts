@@ -4,7 +4,7 @@
  */
 import { CloudError } from '../credentials/cloud.ts'
 import { withFencing } from '../ha/ownership.ts'
-import type { Watch } from '../kube/watch-health.ts'
+import type { Watch } from '../kube/watch-restarts.ts'
 import { ensureBuiltinEventTypes } from '../webhooks/endpoints/event-types.ts'
 import type { Config } from './config.ts'
 import {

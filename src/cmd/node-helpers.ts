@@ -9,7 +9,7 @@ import { answerDocker, dockerFailure } from '../boxes/node/docker-helper.ts'
 import { answerKubelet, providerFailure } from '../boxes/node/kubelet-provider.ts'
 import type { BoxLogins } from '../credentials/cloud.ts'
 import { createClock } from '../lib/time.ts'
-import { integer, matching, parameterPrefix } from './config-values.ts'
+import { integer, matching, parameterPrefix } from './setting-parsers.ts'
 
 export class InputTooLongError extends Error {
   override readonly name = 'InputTooLongError'

@@ -28,7 +28,7 @@ import {
   RestartPolicy,
   type Watch,
   WatchHealth,
-} from './watch-health.ts'
+} from './watch-restarts.ts'
 
 /**
  * Follows all objects of one kind: lists, watches, resumes where it left off, and lists again when the version is too

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fixedRandom } from '../../test/support/fake-clock.ts'
 import { ApiError } from './client.ts'
-import { RestartPolicy } from './watch-health.ts'
+import { RestartPolicy } from './watch-restarts.ts'
 
 const policy = () => new RestartPolicy(fixedRandom(0))
 const down = new ApiError('Unavailable', 'connection refused')

@@ -20,7 +20,7 @@ import type { KeyedMutex } from '../lib/semaphore.ts'
 import { type Clock, type Random, sleep } from '../lib/time.ts'
 import { CREDENTIAL, type CredentialDirectory, readCredential } from './credential-resource.ts'
 import { describeCloudError, Problem, rejectedByCluster } from './http/problems.ts'
-import type { Idempotency } from './idempotency.ts'
+import type { Idempotency } from './idempotent-requests.ts'
 import {
   checkIfMatch,
   type NamespacedRef,

@@ -12,7 +12,7 @@ import { annotationsOf, isAcknowledged, requestTime, type StateRequest } from '.
 import { fingerprintOf } from '../webhooks/sender/signature.ts'
 import { ENDPOINT, type EndpointId, endpointRef } from './endpoint-resource.ts'
 import { Problem } from './http/problems.ts'
-import type { Idempotency } from './idempotency.ts'
+import type { Idempotency } from './idempotent-requests.ts'
 import {
   type Conditional,
   checkDeletable,

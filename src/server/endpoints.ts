@@ -15,14 +15,13 @@ import { type ChangePlan, isAcknowledged, planChange } from '../webhooks/endpoin
 import { KeysDamagedError, keysData, keysObject, readKeys } from '../webhooks/endpoints/signing-keys.ts'
 import {
   activeKeys,
-  formatSecret,
-  KEY_BYTES,
   MAX_ACTIVE_KEYS,
   OVERLAP_SECONDS,
   rollKeys,
   type SigningKey,
   withoutUnseen,
-} from '../webhooks/sender/signature.ts'
+} from '../webhooks/sender/key-rotation.ts'
+import { formatSecret, KEY_BYTES } from '../webhooks/sender/signature.ts'
 import type { LoggedEndpoint } from './delivery-index/queries.ts'
 import {
   ENDPOINT,

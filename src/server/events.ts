@@ -30,7 +30,7 @@ import { type EndpointId, type EndpointSources, readEndpoint } from './endpoint-
 import { Problem, type ProblemPlace, refuseWhileStale } from './http/problems.ts'
 import { IDEMPOTENCY_KEY } from './http/request.ts'
 import { PUBLISH, type Route, replayed, route } from './http/route.ts'
-import type { Idempotency, KeyMark } from './idempotency.ts'
+import type { Idempotency, KeyMark } from './idempotent-requests.ts'
 import type { Keyed } from './objects.ts'
 
 /**

@@ -17,7 +17,7 @@ import {
   type Stored,
 } from '../ha/replica-leases.ts'
 import { isApiError, type RawObject } from '../kube/client.ts'
-import type { Watch } from '../kube/watch-health.ts'
+import type { Watch } from '../kube/watch-restarts.ts'
 import type { Logger } from '../lib/log.ts'
 import { type Clock, InterruptibleSleep, sleep } from '../lib/time.ts'
 import { Problem } from './http/problems.ts'

@@ -10,7 +10,7 @@ import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { segmentSpec } from '../webhooks/log/codec.ts'
 import { SegmentNamer } from '../webhooks/log/kubernetes-store.ts'
 import { CredentialDirectory } from './credential-resource.ts'
-import { IdempotencyCache } from './idempotency.ts'
+import { IdempotencyCache } from './idempotent-requests.ts'
 import { EndpointProgress } from './peers.ts'
 import { ServerWatches } from './watches.ts'
 

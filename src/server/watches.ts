@@ -6,7 +6,7 @@ import { webhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import type { RawObject } from '../kube/client.ts'
 import { Informer, type InformerDependencies, informers, into, kindOf } from '../kube/informer.ts'
 import { ORGANIZATIONS, type Organizations } from '../kube/organizations.ts'
-import type { Watch } from '../kube/watch-health.ts'
+import type { Watch } from '../kube/watch-restarts.ts'
 import { copyString } from '../lib/text.ts'
 import type { Clock } from '../lib/time.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
@@ -15,7 +15,7 @@ import { isKeyAlive, KEY_LIFE_MS, type KeyRecord, keyRecordsOf } from '../webhoo
 import type { SegmentNamer } from '../webhooks/log/kubernetes-store.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE } from '../webhooks/log/reader.ts'
 import type { CredentialDirectory } from './credential-resource.ts'
-import type { IdempotencyCache } from './idempotency.ts'
+import type { IdempotencyCache } from './idempotent-requests.ts'
 import type { EndpointProgress } from './peers.ts'
 
 /**

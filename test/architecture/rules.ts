@@ -53,7 +53,7 @@ export const ZONES: readonly Zone[] = [
   },
   {
     path: 'src/cmd/config.ts',
-    imports: ['src/cmd/config-values.ts', 'src/lib/', 'src/apis/'],
+    imports: ['src/cmd/setting-parsers.ts', 'src/lib/', 'src/apis/'],
     libraries: ['zod'],
     readsEnvironment: true,
   },
@@ -107,7 +107,7 @@ export const LONGEST_FILE = 600
  * Files of decisions: these, and whatever they import as values, do no I/O and take time and chance as arguments.
  */
 export const PURE_FILE =
-  /^src\/.*\/(plan|retention-plan|retry-schedule|assignment|conditions|status|signature|codec|annotations|registry-host|image-reference|credential-choice)\.ts$/
+  /^src\/.*\/(plan|retention-plan|retry-schedule|assignment|conditions|status|signature|key-rotation|codec|annotations|registry-host|image-reference|credential-choice)\.ts$/
 
 /** What decisions may use of Node: hashes are functions of their input. */
 export const PURE_BUILTINS = ['node:crypto', 'node:net', 'node:path', 'node:path/posix', 'node:util']

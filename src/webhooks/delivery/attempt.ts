@@ -5,8 +5,9 @@ import type { AttemptClass } from '../../lib/metrics.ts'
 import { exponentialMs, sleep } from '../../lib/time.ts'
 import type { EndpointView } from '../endpoints/directory.ts'
 import { readLargePayload } from '../log/reader.ts'
+import { activeKeys } from '../sender/key-rotation.ts'
 import type { SendOutcome } from '../sender/outcome.ts'
-import { activeKeys, signatureHeader } from '../sender/signature.ts'
+import { signatureHeader } from '../sender/signature.ts'
 import {
   ATTEMPT_DEADLINE_MS,
   type EngineContext,

@@ -9,7 +9,7 @@ import {
 import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { EventRecorder, RecordedEvent } from '../../kube/recorder.ts'
 import { KeyedMutex } from '../../lib/semaphore.ts'
-import type { SigningKey } from '../sender/signature.ts'
+import type { SigningKey } from '../sender/key-rotation.ts'
 import { decideState, type StateDecision } from './plan.ts'
 
 /**

@@ -11,7 +11,8 @@ import {
   type WebhookEndpointStatus,
 } from '../../apis/webhook-endpoint.ts'
 import { type ConditionUpdate, mergeConditions, NOTHING_TO_MEND, UP_TO_DATE } from '../../kube/status.ts'
-import { fingerprintOf, keysInStatus, type SigningKey } from '../sender/signature.ts'
+import { keysInStatus, type SigningKey } from '../sender/key-rotation.ts'
+import { fingerprintOf } from '../sender/signature.ts'
 
 /**
  * The decisions about an endpoint: whether it is enabled, what its conditions and status say, and how a PATCH over REST

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { secrets } from '../../apis/core-kinds.ts'
 import { NO_ENDPOINT_YET, webhookEndpoint } from '../../apis/webhook-endpoint.ts'
-import type { SigningKey } from '../sender/signature.ts'
+import type { SigningKey } from '../sender/key-rotation.ts'
 import { EndpointDirectory, signingSecretName } from './directory.ts'
 import { keysObject, readKeys, SigningKeyStore } from './signing-keys.ts'
 

@@ -22,14 +22,8 @@ import {
 } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import type { Clock, Random } from '../../lib/time.ts'
-import {
-  activeKeys,
-  formatSecret,
-  KEY_BYTES,
-  MAX_ACTIVE_KEYS,
-  rollKeys,
-  type SigningKey,
-} from '../sender/signature.ts'
+import { activeKeys, MAX_ACTIVE_KEYS, rollKeys, type SigningKey } from '../sender/key-rotation.ts'
+import { formatSecret, KEY_BYTES } from '../sender/signature.ts'
 import {
   type EndpointDirectory,
   type EndpointIdentity,

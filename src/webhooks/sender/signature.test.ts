@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import {
   activeKeys,
-  fingerprintOf,
   keysInStatus,
   MAX_ACTIVE_KEYS,
   OVERLAP_SECONDS,
@@ -10,7 +9,8 @@ import {
   rollKeys,
   type SigningKey,
   withoutUnseen,
-} from './signature.ts'
+} from './key-rotation.ts'
+import { fingerprintOf } from './signature.ts'
 
 const NOW = Date.parse('2026-01-31T12:00:00.000Z')
 const HOUR = 3_600_000

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { WatchHealth } from './watch-health.ts'
+import { WatchHealth } from './watch-restarts.ts'
 
 function start() {
   const clock = new FakeClock()

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { replicaNameFromHost } from './config-values.ts'
+import { replicaNameFromHost } from './setting-parsers.ts'
 
 test.each([
   ['davit-controller-7c9f-x2', 'davit-controller-7c9f-x2'],
