@@ -153,7 +153,7 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
   const crashed = Promise.race([
     lastToEnd(controllers, note),
     restServer.process.exited.then(
-      (exit) => `The facade ${describeExit(exit)}; its log is ${restServer.log}`,
+      (exit) => `The REST server ${describeExit(exit)}; its log is ${restServer.log}`,
     ),
   ])
   const held = [...saved.lines, ...(logins.length > 0 ? BAKING : [])]

@@ -103,7 +103,7 @@ export class CloudAccounts extends AwsParameterStore implements AccountProbes {
     const operations: string[] = []
     let code: string | undefined
     for (const [operation, read] of Object.entries(READS)) {
-      // The value is the probe's own, and dropped here all the same.
+      // The probe wrote this value itself; even so, nothing that was read from an account is kept.
       const send = async (ssm: Ssm, signal: AbortSignal) => void (await read(ssm, name, signal))
       const refusal = await refusalOf(operation, () =>
         this.run(access, { operation, purpose: 'probe', limits, send }),
