@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { MESSAGE_ID, messageId, timeOfName } from '../apis/ids.ts'
-import { type DeliveryAttempt, type DeliveryState, deliveryState } from '../apis/webhook-delivery.ts'
+import { deliveryState } from '../apis/webhook-delivery.ts'
 import { isFinal } from '../webhooks/delivery/status.ts'
 import type { LineStatus } from './delivery-index/line-table.ts'
 import { time } from './lists.ts'
@@ -45,22 +45,8 @@ export const deliveryWithAttempts = z
   .object({ ...line, attempts: z.array(attempt).meta({ description: 'Every attempt, oldest first.' }) })
   .meta({ id: 'DeliveryWithAttempts', description: 'A delivery and every attempt of it.' })
 
-/** Times are ISO 8601, UTC, with milliseconds. */
-export type DeliveryLine = {
-  /** `msg_...` */
-  deliveryId: string
-  eventType: string
-  status: DeliveryState
-  attemptCount: number
-  /** Only while pending or retrying, if known. */
-  nextAttemptAt?: string
-  /** Only after the end. */
-  completedAt?: string
-  redeliveryOf?: string
-  createdAt: string
-}
-
-export type DeliveryDetail = DeliveryLine & { attempts: readonly DeliveryAttempt[] }
+export type DeliveryLine = z.output<typeof delivery>
+export type DeliveryDetail = z.output<typeof deliveryWithAttempts>
 
 export function describeLine(
   name: string,

@@ -10,6 +10,7 @@ import {
 } from '../apis/webhook-endpoint.ts'
 import { ApiError, type DeletePrecondition, findObject, isApiError, type RawObject } from '../kube/client.ts'
 import { etagOf } from '../lib/text.ts'
+import type { EndpointIdentity } from '../webhooks/endpoints/directory.ts'
 import { signingSecretName } from '../webhooks/endpoints/directory.ts'
 import { type ChangePlan, isAcknowledged, planChange } from '../webhooks/endpoints/plan.ts'
 import { KeysDamagedError, keysData, keysObject, readKeys } from '../webhooks/endpoints/signing-keys.ts'
@@ -22,7 +23,6 @@ import {
   withoutUnseen,
 } from '../webhooks/sender/key-rotation.ts'
 import { formatSecret, KEY_BYTES } from '../webhooks/sender/signature.ts'
-import type { LoggedEndpoint } from './delivery-index/queries.ts'
 import {
   ENDPOINT,
   type EndpointChange,
@@ -261,7 +261,7 @@ export class EndpointService {
   }
 
   /** The endpoint that has the id now, valid or not, and not being deleted. @throws Problem not_found */
-  async identify(id: EndpointId): Promise<LoggedEndpoint> {
+  async identify(id: EndpointId): Promise<EndpointIdentity> {
     const ref = endpointRef(id)
     const { uid, deletionTimestamp } = (await readRaw(this.#ctx.resources, webhookEndpoints, ref)).metadata
     if (deletionTimestamp !== undefined || !uid) throw new Problem('not_found')

@@ -4,8 +4,8 @@ import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../src/apis/webhook-endpoint.ts'
 import { createRandom } from '../../src/lib/time.ts'
 import { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery-index.ts'
-import type { LoggedEndpoint } from '../../src/server/delivery-index/queries.ts'
 import type { DeliveryLine } from '../../src/server/delivery-resource.ts'
+import type { EndpointIdentity } from '../../src/webhooks/endpoints/directory.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
@@ -46,11 +46,11 @@ function openIndex(): OpenDeliveryIndex {
   }).start()
 }
 
-function logged({ metadata }: WebhookEndpoint): LoggedEndpoint {
+function logged({ metadata }: WebhookEndpoint): EndpointIdentity {
   return { namespace: metadata.namespace ?? '', name: metadata.name, uid: metadata.uid }
 }
 
-async function all(of: LoggedEndpoint, from = index): Promise<DeliveryLine[]> {
+async function all(of: EndpointIdentity, from = index): Promise<DeliveryLine[]> {
   const found: DeliveryLine[] = []
   let after: string | undefined
   do {
@@ -63,7 +63,7 @@ async function all(of: LoggedEndpoint, from = index): Promise<DeliveryLine[]> {
 
 /** Resolves with the whole log once it is as wanted. */
 async function allWhen(
-  of: LoggedEndpoint,
+  of: EndpointIdentity,
   wanted: (lines: DeliveryLine[]) => boolean,
 ): Promise<DeliveryLine[]> {
   let last: DeliveryLine[] = []
@@ -87,7 +87,7 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s the log of an endpoi
   async function endpoint(
     name: string,
     spec: Record<string, unknown> = {},
-  ): Promise<{ of: LoggedEndpoint; type: string }> {
+  ): Promise<{ of: EndpointIdentity; type: string }> {
     const type = await ownEventType(davit)
     const url = `${receiver.url}/${way}-${name}`
     const made = await davit.endpoint(`${way}-${name}`, { url, eventTypes: [type], deliveryLog, ...spec })

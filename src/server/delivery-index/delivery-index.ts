@@ -1,14 +1,16 @@
 /** The delivery index: answers requests for the deliveries of an endpoint from memory, over the log and the objects. */
+
 import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
 import { nameOfMessage, timeOfName } from '../../apis/ids.ts'
 import type { InformerDependencies } from '../../kube/informer.ts'
 import type { GaugeRegistry } from '../../lib/metrics.ts'
 import { sleep } from '../../lib/time.ts'
+import type { EndpointIdentity } from '../../webhooks/endpoints/directory.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
 import type { DeliveryDetail } from '../delivery-resource.ts'
 import { Problem } from '../http/problems.ts'
 import { countEnded, NONE, packedName } from './line-table.ts'
-import { type LoggedEndpoint, type LogPage, type LogQuery, logPage, readDetail } from './queries.ts'
+import { type LogPage, type LogQuery, logPage, readDetail } from './queries.ts'
 import { IndexReading } from './reader.ts'
 
 type DeliveryIndexOptions = {
@@ -86,12 +88,12 @@ export class OpenDeliveryIndex {
   }
 
   /** Newest first. @throws Problem `overloaded` while the log is being read */
-  async list(endpoint: LoggedEndpoint, query: LogQuery): Promise<LogPage> {
+  async list(endpoint: EndpointIdentity, query: LogQuery): Promise<LogPage> {
     return await logPage(this.#lines(), endpoint, query, this.#options.needs.clock)
   }
 
   /** Undefined if the endpoint has no such delivery (any more). @throws Problem `overloaded`; ApiError */
-  async read(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined> {
+  async read(endpoint: EndpointIdentity, deliveryId: string): Promise<DeliveryDetail | undefined> {
     const found = await this.#readNow(endpoint, deliveryId)
     if (found || !(await this.appears(endpoint, deliveryId))) return found
     return await this.#readNow(endpoint, deliveryId)
@@ -101,7 +103,7 @@ export class OpenDeliveryIndex {
    * Waits for an unknown delivery whose id says that another process accepted it just now. @returns whether it appeared
    * @throws Problem `overloaded` if the watch of the log is interrupted, so that the delivery may exist nevertheless
    */
-  async appears(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
+  async appears(endpoint: EndpointIdentity, deliveryId: string): Promise<boolean> {
     if (await this.#waitFor(endpoint, deliveryId)) return true
     if (!this.#reading.isCutOff) return false
     throw new Problem('overloaded', {
@@ -111,7 +113,7 @@ export class OpenDeliveryIndex {
   }
 
   /** @returns whether it appeared; false at once if that cannot be expected */
-  async #waitFor(endpoint: LoggedEndpoint, deliveryId: string): Promise<boolean> {
+  async #waitFor(endpoint: EndpointIdentity, deliveryId: string): Promise<boolean> {
     const { clock } = this.#options.needs
     const age = clock.now() - timeOfName(nameOfMessage(deliveryId) ?? '')
     const isYoung = age > -YOUNG_MS && age < YOUNG_MS
@@ -129,7 +131,7 @@ export class OpenDeliveryIndex {
     }
   }
 
-  async #readNow(endpoint: LoggedEndpoint, deliveryId: string): Promise<DeliveryDetail | undefined> {
+  async #readNow(endpoint: EndpointIdentity, deliveryId: string): Promise<DeliveryDetail | undefined> {
     const { needs, namespace } = this.#options
     return await readDetail(this.#lines(), needs.api, namespace, endpoint, deliveryId)
   }
@@ -143,13 +145,13 @@ export class OpenDeliveryIndex {
    * The name of the DeliverySegment with the event; undefined if that is gone or the delivery is unknown.
    * @throws Problem `overloaded` while the log is being read
    */
-  segmentOf(endpoint: LoggedEndpoint, deliveryId: string): string | undefined {
+  segmentOf(endpoint: EndpointIdentity, deliveryId: string): string | undefined {
     const { segments, table } = this.#lines()
     const line = this.#find(endpoint, deliveryId)
     return line === NONE ? undefined : segments.at(table.segment(line))?.name
   }
 
-  #find({ namespace, uid }: LoggedEndpoint, deliveryId: string): number {
+  #find({ namespace, uid }: EndpointIdentity, deliveryId: string): number {
     const id = packedName(nameOfMessage(deliveryId) ?? '')
     return (id && this.#reading.lines.lines.logs.find(namespace, uid)?.lines.find(id)) ?? NONE
   }

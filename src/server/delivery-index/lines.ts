@@ -119,7 +119,7 @@ export class SortedLines {
       types |= typeBit(this.#table.type(line))
       if (!visit(line)) return false
     }
-    // Clears the bits of states that no line has any more.
+    // Bits are only ever set while lines change and go; a walk over the whole block has seen which are still right.
     if (from === block.size) [block.states, block.types] = [states, types]
     return true
   }

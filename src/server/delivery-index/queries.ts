@@ -1,4 +1,5 @@
 /** Queries of the delivery index: pages of an endpoint's deliveries, and one delivery with its attempts (interface §2.5, §4.2). */
+
 import type { Position } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, nameOfMessage } from '../../apis/ids.ts'
 import { decodeOutcomeRecords, outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
@@ -10,13 +11,11 @@ import {
 } from '../../apis/webhook-delivery.ts'
 import { findObject, type RawObject, type ResourceReader } from '../../kube/client.ts'
 import { type Clock, yieldToEventLoop } from '../../lib/time.ts'
+import type { EndpointIdentity } from '../../webhooks/endpoints/directory.ts'
 import { type DeliveryDetail, type DeliveryLine, describeLine } from '../delivery-resource.ts'
 import { NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
 import { readObjectDelivery } from './line-updates.ts'
 import type { EndpointLog, Lines } from './lines.ts'
-
-/** An endpoint that is recreated under the same name has another UID and its own log. */
-export type LoggedEndpoint = { namespace: string; name: string; uid: string }
 
 export type LogQuery = {
   /** Page size, at least 1. */
@@ -40,7 +39,7 @@ type Progress = { found: DeliveryLine[]; after: PackedId | undefined; done: bool
 /** Newest first. Pages are stable: a delivery that exists throughout appears on exactly one page. */
 export async function logPage(
   lines: Lines,
-  endpoint: LoggedEndpoint,
+  endpoint: EndpointIdentity,
   query: LogQuery,
   clock: Pick<Clock, 'monotonic'>,
 ): Promise<LogPage> {
@@ -111,7 +110,7 @@ export async function readDetail(
   lines: Lines,
   api: ResourceReader,
   namespace: string,
-  endpoint: LoggedEndpoint,
+  endpoint: EndpointIdentity,
   deliveryId: string,
 ): Promise<DeliveryDetail | undefined> {
   const name = nameOfMessage(deliveryId)
@@ -141,7 +140,7 @@ function isObjectOnly({ table }: Lines, line: number): boolean {
 
 async function readObject(
   api: ResourceReader,
-  { namespace, uid }: LoggedEndpoint,
+  { namespace, uid }: EndpointIdentity,
   name: string,
 ): Promise<DeliveryDetail | undefined> {
   const raw = await findObject(api, webhookDeliveries, { namespace, name: deliveryObjectName(name, uid) })

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { shardOf } from '../../ha/assignment.ts'
-import { type EndpointRef, FinishedIndex, type NewFinishedDelivery } from './retention-index.ts'
+import type { EndpointIdentity } from '../endpoints/directory.ts'
+import { FinishedIndex, type NewFinishedDelivery } from './retention-index.ts'
 import type { RetentionLimits } from './retention-plan.ts'
 
 const DAY = 24 * 60 * 60_000
@@ -16,7 +17,7 @@ const limits: RetentionLimits = {
   maxLogBytes: 0,
 }
 
-function endpoint(name: string): EndpointRef {
+function endpoint(name: string): EndpointIdentity {
   return { namespace: 'acme', name, uid: `uid-${name}` }
 }
 

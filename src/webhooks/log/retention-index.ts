@@ -1,4 +1,5 @@
 import { shardOf } from '../../ha/assignment.ts'
+import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { type FinishedCount, type Holders, nextToDelete, type RetentionLimits } from './retention-plan.ts'
 
 /**
@@ -78,12 +79,10 @@ export class ExpiryQueue<T extends ExpiringItem> {
   }
 }
 
-export type EndpointRef = { readonly namespace: string; readonly name: string; readonly uid: string }
-
 /** A finished delivery with the name of its object. Times in milliseconds since 1970. */
 export type FinishedDelivery = {
   /** Shared by all deliveries of an endpoint. */
-  readonly endpoint: EndpointRef
+  readonly endpoint: EndpointIdentity
   readonly name: string
   readonly succeeded: boolean
   readonly completedAt: number
@@ -123,7 +122,7 @@ class Queues {
   }
 }
 
-type Group = { readonly endpoint: EndpointRef; readonly shard: number; readonly queues: Queues }
+type Group = { readonly endpoint: EndpointIdentity; readonly shard: number; readonly queues: Queues }
 
 export class FinishedIndex {
   readonly #limits: RetentionLimits
@@ -223,7 +222,7 @@ export class FinishedIndex {
     this.#groups.delete(finished.endpoint.uid)
   }
 
-  #groupOf(endpoint: EndpointRef): Group {
+  #groupOf(endpoint: EndpointIdentity): Group {
     const held = this.#groups.get(endpoint.uid)
     if (held) return held
     const { namespace, name, uid } = endpoint

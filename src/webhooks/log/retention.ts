@@ -8,9 +8,9 @@ import type { Logger } from '../../lib/log.ts'
 import { type Clock, sleep } from '../../lib/time.ts'
 import type { Delivery } from '../delivery/endpoint-queue.ts'
 import { isFinal } from '../delivery/status.ts'
-import type { EndpointDirectory } from '../endpoints/directory.ts'
+import type { EndpointDirectory, EndpointIdentity } from '../endpoints/directory.ts'
 import { Deleter, DeletionRate, PayloadRefVerifier, preserveKeys } from './retention-deleter.ts'
-import { type EndpointRef, FinishedIndex, type NewFinishedDelivery, PayloadRefs } from './retention-index.ts'
+import { FinishedIndex, type NewFinishedDelivery, PayloadRefs } from './retention-index.ts'
 import type { RetentionLimits } from './retention-plan.ts'
 import { LogSweep, outcomesBytes, scanLog, toSegmentEntry } from './segment-sweep.ts'
 import type { EventLog, LoggedOutcomes, LogSegment } from './store.ts'
@@ -93,13 +93,13 @@ const MAX_LOOK_UPS = 16
  */
 class DeletedEndpoints {
   readonly #resources: ResourceReader
-  readonly #suspected = new Map<string, EndpointRef>()
+  readonly #suspected = new Map<string, EndpointIdentity>()
 
   constructor(resources: ResourceReader) {
     this.#resources = resources
   }
 
-  suspect(endpoint: EndpointRef): void {
+  suspect(endpoint: EndpointIdentity): void {
     this.#suspected.set(endpoint.uid, endpoint)
   }
 
@@ -111,7 +111,7 @@ class DeletedEndpoints {
     return gone.flat()
   }
 
-  async #isGone(endpoint: EndpointRef): Promise<boolean> {
+  async #isGone(endpoint: EndpointIdentity): Promise<boolean> {
     const { namespace, name, uid } = endpoint
     this.#suspected.delete(uid)
     try {
