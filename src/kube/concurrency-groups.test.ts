@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { ConcurrencyGroups } from './reconcile-loop.ts'
+import { ConcurrencyGroups } from './workqueue.ts'
 
 /** `acme/a` is of the lane acme. */
 const laneOf = (key: string) => ({ name: key.split('/')[0] ?? '', limit: 2 })

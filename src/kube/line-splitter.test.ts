@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { LineSplitter, LineTooLong } from './resources.ts'
+import { LineSplitter, LineTooLong } from './watch-stream.ts'
 
 /** Cuts bytes at these places. */
 function cut(bytes: Buffer, places: number[]): Buffer[] {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
 import { parseJson } from '../lib/json.ts'
-import { parseLine } from './resources.ts'
+import { parseLine } from './watch-stream.ts'
 
 function told(line: string) {
   return parseLine(Buffer.from(line), parseJson)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { watchEvents } from './resources.ts'
 import type { OpenStream } from './transport.ts'
+import { watchEvents } from './watch-stream.ts'
 
 /** A stream of these chunks, each for itself, that counts how often it was closed. */
 function streamOf(...chunks: string[]): OpenStream & { closed: number } {

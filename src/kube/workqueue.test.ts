@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, fixedRandom, settle } from '../../test/support/fake-clock.ts'
 import { fc } from '../../test/support/fast-check.ts'
-import { type ConcurrencyGroupOf, WorkQueue } from './reconcile-loop.ts'
+import { type ConcurrencyGroupOf, WorkQueue } from './workqueue.ts'
 
 const log = { info() {}, warn() {}, error() {} }
 
