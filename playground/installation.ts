@@ -17,8 +17,8 @@ const TYPES: Readonly<Record<string, ResourceType>> = {
 }
 
 const FILES = [
-  ...['delivery-log', 'api-secrets', 'api-leases'].map((name) => `admission/${name}`),
-  ...['finalizers', 'jobs', 'secrets'].map((name) => `admission/controller-${name}`),
+  ...['deliveries', 'delivery-log', 'api-secrets', 'api-leases'].map((name) => `admission/${name}`),
+  ...['finalizers', 'jobs', 'records', 'secrets'].map((name) => `admission/controller-${name}`),
   ...['api', 'controller', 'controller-bakes', 'organization-secrets', 'owner', 'viewer', 'publisher'].map(
     (name) => `rbac/davit-${name}`,
   ),

@@ -5,7 +5,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
-import { jobs } from '../../src/apis/core-kinds.ts'
+import { configMaps, jobs, leases } from '../../src/apis/core-kinds.ts'
 import { API_VERSION, type ResourceType } from '../../src/apis/meta.ts'
 import {
   PARAMETER_FINALIZER,
@@ -33,18 +33,20 @@ const REPOSITORY = 'registry.example.com:5000/davit'
 const ENDPOINT = 'https://aws.example.com'
 
 let organization: string
+let operator: string
 let admin: KubernetesClient
 let stolen: KubernetesClient
 
 beforeAll(async () => {
   organization = await testNamespace('stolen-token')
-  const operator = await testNamespace('stolen-token-system', { organization: false })
+  operator = await testNamespace('stolen-token-system', { organization: false })
   const kubeconfigPath = inject('kubeconfig')
   admin = await connectKubernetes({ kubeconfigPath, clock: createClock(), random: createRandom() })
   const access = inject('adminAccess')
   stolen = await connectAsController({ access, namespace: operator, organizations: [], kubeconfigPath })
   await narrow('controller-jobs', operator)
   await narrow('controller-finalizers', operator)
+  await narrow('controller-records', operator)
 }, 60_000)
 
 afterAll(async () => {
@@ -245,5 +247,40 @@ describe('with the policy on what the controller changes', () => {
     await admin.patch(registryCredentials, refOf('ghcr'), { spec: { username: 'other' } })
     const { spec } = registryCredential.parse(await admin.get(registryCredentials, refOf('ghcr')))
     expect(spec.username).toBe('other')
+  })
+})
+
+describe('with the policy on what it records of itself', () => {
+  const objectOf = (name: string) => ({ metadata: { namespace: operator, name } })
+
+  beforeAll(() =>
+    vi.waitFor(
+      () => expect(stolen.create(leases, objectOf('davit-api-1'))).rejects.toThrow(/no other Lease/),
+      IN_FORCE,
+    ),
+  )
+
+  test.each([
+    ['a Lease of a REST server', leases, 'davit-api-2', /no other Lease/],
+    ['a Lease of another program', leases, 'scheduler', /no other Lease/],
+    ['another ConfigMap', configMaps, 'settings-of-others', /the ConfigMap davit-orphaned-parameters/],
+  ] as const)('it does not make %s', async (_, type, name, words) => {
+    await expect(stolen.create(type, objectOf(name))).rejects.toThrow(words)
+  })
+
+  test('it neither changes nor deletes the Lease of another program', async () => {
+    await admin.create(leases, objectOf('of-others'))
+    const ref = { namespace: operator, name: 'of-others' }
+    await expect(stolen.patch(leases, ref, { spec: { holderIdentity: 'thief' } })).rejects.toThrow(/no other Lease/)
+    await expect(stolen.delete(leases, ref)).rejects.toThrow(/no other Lease/)
+  })
+
+  test('its own Lease and its own list are made, changed and deleted', async () => {
+    const ref = { namespace: operator, name: 'davit-controller-1' }
+    await stolen.create(leases, objectOf(ref.name))
+    await stolen.patch(leases, ref, { spec: { holderIdentity: 'one' } })
+    await stolen.delete(leases, ref)
+    await stolen.create(configMaps, objectOf('davit-orphaned-parameters'))
+    await stolen.patch(configMaps, { namespace: operator, name: 'davit-orphaned-parameters' }, { data: { a: 'b' } })
   })
 })

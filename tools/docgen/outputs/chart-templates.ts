@@ -19,9 +19,11 @@ const MANIFESTS: Readonly<Record<string, string>> = {
   'rbac/davit-viewer': '.Values.tenantRoles.install',
   'admission/api-secrets': '.Values.admissionPolicies.install',
   'admission/api-leases': '.Values.admissionPolicies.install',
+  'admission/controller-records': '.Values.admissionPolicies.install',
   'admission/controller-finalizers': '.Values.admissionPolicies.install',
   'admission/controller-jobs': '.Values.admissionPolicies.install',
   'admission/controller-secrets': '.Values.admissionPolicies.install',
+  'admission/deliveries': '.Values.admissionPolicies.install',
   'admission/delivery-log': '.Values.admissionPolicies.install',
 }
 
