@@ -178,6 +178,7 @@ function buildEndpointLoop(shared: Shared) {
     publisher,
     resources: api,
     namespace,
+    retentionMs: config.retention.succeededMs,
     notifier,
     recorder: events,
     clock,
@@ -201,6 +202,8 @@ function buildEndpointLoop(shared: Shared) {
     ...dependencies,
     name: 'webhook-endpoint',
     reconciler: endpointPasses,
+    // A pass may search the log: those of one organization take turns, and leave the other workers to the rest.
+    concurrencyGroupOf: (key) => ({ name: key.split('/')[0] ?? '', limit: 1 }),
   })
   return { keyStore, sharedSecrets, notifier, endpointLoop, endpointPasses }
 }

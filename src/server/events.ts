@@ -9,6 +9,7 @@ import type { SchemaProblem, SchemaValidator } from '../lib/json-schema.ts'
 import type { Clock, Random } from '../lib/time.ts'
 import type { EndpointDirectory, EndpointView } from '../webhooks/endpoints/directory.ts'
 import { decideState } from '../webhooks/endpoints/plan.ts'
+import { findOriginal, type Original, type OriginalSources } from '../webhooks/events/originals.ts'
 import {
   acceptEvent,
   acceptRedelivery,
@@ -16,7 +17,7 @@ import {
   type NewEvent,
   refuseEvent,
 } from '../webhooks/events/plan.ts'
-import { findOriginal, type Original, type OriginalSources, PING_TYPE } from '../webhooks/events/publish.ts'
+import { PING_TYPE } from '../webhooks/events/publish.ts'
 import {
   type EndpointBacklog,
   KeyedSums,
@@ -199,7 +200,7 @@ export class Subscriptions {
 
 export type PublishingServiceOptions = EndpointSources &
   PublicationRules &
-  Omit<OriginalSources, 'segmentOf'> & {
+  OriginalSources & {
     subscriptions: Subscriptions
     eventLog: EventLog
     /** Learns at once what was appended. */
@@ -270,8 +271,8 @@ export class PublishingService {
   async #original(endpoint: WebhookEndpoint, deliveryId: string): Promise<Original | undefined> {
     const { namespace = '', name, uid } = endpoint.metadata
     const { index } = this.#options
-    const sources: OriginalSources = { ...this.#options, segmentOf: (of, id) => index.segmentOf(of, id) }
-    const find = () => findOriginal(sources, endpoint, deliveryId)
+    const segmentOf: typeof index.segmentOf = (of, id) => index.segmentOf(of, id)
+    const find = () => findOriginal(this.#options, endpoint, deliveryId, segmentOf)
     const found = await find()
     if (found || !(await index.appears({ namespace, name, uid }, deliveryId))) return found
     return await find()

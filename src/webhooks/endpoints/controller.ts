@@ -1,4 +1,4 @@
-import { type RedeliverItem, readRedeliverRequest } from '../../apis/annotations.ts'
+import { type RedeliverItem, type RedeliverRequest, readRedeliverRequest } from '../../apis/annotations.ts'
 import { messageId } from '../../apis/ids.ts'
 import { PING_ANNOTATION, REDELIVER_ANNOTATION } from '../../apis/webhook-endpoint.ts'
 import type { ResourceReader } from '../../kube/client.ts'
@@ -7,7 +7,8 @@ import { noRequeue, type ReconcileResult, type Reconciler, requeueAfter } from '
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { statusPatch } from '../../kube/status.ts'
 import type { Clock } from '../../lib/time.ts'
-import { findOriginal, type Publisher } from '../events/publish.ts'
+import { findOriginals, type Original } from '../events/originals.ts'
+import type { Publisher } from '../events/publish.ts'
 import {
   type EndpointDirectory,
   type EndpointStatusWriter,
@@ -35,12 +36,17 @@ export type ReconcileEndpointOptions = {
   resources: ResourceReader
   /** The controller's own. */
   namespace: string
+  /** How long the log keeps a delivery that has ended. */
+  retentionMs: number
   notifier: DisabledNotifier
   recorder: EventRecorder
   clock: Clock
   /** Why webhooks cannot be sent to the URL, for its owner; undefined if they can. */
   rejectUrl: (url: string) => string | undefined
 }
+
+/** Ids of deliveries that were looked for, and those that were found. */
+type Originals = { asked: ReadonlySet<string>; found: ReadonlyMap<string, Original> }
 
 export class EndpointReconciler implements Reconciler {
   readonly #options: ReconcileEndpointOptions
@@ -49,18 +55,20 @@ export class EndpointReconciler implements Reconciler {
     this.#options = options
   }
 
-  async reconcile(key: string): Promise<ReconcileResult> {
+  async reconcile(key: string, signal: AbortSignal): Promise<ReconcileResult> {
     const [namespace = '', name = ''] = key.split('/')
     const { directory, statuses } = this.#options
-    const metadata = directory.get(namespace, name)?.endpoint.metadata
-    if (!metadata || metadata.deletionTimestamp) return noRequeue()
-    const { uid } = metadata
+    const known = directory.get(namespace, name)
+    if (!known || known.endpoint.metadata.deletionTimestamp) return noRequeue()
+    const { uid } = known.endpoint.metadata
+    // May search the log, which outcomes that count for the endpoint must not wait for.
+    const originals = await this.#findOriginals(known, signal)
     return await statuses.exclusively({ namespace, name, uid }, async (view) =>
-      view ? await this.#pass(view) : noRequeue(),
+      view ? await this.#pass(view, originals) : noRequeue(),
     )
   }
 
-  async #pass(seen: EndpointView): Promise<ReconcileResult> {
+  async #pass(seen: EndpointView, originals: Originals): Promise<ReconcileResult> {
     const { signingKeys, directory, statuses, notifier, clock } = this.#options
     const { namespace = '', name, uid } = seen.endpoint.metadata
     const problems = this.#problemsOf(seen)
@@ -68,7 +76,7 @@ export class EndpointReconciler implements Reconciler {
     problems.push(...keys.problems)
     const handled = { ...seen.endpoint.status?.lastHandled, ...seen.decision.handled, ...keys.handled }
     for (const problem of seen.decision.problems) this.#recordEvent(seen, 'InvalidRequest', problem)
-    Object.assign(handled, await this.#ping(seen), await this.#redeliver(seen))
+    Object.assign(handled, await this.#ping(seen), await this.#redeliver(seen, originals))
     const announced = await this.#publishDisabled(seen)
     const view = directory.find({ namespace, name, uid }) ?? seen
     const found = { problems, handled, announced, rolled: keys.rolled }
@@ -127,24 +135,36 @@ export class EndpointReconciler implements Reconciler {
     return { ping: request.value }
   }
 
-  async #redeliver(view: EndpointView): Promise<{ redeliver?: string }> {
-    const { metadata, status } = view.endpoint
-    const value = metadata.annotations?.[REDELIVER_ANNOTATION]
-    const request = readRedeliverRequest(value, status?.lastHandled?.redeliver, createdMs(metadata))
+  async #findOriginals(view: EndpointView, signal: AbortSignal): Promise<Originals> {
+    const { clock, retentionMs } = this.#options
+    const { items } = redeliverRequestOf(view)
+    const asked = new Set(view.enabled ? items.map(({ deliveryId }) => deliveryId) : [])
+    if (asked.size === 0) return { asked, found: new Map() }
+    const search = { retentionMs, now: clock.now(), signal }
+    return { asked, found: await findOriginals(this.#options, view.endpoint, [...asked], search) }
+  }
+
+  async #redeliver(view: EndpointView, { asked, found }: Originals): Promise<{ redeliver?: string }> {
+    const request = redeliverRequestOf(view)
     if (request.handled === undefined) return {}
+    // The list was changed since they were looked for, which is a reason for another pass.
+    if (view.enabled && request.items.some(({ deliveryId }) => !asked.has(deliveryId))) return {}
     for (const item of request.invalid)
       this.#recordEvent(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}.`)
     if (request.items.length > 0 && !view.enabled) {
       const message = 'Nothing can be redelivered to a disabled endpoint; enable it first.'
       this.#recordEvent(view, 'EndpointDisabled', message)
     } else {
-      for (const item of request.items) await this.#redeliverOne(view, item)
+      for (const item of request.items) await this.#redeliverOne(view, item, found.get(item.deliveryId))
     }
     return { redeliver: request.handled }
   }
 
-  async #redeliverOne(view: EndpointView, { deliveryId, at, raw }: RedeliverItem): Promise<void> {
-    const original = await findOriginal(this.#options, view.endpoint, deliveryId)
+  async #redeliverOne(
+    view: EndpointView,
+    { deliveryId, at, raw }: RedeliverItem,
+    original: Original | undefined,
+  ): Promise<void> {
     if (!original) {
       const message = `This endpoint has no delivery ${deliveryId} (any more); it cannot be repeated.`
       return this.#recordEvent(view, 'DeliveryNotFound', message)
@@ -161,4 +181,9 @@ export class EndpointReconciler implements Reconciler {
   ): void {
     recordEndpointEvent(this.#options.recorder, endpoint, type, reason, message)
   }
+}
+
+function redeliverRequestOf({ endpoint: { metadata, status } }: EndpointView): RedeliverRequest {
+  const value = metadata.annotations?.[REDELIVER_ANNOTATION]
+  return readRedeliverRequest(value, status?.lastHandled?.redeliver, createdMs(metadata))
 }

@@ -1,8 +1,7 @@
 import { namespaces } from '../../apis/core-kinds.ts'
-import { type AcceptedEvent, deliverySegments } from '../../apis/delivery-segment.ts'
+import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
 import { type EventType, eventType, eventTypes } from '../../apis/event-type.ts'
-import { deliveryObjectName, derivedName, ENDPOINT_PREFIX, messageId, nameOfMessage } from '../../apis/ids.ts'
-import { webhookDeliveries, webhookDelivery } from '../../apis/webhook-delivery.ts'
+import { derivedName, ENDPOINT_PREFIX } from '../../apis/ids.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import {
   type EventOutline,
@@ -10,13 +9,7 @@ import {
   webhookEvent,
   webhookEvents,
 } from '../../apis/webhook-event.ts'
-import {
-  findObject,
-  isApiError,
-  type RawObject,
-  type ResourceReader,
-  UnreadableError,
-} from '../../kube/client.ts'
+import { findObject, type ResourceReader } from '../../kube/client.ts'
 import { listObjects } from '../../kube/list.ts'
 import { type Organizations, readOrganization } from '../../kube/organizations.ts'
 import { parseJson } from '../../lib/json.ts'
@@ -27,8 +20,8 @@ import type { EventTypeStore } from '../endpoints/event-types.ts'
 import { decideState } from '../endpoints/plan.ts'
 import { sizeOf } from '../log/codec.ts'
 import type { DedupeIndex } from '../log/idempotency-keys.ts'
-import { LOG_PAGE, readLargePayload, readSegment } from '../log/reader.ts'
-import type { EventLog, LogDelivery } from '../log/store.ts'
+import type { EventLog } from '../log/store.ts'
+import type { Original } from './originals.ts'
 import {
   acceptEvent,
   acceptRedelivery,
@@ -39,85 +32,6 @@ import {
   type Subscriber,
 } from './plan.ts'
 import { eventName, type UnconfirmedAppends } from './store.ts'
-
-/** Finds the event of a delivery that is to be redelivered: in its object, or in the log. */
-
-/** `deliveryId` is the `msg_` id of the original delivery. */
-export type Original = { deliveryId: string; type: string; payload: string }
-
-export type OriginalSources = {
-  resources: ResourceReader
-  namespace: string
-  /** Name of the segment with the delivery's event, if there is one; absent: search the log. @param deliveryId `msg_...` */
-  segmentOf?: (
-    endpoint: { namespace: string; name: string; uid: string },
-    deliveryId: string,
-  ) => string | undefined
-}
-
-/** Undefined if this endpoint has no such delivery, or no longer. */
-export async function findOriginal(
-  sources: OriginalSources,
-  endpoint: WebhookEndpoint,
-  deliveryId: string,
-): Promise<Original | undefined> {
-  const event = nameOfMessage(deliveryId)
-  if (event === undefined) return undefined
-  const { namespace = '', name, uid } = endpoint.metadata
-  const original = await readObject(sources, { namespace, name: deliveryObjectName(event, uid) }, uid)
-  if (original) return original
-  const { resources, segmentOf } = sources
-  if (!segmentOf) return await searchLog(sources, event, uid)
-  const segment = segmentOf({ namespace, name, uid }, deliveryId)
-  if (segment === undefined) return undefined
-  const raw = await findObject(resources, deliverySegments, { namespace: sources.namespace, name: segment })
-  return raw && originalIn(raw, event, uid)
-}
-
-async function readObject(
-  { resources, namespace }: OriginalSources,
-  ref: { namespace: string; name: string },
-  uid: string,
-): Promise<Original | undefined> {
-  try {
-    const { data } = webhookDelivery.safeParse(await resources.get(webhookDeliveries, ref))
-    // Another endpoint's object may have the name.
-    if (data?.spec.endpointUid !== uid) return undefined
-    const { deliveryId, eventType, payload, payloadRef } = data.spec
-    const text =
-      payload ?? (payloadRef && (await readLargePayload(resources, namespace, payloadRef, ref.namespace)))
-    return text === undefined ? undefined : { deliveryId, type: eventType, payload: text }
-  } catch (error) {
-    if (isApiError(error, 'NotFound') || error instanceof UnreadableError) return undefined
-    throw error
-  }
-}
-
-/** Rare, and bounded by retention: a delivery that succeeded from the log has no object. */
-async function searchLog(
-  { resources, namespace }: OriginalSources,
-  event: string,
-  uid: string,
-): Promise<Original | undefined> {
-  for await (const raw of listObjects(resources, deliverySegments, { namespace, limit: LOG_PAGE })) {
-    const found = originalIn(raw, event, uid)
-    if (found) return found
-  }
-  return undefined
-}
-
-/** @param id the 26 characters of the event's id @param uid of the endpoint */
-function originalIn(raw: RawObject, id: string, uid: string): Original | undefined {
-  let deliveries: readonly LogDelivery[]
-  try {
-    deliveries = readSegment(raw).deliveries
-  } catch {
-    // The watch of the log reports it.
-    return undefined
-  }
-  const found = deliveries.find(({ event, endpoint }) => event.id === id && endpoint.uid === uid)
-  return found && { deliveryId: messageId(id), type: found.event.type, payload: found.event.payload }
-}
 
 /**
  * How the controller publishes: WebhookEvents, and Davit's own events (pings, redeliveries, disabled endpoints). An event that the log

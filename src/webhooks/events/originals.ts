@@ -1,0 +1,150 @@
+import { deliverySegments } from '../../apis/delivery-segment.ts'
+import { deliveryObjectName, messageId, nameOfMessage, timeOfName } from '../../apis/ids.ts'
+import { webhookDeliveries, webhookDelivery } from '../../apis/webhook-delivery.ts'
+import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
+import {
+  findObject,
+  isApiError,
+  type RawObject,
+  type ResourceReader,
+  UnreadableError,
+} from '../../kube/client.ts'
+import { listObjects } from '../../kube/list.ts'
+import { LOG_PAGE, readLargePayload, readSegment } from '../log/reader.ts'
+import type { LogDelivery } from '../log/store.ts'
+
+/** Finds the events of deliveries that are to be redelivered: in their objects, or in the log. */
+
+/** `deliveryId` is the `msg_` id of the original delivery. */
+export type Original = { deliveryId: string; type: string; payload: string }
+
+/** @property namespace of the log */
+export type OriginalSources = { resources: ResourceReader; namespace: string }
+
+type Ref = { namespace: string; name: string; uid: string }
+
+/**
+ * Undefined if this endpoint has no such delivery, or no longer.
+ * @param segmentOf name of the segment with the delivery's event, if there is one
+ */
+export async function findOriginal(
+  sources: OriginalSources,
+  endpoint: WebhookEndpoint,
+  deliveryId: string,
+  segmentOf: (endpoint: Ref, deliveryId: string) => string | undefined,
+): Promise<Original | undefined> {
+  const { namespace = '', name, uid } = endpoint.metadata
+  const event = nameOfMessage(deliveryId)
+  if (event === undefined) return undefined
+  const original = await readObject(sources, { namespace, name: deliveryObjectName(event, uid) }, uid)
+  if (original) return original
+  const segment = segmentOf({ namespace, name, uid }, deliveryId)
+  if (segment === undefined) return undefined
+  const raw = await findObject(sources.resources, deliverySegments, {
+    namespace: sources.namespace,
+    name: segment,
+  })
+  return raw && originalIn(raw, event, uid)
+}
+
+/** Clocks of those who name events and segments may differ by so much. */
+const CLOCK_MARGIN_MS = 60 * 60_000
+
+export type OriginalSearch = {
+  /** How long the log keeps a delivery that has ended. */
+  retentionMs: number
+  /** Milliseconds since 1970. */
+  now: number
+  /** Ends the search between two pages. */
+  signal: AbortSignal
+}
+
+/**
+ * Finds several originals of one endpoint without an index: those without an object in one search of the log, newest segments first, which
+ * reads no further back than the oldest of their ids. An id that is older than the log keeps is not searched for.
+ * @returns by delivery id; those that are not found are absent
+ * @throws ApiError, and the signal's reason
+ */
+export async function findOriginals(
+  sources: OriginalSources,
+  { metadata: { namespace = '', uid } }: WebhookEndpoint,
+  deliveryIds: readonly string[],
+  { retentionMs, now, signal }: OriginalSearch,
+): Promise<Map<string, Original>> {
+  const found = new Map<string, Original>()
+  const missing = new Set<string>()
+  for (const deliveryId of deliveryIds) {
+    signal.throwIfAborted()
+    const event = nameOfMessage(deliveryId)
+    if (event === undefined) continue
+    const original = await readObject(sources, { namespace, name: deliveryObjectName(event, uid) }, uid)
+    if (original) found.set(deliveryId, original)
+    else if (now - timeOfName(event) <= retentionMs + CLOCK_MARGIN_MS) missing.add(event)
+  }
+  await searchLog(sources, uid, missing, { now, signal }, (original) =>
+    found.set(original.deliveryId, original),
+  )
+  return found
+}
+
+async function readObject(
+  { resources, namespace }: OriginalSources,
+  ref: { namespace: string; name: string },
+  uid: string,
+): Promise<Original | undefined> {
+  try {
+    const { data } = webhookDelivery.safeParse(await resources.get(webhookDeliveries, ref))
+    // Another endpoint's object may have the name.
+    if (data?.spec.endpointUid !== uid) return undefined
+    const { deliveryId, eventType, payload, payloadRef } = data.spec
+    const text =
+      payload ?? (payloadRef && (await readLargePayload(resources, namespace, payloadRef, ref.namespace)))
+    return text === undefined ? undefined : { deliveryId, type: eventType, payload: text }
+  } catch (error) {
+    if (isApiError(error, 'NotFound') || error instanceof UnreadableError) return undefined
+    throw error
+  }
+}
+
+/** @param missing the 26 characters of each id that is looked for; empties as they are found */
+async function searchLog(
+  { resources, namespace }: OriginalSources,
+  uid: string,
+  missing: Set<string>,
+  { now, signal }: Pick<OriginalSearch, 'now' | 'signal'>,
+  take: (original: Original) => void,
+): Promise<void> {
+  if (missing.size === 0) return
+  // An event is named before its segment is written. A time in the future was chosen by the author of a request.
+  const oldest = Math.min(now, ...[...missing].map(timeOfName)) - CLOCK_MARGIN_MS
+  for await (const raw of listObjects(resources, deliverySegments, { namespace, limit: LOG_PAGE })) {
+    signal.throwIfAborted()
+    if (Date.parse(String(raw.metadata.creationTimestamp ?? '')) < oldest) return
+    for (const event of missing) {
+      const original = mayHold(raw, event) ? originalIn(raw, event, uid) : undefined
+      if (!original) continue
+      missing.delete(event)
+      take(original)
+    }
+    if (missing.size === 0) return
+  }
+}
+
+/** Much cheaper than to decode a segment that does not have it. */
+function mayHold({ spec }: RawObject, event: string): boolean {
+  const { events } = (spec ?? {}) as { events?: unknown }
+  return Array.isArray(events) && events.some((line) => typeof line === 'string' && line.startsWith(event))
+}
+
+/** @param id the 26 characters of the event's id @param uid of the endpoint */
+function originalIn(raw: RawObject, id: string, uid: string): Original | undefined {
+  let deliveries: readonly LogDelivery[]
+  try {
+    deliveries = readSegment(raw).deliveries
+  } catch {
+    // The watch of the log reports it.
+    return undefined
+  }
+  const found = deliveries.find(({ event, endpoint }) => event.id === id && endpoint.uid === uid)
+  return found && { deliveryId: messageId(id), type: found.event.type, payload: found.event.payload }
+}
