@@ -6,6 +6,7 @@ import type { WebhookEndpoint } from '../apis/webhook-endpoint.ts'
 import { webhookEventSpec } from '../apis/webhook-event.ts'
 import { parseJson } from '../lib/json.ts'
 import type { SchemaProblem, SchemaValidator } from '../lib/json-schema.ts'
+import { KeyedSums } from '../lib/fair-queue.ts'
 import type { Clock, Random } from '../lib/time.ts'
 import type { EndpointDirectory, EndpointView } from '../webhooks/endpoints/directory.ts'
 import { decideState } from '../webhooks/endpoints/plan.ts'
@@ -18,12 +19,7 @@ import {
   refuseEvent,
 } from '../webhooks/events/plan.ts'
 import { PING_TYPE } from '../webhooks/events/publish.ts'
-import {
-  type EndpointBacklog,
-  KeyedSums,
-  type PublishQuota,
-  type QuotaExceeded,
-} from '../webhooks/events/quota.ts'
+import type { EndpointBacklog, PublishQuota, QuotaExceeded } from '../webhooks/events/quota.ts'
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import { EXAMPLE_ID } from './delivery-resource.ts'

@@ -1,17 +1,11 @@
 import { LRUCache } from 'lru-cache'
 import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../apis/ids.ts'
+import { KeyedSums, remainingShare, type Usage } from '../lib/fair-queue.ts'
 import type { Logger } from '../lib/log.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
 import { copyString, keyedHash } from '../lib/text.ts'
 import { type Clock, type Random, Waiters } from '../lib/time.ts'
-import { KeyedSums, type Pending, remainingQuota } from '../webhooks/events/quota.ts'
-import {
-  claimLine,
-  doneLine,
-  isBefore,
-  isKeyAlive,
-  type KeyRecord,
-} from '../webhooks/log/idempotency-keys.ts'
+import { claimLine, doneLine, isBefore, isKeyAlive, type KeyRecord } from '../webhooks/log/idempotency-keys.ts'
 import type { EventLog } from '../webhooks/log/store.ts'
 import { Problem } from './http/problems.ts'
 
@@ -50,14 +44,14 @@ function isDone({ kind, id, doneId }: HeldKey): boolean {
  */
 export class IdempotencyCache {
   readonly #clock: Clock
-  readonly #limits: Pending
+  readonly #limits: Usage
   /** By key, which is a hash over the organization as well; nearly in the order of their times. */
   readonly #held = new Map<string, HeldKey>()
   readonly #organizations = new KeyedSums()
   readonly #waiters: Waiters<HeldKey>
 
   /** @param limits number of keys that may be held */
-  constructor(clock: Clock, limits: Pending) {
+  constructor(clock: Clock, limits: Usage) {
     this.#clock = clock
     this.#limits = limits
     this.#waiters = new Waiters(clock)
@@ -76,7 +70,7 @@ export class IdempotencyCache {
   remainingKeys(namespace: string): number {
     this.#expire()
     const organization = this.#organizations.of(namespace)
-    return remainingQuota({ organization, all: this.#held.size }, this.#limits)
+    return remainingShare({ organization, all: this.#held.size }, this.#limits)
   }
 
   /** The watch has shown a record. */

@@ -3,6 +3,7 @@ import { AccountIdentity } from '../credentials/accounts/identity.ts'
 import type { ParameterListing, ParameterStore } from '../credentials/cloud.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client.ts'
 import { Organizations } from '../kube/organizations.ts'
+import type { Usage } from '../lib/fair-queue.ts'
 import type { SchemaValidator } from '../lib/json-schema.ts'
 import type { Logger } from '../lib/log.ts'
 import type { CredentialMetrics, LogMetrics, RuntimeMetrics } from '../lib/metrics.ts'
@@ -11,7 +12,7 @@ import type { Clock, Random } from '../lib/time.ts'
 import type { UrlPolicy } from '../net/egress-policy.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
-import { ByteWindow, type IntakeLimits, type Pending, PublishQuota } from '../webhooks/events/quota.ts'
+import { ByteWindow, type IntakeLimits, PublishQuota } from '../webhooks/events/quota.ts'
 import { createEventLog, firstNameReader, SegmentNamer } from '../webhooks/log/kubernetes-store.ts'
 import type { EventLog } from '../webhooks/log/store.ts'
 import { CredentialDirectory } from './credential-resource.ts'
@@ -44,7 +45,7 @@ export type ServerServicesOptions = {
     credentialsPerOrganization: number
     intake: IntakeLimits
     /** Idempotency-Keys that may be held. */
-    keys: Pending
+    keys: Usage
   }
   /** The accounts of organizations. */
   cloud: ParameterStore & ParameterListing

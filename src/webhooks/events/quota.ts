@@ -1,30 +1,10 @@
+import { KeyedSums, remainingShare, type Usage } from '../../lib/fair-queue.ts'
 import type { Clock } from '../../lib/time.ts'
 
 /**
  * Whether an organization's events may be accepted now. Pending deliveries and written bytes are limited, since they are in the store of
  * the whole cluster. Over a limit events wait, and none is lost.
  */
-
-/** Sums by key, and their total. A key whose sum is zero takes no memory. */
-export class KeyedSums {
-  readonly #sums = new Map<string, number>()
-  #total = 0
-
-  get total(): number {
-    return this.#total
-  }
-
-  of(key: string): number {
-    return this.#sums.get(key) ?? 0
-  }
-
-  add(key: string, by: number): void {
-    this.#total += by
-    const sum = this.of(key) + by
-    if (sum === 0) this.#sums.delete(key)
-    else this.#sums.set(key, sum)
-  }
-}
 
 const MINUTE_MS = 60_000
 
@@ -70,28 +50,12 @@ export class ByteWindow {
   }
 }
 
-/** Pending deliveries, or their limits (interface S14). */
-export type Pending = { organization: number; all: number }
-
-/** Share of the total for organizations with few deliveries, so that full ones do not block the rest. */
-const RESERVE = 0.1
-/** At least this many organizations get a share of the reserve. */
-const SHARES = 20
-
-/** How many more deliveries an organization may have; 0 if its events have to wait. */
-export function remainingQuota(pending: Pending, limits: Pending): number {
-  const reserve = Math.floor(limits.all * RESERVE)
-  const own = limits.organization - pending.organization
-  const unreserved = limits.all - reserve - pending.all
-  const share = Math.min(Math.ceil(reserve / SHARES) - pending.organization, limits.all - pending.all)
-  return Math.max(0, Math.min(own, Math.max(unreserved, share)))
-}
-
 export type IntakeLimits = {
-  pending: Pending
+  /** Deliveries that have not ended (interface S14). */
+  pending: Usage
   /** Bytes of bodies that wait for disabled endpoints of an organization. */
   heldBytes: number
-  writtenBytes: Pending
+  writtenBytes: Usage
 }
 
 /** `message` says what helps; `fullest` is the endpoint with the largest backlog. */
@@ -143,7 +107,7 @@ export class PublishQuota {
         message: `New events wait: as many bytes as may be were written in the last ten minutes (${written.bytesOf(namespace)} of this organization, ${written.total} in all).`,
       }
     }
-    const remaining = remainingQuota(
+    const remaining = remainingShare(
       {
         organization: pending + unconfirmed.ofOrganization(namespace),
         all: counters.all.pending + unconfirmed.total,

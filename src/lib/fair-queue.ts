@@ -1,0 +1,112 @@
+import { Fifo } from './semaphore.ts'
+
+/**
+ * Fairness among groups (organizations): turns, so that the many items of one group delay only that group, and shares, so that some
+ * capacity is always left to groups that use little of it.
+ */
+
+/** A queue with turns by group: each `take` serves the group that has waited longest, and its oldest item. */
+export class FairQueue<T> {
+  /** In the order of the next turns. */
+  readonly #groups = new Map<string, Fifo<T>>()
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  push(group: string, item: T): void {
+    const items = this.#groups.get(group) ?? new Fifo<T>()
+    if (items.size === 0) this.#groups.set(group, items)
+    items.push(item)
+    this.#size += 1
+  }
+
+  /** @param mayTake false for a group whose turn has to wait; it keeps its place */
+  take(mayTake: (group: string) => boolean = () => true): T | undefined {
+    for (const [group, items] of this.#groups) {
+      if (!mayTake(group)) continue
+      const item = items.shift()
+      this.#size -= 1
+      // To the end of the order.
+      this.#groups.delete(group)
+      if (items.size > 0) this.#groups.set(group, items)
+      return item
+    }
+    return undefined
+  }
+
+  clear(): void {
+    this.#groups.clear()
+    this.#size = 0
+  }
+}
+
+/** Sums by key, and their total. A key whose sum is zero takes no memory. */
+export class KeyedSums {
+  readonly #sums = new Map<string, number>()
+  #total = 0
+
+  get total(): number {
+    return this.#total
+  }
+
+  of(key: string): number {
+    return this.#sums.get(key) ?? 0
+  }
+
+  add(key: string, by: number): void {
+    this.#total += by
+    const sum = this.of(key) + by
+    if (sum === 0) this.#sums.delete(key)
+    else this.#sums.set(key, sum)
+  }
+}
+
+/** What is used of something limited, or its limits: by one organization, and by all. */
+export type Usage = { organization: number; all: number }
+
+/** Share of the total for organizations that use little, so that full ones do not block the rest. */
+const RESERVE = 0.1
+/** At least this many organizations get a share of the reserve. */
+const SHARES = 20
+
+/** How much more an organization may use; 0 if none. */
+export function remainingShare(used: Usage, limits: Usage): number {
+  const reserve = Math.floor(limits.all * RESERVE)
+  const own = limits.organization - used.organization
+  const unreserved = limits.all - reserve - used.all
+  const share = Math.min(Math.ceil(reserve / SHARES) - used.organization, limits.all - used.all)
+  return Math.max(0, Math.min(own, Math.max(unreserved, share)))
+}
+
+/** A capacity that organizations share, in whatever unit: attempts, bytes. */
+export class SharedCapacity {
+  readonly #max: number
+  readonly #used = new KeyedSums()
+
+  constructor(max: number) {
+    this.#max = max
+  }
+
+  get used(): number {
+    return this.#used.total
+  }
+
+  /**
+   * Whether the organization may take something, of whatever size: one thing that is larger than what is left is let through, so that
+   * nothing waits for ever.
+   */
+  hasRoom(organization: string): boolean {
+    const used = { organization: this.#used.of(organization), all: this.#used.total }
+    return remainingShare(used, { organization: this.#max, all: this.#max }) > 0
+  }
+
+  take(organization: string, amount: number): void {
+    this.#used.add(organization, amount)
+  }
+
+  give(organization: string, amount: number): void {
+    this.#used.add(organization, -amount)
+  }
+}
