@@ -68,6 +68,24 @@ test('over the bound for all, the oldest success of any endpoint goes', () => {
   expect(takeAll(index)).toEqual(['a2'])
 })
 
+test('over the bound for all, the organization with the most gives way, whatever is older elsewhere', () => {
+  const index = new FinishedIndex(limits)
+  const of = (namespace: string, name: string) => ({ namespace, name, uid: `uid-${namespace}-${name}` })
+  index.add(finished('quiet', { endpoint: of('quiet', 'a'), completedAt: NOW - DAY / 2 }))
+  for (const n of [1, 2, 3, 4, 5, 6])
+    index.add(finished(`loud${n}`, { endpoint: of('loud', `${n}`), completedAt: NOW - 10 + n }))
+  expect(takeAll(index)).toEqual(['loud1', 'loud2'])
+})
+
+test('a delivery whose entry is open hides no other one', () => {
+  const index = new FinishedIndex(limits)
+  const of = (namespace: string) => ({ namespace, name: 'a', uid: `uid-${namespace}` })
+  index.add(finished('open', { completedAt: NOW - 3 * DAY, version: LOW_WATER + 1 }))
+  index.add(finished('closed', { completedAt: NOW - 2 * DAY }))
+  index.add(finished('elsewhere', { endpoint: of('globex'), completedAt: NOW - 2 * DAY }))
+  expect(takeAll(index).sort()).toEqual(['closed', 'elsewhere'])
+})
+
 test('a delivery whose entry in the log is open stays until it is closed', () => {
   const index = new FinishedIndex(limits)
   index.add(finished('old', { completedAt: NOW - 2 * DAY, version: 7 }))

@@ -42,6 +42,19 @@ export class ExpiryQueue<T extends ExpiringItem> {
     return this.#items[this.#start]
   }
 
+  /** The first item that `isWanted`, among as many as a few that are not may stand before. */
+  firstWhere(isWanted: (item: T) => boolean): T | undefined {
+    const first = this.first()
+    if (!first || isWanted(first)) return first
+    let seen = 0
+    for (const item of this.values()) {
+      if (isWanted(item)) return item
+      seen += 1
+      if (seen > NEAR) return undefined
+    }
+    return undefined
+  }
+
   /** Call after setting `isRemoved` of an item. */
   noteRemoved(): void {
     this.#size -= 1
@@ -127,7 +140,8 @@ type Group = { readonly endpoint: EndpointIdentity; readonly shard: number; read
 export class FinishedIndex {
   readonly #limits: RetentionLimits
   readonly #share: () => number
-  readonly #all = new Queues()
+  #size = 0
+  readonly #organizations = new Map<string, Queues>()
   readonly #groups = new Map<string, Group>()
   /** Endpoints over their limit. */
   readonly #full = new Set<Group>()
@@ -141,7 +155,7 @@ export class FinishedIndex {
   }
 
   get size(): number {
-    return this.#all.size
+    return this.#size
   }
 
   has(endpointUid: string): boolean {
@@ -151,7 +165,8 @@ export class FinishedIndex {
   add(given: NewFinishedDelivery): FinishedDelivery {
     const group = this.#groupOf(given.endpoint)
     const finished = { ...given, endpoint: group.endpoint, isRemoved: false, isAbandoned: false }
-    this.#all.of(finished).add(finished)
+    this.#size += 1
+    this.#organizationOf(finished).of(finished).add(finished)
     group.queues.of(finished).add(finished)
     if (group.queues.size > this.#limits.maxFinishedPerEndpoint) this.#full.add(group)
     return finished
@@ -190,31 +205,56 @@ export class FinishedIndex {
   }
 
   #next(lowWater: number, now: number): FinishedDelivery | undefined {
-    const closed = (found: FinishedDelivery | undefined) =>
-      found && found.version <= lowWater ? found : undefined
-    for (const { queues } of this.#deleted) {
-      const found = closed(queues.succeeded.first()) ?? closed(queues.other.first())
-      if (found) return found
-    }
-    for (const found of this.#evicted) if (closed(found)) return found
-    const oldest = (queues: Queues, max: number) => {
-      const which = nextToDelete(queues.count(), max, this.#limits, now)
-      return which && closed(queues[which].first())
-    }
-    const found = oldest(this.#all, Math.ceil(this.#limits.maxFinished * this.#share()))
-    if (found) return found
-    for (const { queues } of this.#full) {
-      const surplus = oldest(queues, this.#limits.maxFinishedPerEndpoint)
-      if (surplus) return surplus
-    }
+    const isClosed = ({ version }: FinishedDelivery) => version <= lowWater
+    for (const found of this.#unconditional()) if (isClosed(found)) return found
+    const { maxFinished, maxFinishedPerEndpoint } = this.#limits
+    const isOver = this.#size > Math.ceil(maxFinished * this.#share())
+    const largest = isOver ? this.#largestOrganization() : undefined
+    const candidates: [Iterable<Queues>, number][] = [
+      [this.#organizations.values(), Number.POSITIVE_INFINITY],
+      [largest ? [largest] : [], 0],
+      [[...this.#full].map(({ queues }) => queues), maxFinishedPerEndpoint],
+    ]
+    for (const [all, max] of candidates)
+      for (const queues of all) {
+        const which = nextToDelete(queues.count(), max, this.#limits, now)
+        const found = which && queues[which].firstWhere(isClosed)
+        if (found) return found
+      }
     return undefined
+  }
+
+  /** Those that go whatever their age and number. */
+  *#unconditional(): IterableIterator<FinishedDelivery> {
+    for (const { queues } of this.#deleted) {
+      yield* queues.succeeded.values()
+      yield* queues.other.values()
+    }
+    yield* this.#evicted
+  }
+
+  /** Over the limit for all, the organization with the most gives way, so that no other one loses its log to it. */
+  #largestOrganization(): Queues | undefined {
+    let largest: Queues | undefined
+    for (const queues of this.#organizations.values())
+      if (queues.size > (largest?.size ?? 0)) largest = queues
+    return largest
+  }
+
+  #organizationOf({ endpoint: { namespace } }: FinishedDelivery): Queues {
+    const held = this.#organizations.get(namespace) ?? new Queues()
+    if (held.size === 0) this.#organizations.set(namespace, held)
+    return held
   }
 
   #remove(finished: FinishedDelivery): void {
     const group = this.#groupOf(finished.endpoint)
     finished.isRemoved = true
     this.#evicted.delete(finished)
-    this.#all.of(finished).noteRemoved()
+    const organization = this.#organizationOf(finished)
+    organization.of(finished).noteRemoved()
+    if (organization.size === 0) this.#organizations.delete(finished.endpoint.namespace)
+    this.#size -= 1
     group.queues.of(finished).noteRemoved()
     if (group.queues.size <= this.#limits.maxFinishedPerEndpoint) this.#full.delete(group)
     if (group.queues.size > 0) return

@@ -199,13 +199,16 @@ export class Retention {
     const { namespace, name, creationTimestamp } = metadata
     if (spec.payloadRef) this.#refs.hold(`${namespace}/${name}`, spec.payloadRef.segment)
     if (!isFinal(status?.state) || !isOurs) return
+    const objectVersion = Number(metadata.resourceVersion) || 0
+    const position = parsePosition(spec.position)
     this.#add({
       endpoint: { namespace, name: spec.endpoint, uid: spec.endpointUid },
       name,
       succeeded: status?.state === 'succeeded',
       completedAt: this.#completedAt(status?.completedAt, creationTimestamp),
-      version: parsePosition(spec.position)?.version ?? 0,
-      objectVersion: Number(metadata.resourceVersion) || 0,
+      // A position ahead of the object itself was invented, or restored from another cluster: no entry of this log is open for it.
+      version: position !== undefined && position.version < objectVersion ? position.version : 0,
+      objectVersion,
     })
   }
 
