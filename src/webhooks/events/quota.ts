@@ -98,13 +98,11 @@ export class PublishQuota {
     const { counters, unconfirmed, written, limits } = this.#options
     const { pending, heldBytes } = counters.ofOrganization(namespace)
     if (heldBytes > limits.heldBytes) return this.#tooMuchHeld(namespace)
-    if (
-      written.bytesOf(namespace) > limits.writtenBytes.organization ||
-      written.total > limits.writtenBytes.all
-    ) {
+    const bytes = { organization: written.bytesOf(namespace), all: written.total }
+    if (remainingShare(bytes, limits.writtenBytes) === 0) {
       return {
         reason: 'TooMuchWritten',
-        message: `New events wait: as many bytes as may be were written in the last ten minutes (${written.bytesOf(namespace)} of this organization, ${written.total} in all).`,
+        message: `New events wait: as many bytes as may be were written in the last ten minutes (${bytes.organization} of this organization, ${bytes.all} in all).`,
       }
     }
     const remaining = remainingShare(
