@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { KeyedSums } from './quota.ts'
+import { KeyedSums } from './fair-queue.ts'
 
 test('sums are kept by key and in total, and one that is back at zero counts as none', () => {
   const sums = new KeyedSums()
