@@ -5,7 +5,13 @@ import type { Logger } from '../lib/log.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
 import { copyString, keyedHash } from '../lib/text.ts'
 import { type Clock, type Random, Waiters } from '../lib/time.ts'
-import { claimLine, doneLine, isBefore, isKeyAlive, type KeyRecord } from '../webhooks/log/idempotency-keys.ts'
+import {
+  claimLine,
+  doneLine,
+  isBefore,
+  isKeyAlive,
+  type KeyRecord,
+} from '../webhooks/log/idempotency-keys.ts'
 import type { EventLog } from '../webhooks/log/store.ts'
 import { Problem } from './http/problems.ts'
 

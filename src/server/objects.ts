@@ -1,8 +1,8 @@
 import type { z } from 'zod'
 import { DNS_LABEL, type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
 import { isApiError, type RawObject, type ResourceReader, UnreadableError } from '../kube/client.ts'
-import { etagOf, ifMatchHolds } from '../lib/text.ts'
 import { KeyedSums } from '../lib/fair-queue.ts'
+import { etagOf, ifMatchHolds } from '../lib/text.ts'
 import { Problem, rejectedByCluster } from './http/problems.ts'
 
 /**

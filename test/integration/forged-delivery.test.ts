@@ -35,7 +35,12 @@ function manifest(name: string, position = '1/0'): string {
     ...{ endpoint: 'shop', endpointUid: 'u-1', deliveryId, eventType: 'user.created', position },
     ...{ payload: '{}', writtenAt: '2026-01-01T00:00:00Z' },
   }
-  return JSON.stringify({ apiVersion: 'davit.dev/v1alpha1', kind: 'WebhookDelivery', metadata: { name }, spec })
+  return JSON.stringify({
+    apiVersion: 'davit.dev/v1alpha1',
+    kind: 'WebhookDelivery',
+    metadata: { name },
+    spec,
+  })
 }
 
 const create = (as: readonly string[], name: string, position?: string) =>

@@ -271,7 +271,9 @@ describe('with the policy on what it records of itself', () => {
   test('it neither changes nor deletes the Lease of another program', async () => {
     await admin.create(leases, objectOf('of-others'))
     const ref = { namespace: operator, name: 'of-others' }
-    await expect(stolen.patch(leases, ref, { spec: { holderIdentity: 'thief' } })).rejects.toThrow(/no other Lease/)
+    await expect(stolen.patch(leases, ref, { spec: { holderIdentity: 'thief' } })).rejects.toThrow(
+      /no other Lease/,
+    )
     await expect(stolen.delete(leases, ref)).rejects.toThrow(/no other Lease/)
   })
 
@@ -281,6 +283,10 @@ describe('with the policy on what it records of itself', () => {
     await stolen.patch(leases, ref, { spec: { holderIdentity: 'one' } })
     await stolen.delete(leases, ref)
     await stolen.create(configMaps, objectOf('davit-orphaned-parameters'))
-    await stolen.patch(configMaps, { namespace: operator, name: 'davit-orphaned-parameters' }, { data: { a: 'b' } })
+    await stolen.patch(
+      configMaps,
+      { namespace: operator, name: 'davit-orphaned-parameters' },
+      { data: { a: 'b' } },
+    )
   })
 })

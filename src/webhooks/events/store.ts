@@ -1,8 +1,8 @@
 import { derivedName, nameOfMessage } from '../../apis/ids.ts'
 import type { EventOutline } from '../../apis/webhook-event.ts'
+import { KeyedSums } from '../../lib/fair-queue.ts'
 import { copyString } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
-import { KeyedSums } from '../../lib/fair-queue.ts'
 
 /**
  * What the controller remembers of WebhookEvents: those that it still has work for (without their data), and appends of theirs that the
