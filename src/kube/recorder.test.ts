@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { FakeClock } from '../../test/support/fake-clock.ts'
+import { FakeClock, settle } from '../../test/support/fake-clock.ts'
 import { ApiError, type RawObject, type ResourceWriter } from './client.ts'
 import { AggregatingRecorder, eventObject, microTime, type RecordedEvent, truncateUtf8 } from './recorder.ts'
 
@@ -171,13 +171,27 @@ describe('an event recorder', () => {
     expect(created).toHaveLength(27)
   })
 
-  it('writes at most 100 at once about all objects', async () => {
-    const { recorder, created } = start()
-    for (let number = 0; number < 300; number += 1) {
-      recorder.record({ kind: 'X', metadata: { name: `n${number}`, uid: `u-${number}` } }, disabled)
+  it('writes at most 100 at once and then ten a second, in turns by namespace', async () => {
+    const { clock, recorder, created } = start()
+    const say = (namespace: string, count: number) => {
+      for (let number = 0; number < count; number += 1)
+        recorder.record({ kind: 'X', metadata: { namespace, name: `n${number}` } }, disabled)
     }
-    await recorder.drain()
+    say('loud', 300)
+    await settle()
     expect(created).toHaveLength(100)
+    say('quiet', 3)
+    for (let step = 0; step < 6; step += 1) await clock.elapse(100)
+    expect(created.slice(100).map(({ metadata }) => metadata.namespace)).toEqual([
+      'loud',
+      'quiet',
+      'loud',
+      'quiet',
+      'loud',
+      'quiet',
+    ])
+    await recorder.drain()
+    expect(created).toHaveLength(303)
   })
 
   it('goes on after a write that failed, and complains at most once a minute', async () => {

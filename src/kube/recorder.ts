@@ -1,13 +1,14 @@
 import { LRUCache } from 'lru-cache'
 import { newerEvents } from '../apis/core-kinds.ts'
+import { FairQueue, SharedCapacity } from '../lib/fair-queue.ts'
 import type { Logger } from '../lib/log.ts'
 import { TokenBucket } from '../lib/rate-limit.ts'
-import type { Clock, Random } from '../lib/time.ts'
+import { type Clock, type Random, sleep } from '../lib/time.ts'
 import { isApiError, type RawObject, type ResourceWriter } from './client.ts'
 
 /**
  * Records Kubernetes Events, as client-go's recorder does: repeats are counted on one Event, and rates are limited
- * per object and overall.
+ * per object and overall. Namespaces take turns.
  */
 
 /** One entry of `kubectl describe`. Reasons are CamelCase constants. */
@@ -109,8 +110,11 @@ export class AggregatingRecorder implements EventRecorder {
   readonly #options: EventRecorderOptions
   readonly #series = new LRUCache<string, Series>({ max: REMEMBERED })
   readonly #buckets = new LRUCache<string, TokenBucket>({ max: REMEMBERED })
-  readonly #global = new TokenBucket(BURST, (from, to) => (to - from) / EVERY_MS)
-  readonly #queue = new Set<Series>()
+  readonly #ofAll = new TokenBucket(BURST, (from, to) => (to - from) / EVERY_MS)
+  readonly #queue = new FairQueue<Series>()
+  readonly #queued = new Set<Series>()
+  readonly #capacity = new SharedCapacity(MAX_QUEUE)
+  readonly #draining = new AbortController()
   #writing: Promise<void> | undefined
   #failureLoggedAt = Number.NEGATIVE_INFINITY
 
@@ -123,14 +127,18 @@ export class AggregatingRecorder implements EventRecorder {
     series.count += 1
     series.lastAt = this.#options.clock.monotonic()
     // A queued series has the new count already; without a token the count waits for the next repeat.
-    if (this.#queue.has(series) || this.#queue.size >= MAX_QUEUE || !this.#mayWrite(about)) return
-    this.#queue.add(series)
+    const namespace = namespaceOfEvent(about)
+    if (this.#queued.has(series) || !this.#capacity.hasRoom(namespace) || !this.#mayWrite(about)) return
+    this.#queued.add(series)
+    this.#capacity.take(namespace, 1)
+    this.#queue.push(namespace, series)
     this.#writing ??= this.#writeAll()
     if (series.count === 1) this.#logEvent(series)
   }
 
-  /** Resolves when everything recorded was written, or failed. */
+  /** Writes what waits without a limit of the rate. Resolves when everything recorded was written, or failed. */
   async drain(): Promise<void> {
+    this.#draining.abort()
     await this.#writing
   }
 
@@ -150,14 +158,22 @@ export class AggregatingRecorder implements EventRecorder {
     const bucket =
       this.#buckets.get(id) ?? new TokenBucket(BURST_OF_OBJECT, (from, to) => (to - from) / OBJECT_EVERY_MS)
     this.#buckets.set(id, bucket)
-    return bucket.tryTake(now) && this.#global.tryTake(now)
+    return bucket.tryTake(now)
   }
 
   /** Sequentially: Events are never urgent. */
   async #writeAll(): Promise<void> {
-    for (const series of this.#queue) {
+    const { clock } = this.#options
+    while (this.#queue.size > 0) {
+      const mayWrite = this.#draining.signal.aborted || this.#ofAll.tryTake(clock.monotonic())
+      const series = mayWrite ? this.#queue.take() : undefined
+      if (!series) {
+        await sleep(clock, EVERY_MS, this.#draining.signal)
+        continue
+      }
       await this.#write(series).catch((error: unknown) => this.#logFailure(error))
-      this.#queue.delete(series)
+      this.#queued.delete(series)
+      this.#capacity.give(namespaceOfEvent(series.about), 1)
     }
     this.#writing = undefined
   }

@@ -1,9 +1,42 @@
-import { Fifo } from './semaphore.ts'
-
 /**
- * Fairness among groups (organizations): turns, so that the many items of one group delay only that group, and shares, so that some
+ * Queues, and fairness among groups (organizations): turns, so that the many items of one group delay only that group, and shares, so that some
  * capacity is always left to groups that use little of it.
  */
+
+/** Slots before the first item that may stay unused. */
+const MAX_SLACK = 1024
+
+/** A first-in-first-out queue with cheap ends (an array's `shift` copies). It does not keep what was taken out in memory. */
+export class Fifo<T> {
+  #items: (T | undefined)[] = []
+  #start = 0
+
+  get size(): number {
+    return this.#items.length - this.#start
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  shift(): T | undefined {
+    if (this.size === 0) return undefined
+    const item = this.#items[this.#start]
+    this.#items[this.#start] = undefined
+    this.#start += 1
+    if (this.size === 0) this.clear()
+    else if (this.#start > MAX_SLACK && this.#start * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#start)
+      this.#start = 0
+    }
+    return item
+  }
+
+  clear(): void {
+    this.#items = []
+    this.#start = 0
+  }
+}
 
 /** A queue with turns by group: each `take` serves the group that has waited longest, and its oldest item. */
 export class FairQueue<T> {
@@ -91,6 +124,15 @@ export class SharedCapacity {
 
   get used(): number {
     return this.#used.total
+  }
+
+  get isFull(): boolean {
+    return this.#used.total >= this.#max
+  }
+
+  /** Only the reserve for organizations that use little is left. */
+  get isScarce(): boolean {
+    return this.#used.total >= this.#max - Math.floor(this.#max * RESERVE)
   }
 
   /**

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { Fifo } from './semaphore.ts'
+import { Fifo } from './fair-queue.ts'
 
 type Queue = Pick<Fifo<number>, 'push' | 'shift' | 'clear' | 'size'>
 

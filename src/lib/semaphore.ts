@@ -1,4 +1,6 @@
-/** What bounds how much runs at once: a mutex per key, semaphores, groups; and the queue that they are made of. */
+import { FairQueue } from './fair-queue.ts'
+
+/** What bounds how much runs at once: a mutex per key, semaphores, groups. */
 
 /** One task at a time per key, in the order of the calls; different keys do not wait for each other. */
 export class KeyedMutex {
@@ -23,52 +25,20 @@ export class KeyedMutex {
   }
 }
 
-/** Slots before the first item that may stay unused. */
-const MAX_SLACK = 1024
-
-/** A first-in-first-out queue with cheap ends (an array's `shift` copies). It does not keep what was taken out in memory. */
-export class Fifo<T> {
-  #items: (T | undefined)[] = []
-  #start = 0
-
-  get size(): number {
-    return this.#items.length - this.#start
-  }
-
-  push(item: T): void {
-    this.#items.push(item)
-  }
-
-  shift(): T | undefined {
-    if (this.size === 0) return undefined
-    const item = this.#items[this.#start]
-    this.#items[this.#start] = undefined
-    this.#start += 1
-    if (this.size === 0) this.clear()
-    else if (this.#start > MAX_SLACK && this.#start * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#start)
-      this.#start = 0
-    }
-    return item
-  }
-
-  clear(): void {
-    this.#items = []
-    this.#start = 0
-  }
-}
-
 export type SemaphoreLimits = {
   atOnce: number
   /** How many may wait; one more is rejected with the error. Absent: any number. */
   waiting?: { max: number; full: () => Error }
 }
 
-/** Bounds how many tasks run at once; the rest waits in order, urgent ones before the others. */
+/**
+ * Bounds how many tasks run at once. The rest waits: urgent ones before the others, and each of the two in turns by group, so that the many
+ * tasks of one group delay only that group.
+ */
 export class Semaphore {
   readonly #limits: SemaphoreLimits
-  readonly #urgent = new Fifo<() => void>()
-  readonly #others = new Fifo<() => void>()
+  readonly #urgent = new FairQueue<() => void>()
+  readonly #others = new FairQueue<() => void>()
   #running = 0
 
   constructor(limits: SemaphoreLimits) {
@@ -80,23 +50,23 @@ export class Semaphore {
   }
 
   /** The result of `work`. @throws the error of the limit, and whatever `work` throws */
-  async run<T>(work: () => Promise<T>, { urgent = false } = {}): Promise<T> {
+  async run<T>(work: () => Promise<T>, { urgent = false, group = '' } = {}): Promise<T> {
     if (this.#running < this.#limits.atOnce) this.#running += 1
-    else await this.#turn(urgent ? this.#urgent : this.#others)
+    else await this.#turn(urgent ? this.#urgent : this.#others, group)
     try {
       return await work()
     } finally {
-      const next = this.#urgent.shift() ?? this.#others.shift()
+      const next = this.#urgent.take() ?? this.#others.take()
       // The slot passes directly to the next task, so that no new one gets in between.
       if (next) next()
       else this.#running -= 1
     }
   }
 
-  #turn(queue: Fifo<() => void>): Promise<void> {
+  #turn(queue: FairQueue<() => void>, group: string): Promise<void> {
     const { waiting } = this.#limits
     if (waiting && this.#urgent.size + this.#others.size >= waiting.max) throw waiting.full()
-    return new Promise((resolve) => queue.push(resolve))
+    return new Promise((resolve) => queue.push(group, resolve))
   }
 }
 

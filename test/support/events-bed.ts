@@ -142,6 +142,7 @@ export class EventsBed {
       version: 7,
       index: 0,
       acceptedAt: 0,
+      bodyBytes: bytes,
       bytes,
       attempts: 0,
       dueAt: 0,

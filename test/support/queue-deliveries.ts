@@ -11,6 +11,7 @@ export function queueDelivery(queue: EndpointQueue, version: number, stage: Stag
     index: 0,
     acceptedAt: 0,
     ofWebhookEvent: true,
+    bodyBytes: 0,
     bytes: 0,
     attempts: 0,
     dueAt: 0,

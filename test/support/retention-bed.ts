@@ -138,6 +138,7 @@ export class RetentionBed {
       index: 0,
       acceptedAt: this.clock.now(),
       ofWebhookEvent: false,
+      bodyBytes: 0,
       bytes: 0,
       attempts: 0,
       dueAt: 0,

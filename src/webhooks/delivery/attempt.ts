@@ -37,12 +37,16 @@ type AttemptEnd = { delivery: Delivery; outcome: SendOutcome; startedAt: number;
 
 type Prepared = { body: Uint8Array; object?: WebhookDelivery }
 
+/** An attempt that takes longer is slow: a quarter of its deadline. */
+const SLOW_MS = ATTEMPT_DEADLINE_MS / 4
 /** Before another try, if the payload cannot be read or the shard is not owned. */
 const RETRY_MS = 1000
 
 /** Never rejects. */
 export async function attempt(ctx: EngineContext, delivery: Delivery): Promise<void> {
   const { queue } = delivery
+  const { clock, engine } = ctx
+  const startedAt = clock.monotonic()
   let timedOut = false
   let succeededAt: number | undefined
   try {
@@ -53,17 +57,19 @@ export async function attempt(ctx: EngineContext, delivery: Delivery): Promise<v
     const result = classOf(end.outcome)
     queue.recordAttempt(delivery, result, end.startedAt)
     timedOut = result === 'timeout'
-    if (result === '2xx') succeededAt = ctx.clock.monotonic()
+    if (result === '2xx') succeededAt = clock.monotonic()
     if (result === 'canceled') return putBack(ctx, delivery, 0)
     const settled = recordOutcome(ctx, end, prepared.object)
     // A retry holds its queue until its outcome is stored. First attempts share one write, so they need not wait.
     if (queue.ordered || prepared.object) await settled
-    else ctx.engine.runInBackground(settled, queue, 'settles')
+    else engine.runInBackground(settled, queue, 'settles')
   } catch (error) {
     ctx.log.error('An attempt could not be made', { error, delivery: messageId(delivery.name) })
     putBack(ctx, delivery, RETRY_MS)
   } finally {
-    queue.release({ timedOut, succeededAt })
+    // A receiver may answer as late as it likes, but not with the places that others wait for.
+    const isSlow = engine.isCrowded && clock.monotonic() - startedAt > SLOW_MS
+    queue.release({ tookTooLong: timedOut || isSlow, succeededAt })
   }
 }
 

@@ -2,6 +2,7 @@ import type { DeliveryState } from '../../apis/webhook-delivery.ts'
 import { type ShardOwnership, withOwnership } from '../../ha/ownership.ts'
 import type { ResourceReader } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
+import { SharedCapacity } from '../../lib/fair-queue.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { DeliveryMetrics } from '../../lib/metrics.ts'
 import { backoffMs, type Clock, exponentialMs, type Random, sleep } from '../../lib/time.ts'
@@ -44,6 +45,8 @@ export type EngineDependencies = {
 
 /** What steps of a delivery ask of the engine. An interface, since the engine imports those steps. */
 export interface EngineActions {
+  /** Attempts or bytes in flight are near their limit. */
+  readonly isCrowded: boolean
   readonly remoteOutcomes: RemoteOutcomes
   /** Queues the delivery again at `delivery.dueAt`. */
   wait(delivery: Delivery): void
@@ -102,9 +105,13 @@ export function warnOnEndpoint(
   if (view) recordEndpointEvent(events, view.endpoint, 'Warning', reason, message)
 }
 
+/** Outcomes on their way to the store above which nothing new is sent. */
+const MAX_SETTLING = 4096
+
 export class BackgroundWork {
   readonly #ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>
   readonly #onEnd: (queue: EndpointQueue) => void
+  readonly #settling = new SharedCapacity(MAX_SETTLING)
   #size = 0
 
   constructor(ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>, onEnd: (queue: EndpointQueue) => void) {
@@ -116,10 +123,17 @@ export class BackgroundWork {
     return this.#size
   }
 
+  /** Whether the organization may have more outcomes on their way to the store. */
+  hasRoom(organization: string): boolean {
+    return this.#settling.hasRoom(organization)
+  }
+
   add(work: Promise<unknown>, queue: EndpointQueue, settles = false): void {
+    const { namespace } = queue.endpoint
     this.#size += 1
     queue.busy += 1
     if (settles) queue.settling += 1
+    this.#settling.take(namespace, 1)
     void work
       .catch((error: unknown) => {
         // If the shard was lost, its new owner continues.
@@ -128,6 +142,7 @@ export class BackgroundWork {
       })
       .then(() => {
         this.#size -= 1
+        this.#settling.give(namespace, 1)
         queue.busy -= 1
         if (settles) queue.settling -= 1
         this.#onEnd(queue)

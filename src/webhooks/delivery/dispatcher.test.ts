@@ -7,20 +7,23 @@ type Running = { delivery: Delivery; end(): void }
 
 function dispatcher(options: {
   maxInFlight: number
+  maxBytesInFlight?: number
   mayStart?: () => boolean
   mayRun?: (queue: EndpointQueue) => boolean
 }) {
   const running: Running[] = []
   const started: string[] = []
   const dispatcher = new Dispatcher({
+    maxBytesInFlight: 1_000_000,
     mayStart: () => true,
+    mayServe: () => true,
     mayRun: () => true,
     run: (delivery) =>
       new Promise((resolve) => {
         started.push(delivery.name)
         const end = () => {
           delivery.queue.remove(delivery)
-          delivery.queue.release({ timedOut: false })
+          delivery.queue.release({ tookTooLong: false })
           resolve()
         }
         running.push({ delivery, end })
@@ -30,8 +33,11 @@ function dispatcher(options: {
   return { dispatcher, running, started }
 }
 
-function queue(name: string, deliveries: number, concurrency = 32): EndpointQueue {
-  const made = new EndpointQueue({ namespace: 'acme', name, uid: name })
+type Options = { concurrency?: number; namespace?: string; bodyBytes?: number }
+
+function queue(name: string, deliveries: number, options: Options = {}): EndpointQueue {
+  const { concurrency = 32, namespace = 'acme', bodyBytes = 0 } = options
+  const made = new EndpointQueue({ namespace, name, uid: name })
   made.paused = false
   made.setPolicy({ ordered: false, concurrency })
   for (let index = 0; index < deliveries; index += 1) {
@@ -42,6 +48,7 @@ function queue(name: string, deliveries: number, concurrency = 32): EndpointQueu
       index,
       acceptedAt: 0,
       ofWebhookEvent: true,
+      bodyBytes,
       bytes: 0,
       attempts: 0,
       dueAt: 0,
@@ -104,10 +111,47 @@ describe('a dispatcher', () => {
 
   it('comes back to a lane at its limit when one of its attempts has ended', async () => {
     const { dispatcher: it, running, started } = dispatcher({ maxInFlight: 50 })
-    it.wake(queue('a', 4, 2))
+    it.wake(queue('a', 4, { concurrency: 2 }))
     expect(started).toEqual(['a0', 'a1'])
     running[1]?.end()
     await settle()
     expect(started).toEqual(['a0', 'a1', 'a2'])
+  })
+
+  it('gives turns to organizations first, however many endpoints one of them has', async () => {
+    let open = false
+    const { dispatcher: it, running, started } = dispatcher({ maxInFlight: 1, mayStart: () => open })
+    for (const name of ['a', 'b', 'c']) it.wake(queue(name, 2))
+    it.wake(queue('x', 2, { namespace: 'globex' }))
+    open = true
+    it.pump()
+    for (let i = 0; i < 7; i += 1) {
+      running.at(-1)?.end()
+      await settle()
+    }
+    expect(started).toEqual(['a0', 'x0', 'b0', 'x1', 'c0', 'a1', 'b1', 'c1'])
+  })
+
+  it('keeps places for organizations with few attempts, whatever one of them would use', async () => {
+    const { dispatcher: it, running, started } = dispatcher({ maxInFlight: 100 })
+    for (let n = 0; n < 10; n += 1) it.wake(queue(`slow${n}-`, 32))
+    expect([it.inFlight, it.isCrowded]).toEqual([90, true])
+    it.wake(queue('quick', 3, { namespace: 'globex' }))
+    expect([it.inFlight, started.at(-1)]).toEqual([91, 'quick0'])
+    running.at(-1)?.end()
+    await settle()
+    expect([it.inFlight, started.at(-1)]).toEqual([91, 'quick1'])
+  })
+
+  it('starts no more than may be on its way in bytes, but one body that is larger', async () => {
+    const { dispatcher: it, running } = dispatcher({ maxInFlight: 100, maxBytesInFlight: 1000 })
+    it.wake(queue('large', 9, { bodyBytes: 250 }))
+    expect([it.inFlight, it.bytesInFlight, it.isCrowded]).toEqual([4, 1000, true])
+    running[0]?.end()
+    await settle()
+    expect([it.inFlight, it.bytesInFlight]).toEqual([4, 1000])
+    const { dispatcher: other } = dispatcher({ maxInFlight: 100, maxBytesInFlight: 1000 })
+    other.wake(queue('huge', 2, { bodyBytes: 5000 }))
+    expect(other.inFlight).toBe(1)
   })
 })

@@ -1,5 +1,5 @@
 import { SHARD_COUNT } from '../../ha/assignment.ts'
-import { Fifo } from '../../lib/semaphore.ts'
+import { FairQueue, SharedCapacity } from '../../lib/fair-queue.ts'
 import { copyString } from '../../lib/text.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { type Delivery, EndpointQueue } from './endpoint-queue.ts'
@@ -80,28 +80,49 @@ export class EndpointQueues {
 }
 
 export type DispatcherOptions = {
+  /** Attempts at a time. */
   maxInFlight: number
+  /** Bytes of bodies on their way at a time. */
+  maxBytesInFlight: number
   /** False while nothing new may be sent (outcomes cannot be stored, the process is ending). */
   mayStart: () => boolean
+  /** False while too many outcomes of an organization wait to be stored. */
+  mayServe: (organization: string) => boolean
   /** False for a queue that another replica drives, or might; it is woken when that changes. */
   mayRun: (queue: EndpointQueue) => boolean
   /** Runs one attempt; resolves when the delivery no longer holds its queue. Must not reject. */
   run: (delivery: Delivery) => Promise<void>
 }
 
-/** Lets each queue start one delivery per round, within one limit on attempts in flight for the whole process. */
+/**
+ * Gives turns: to organizations, and in each of them to the queues of its endpoints, one delivery per turn. Attempts and bytes in flight
+ * are limited for the whole process, and an organization that has few of them always finds some: one whose receivers answer late would
+ * take all places otherwise.
+ */
 export class Dispatcher {
   readonly #options: DispatcherOptions
-  readonly #runnable = new Fifo<EndpointQueue>()
-  #inFlight = 0
+  readonly #runnable = new FairQueue<EndpointQueue>()
+  readonly #places: SharedCapacity
+  readonly #bytes: SharedCapacity
   #pumping = false
 
   constructor(options: DispatcherOptions) {
     this.#options = options
+    this.#places = new SharedCapacity(options.maxInFlight)
+    this.#bytes = new SharedCapacity(options.maxBytesInFlight)
   }
 
   get inFlight(): number {
-    return this.#inFlight
+    return this.#places.used
+  }
+
+  get bytesInFlight(): number {
+    return this.#bytes.used
+  }
+
+  /** Only the reserve for organizations with few attempts is left. */
+  get isCrowded(): boolean {
+    return this.#places.isScarce || this.#bytes.isScarce
   }
 
   get waitingQueues(): number {
@@ -111,7 +132,7 @@ export class Dispatcher {
   wake(queue: EndpointQueue): void {
     if (!queue.listed) {
       queue.listed = true
-      this.#runnable.push(queue)
+      this.#runnable.push(queue.endpoint.namespace, queue)
     }
     this.pump()
   }
@@ -121,23 +142,34 @@ export class Dispatcher {
     if (this.#pumping) return
     this.#pumping = true
     try {
-      while (this.#inFlight < this.#options.maxInFlight && this.#options.mayStart()) {
-        const queue = this.#runnable.shift()
+      while (this.#options.mayStart() && !this.#places.isFull && !this.#bytes.isFull) {
+        const queue = this.#runnable.take((organization) => this.#hasRoom(organization))
         if (!queue) return
         queue.listed = false
-        if (!this.#options.mayRun(queue)) continue
-        const delivery = queue.startNext()
-        if (!delivery) continue
-        queue.listed = true
-        this.#runnable.push(queue)
-        this.#inFlight += 1
-        void this.#options.run(delivery).finally(() => {
-          this.#inFlight -= 1
-          this.wake(queue)
-        })
+        const delivery = this.#options.mayRun(queue) ? queue.startNext() : undefined
+        if (delivery) this.#start(delivery)
       }
     } finally {
       this.#pumping = false
     }
+  }
+
+  #hasRoom(organization: string): boolean {
+    const { mayServe } = this.#options
+    return this.#places.hasRoom(organization) && this.#bytes.hasRoom(organization) && mayServe(organization)
+  }
+
+  #start(delivery: Delivery): void {
+    const { queue, bodyBytes } = delivery
+    const { namespace } = queue.endpoint
+    queue.listed = true
+    this.#runnable.push(namespace, queue)
+    this.#places.take(namespace, 1)
+    this.#bytes.take(namespace, bodyBytes)
+    void this.#options.run(delivery).finally(() => {
+      this.#places.give(namespace, 1)
+      this.#bytes.give(namespace, bodyBytes)
+      this.wake(queue)
+    })
   }
 }

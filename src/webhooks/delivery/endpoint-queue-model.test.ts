@@ -3,7 +3,7 @@ import { fc } from '../../../test/support/fast-check.ts'
 import { QUEUE_ENDPOINT, queueDelivery } from '../../../test/support/queue-deliveries.ts'
 import { type Delivery, EndpointQueue } from './endpoint-queue.ts'
 
-const DONE = { timedOut: false }
+const DONE = { tookTooLong: false }
 
 /** A lane beside what is known of its deliveries; every start is checked. */
 class Model {

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { QUEUE_ENDPOINT, queueDelivery } from '../../../test/support/queue-deliveries.ts'
 import { EndpointQueue } from './endpoint-queue.ts'
 
-const DONE = { timedOut: false }
-const TIMED_OUT = { timedOut: true }
+const DONE = { tookTooLong: false }
+const TIMED_OUT = { tookTooLong: true }
 
 function queueWith(policy: { ordered: boolean; concurrency?: number }, ...versions: number[]) {
   const queue = new EndpointQueue(QUEUE_ENDPOINT)

@@ -1,8 +1,8 @@
 import type { OutcomeRecord } from '../../apis/outcome-segment.ts'
 import type { CancelReason, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
+import { Fifo } from '../../lib/fair-queue.ts'
 import type { AttemptClass } from '../../lib/metrics.ts'
-import { Fifo } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
@@ -54,6 +54,9 @@ export type Delivery = {
   readonly acceptedAt: number
   /** Whether its event is, or may be, a WebhookEvent, which is done when all its deliveries have ended. */
   readonly ofWebhookEvent: boolean
+  /** Of its body, or the most that it may have if that is not known. */
+  readonly bodyBytes: number
+  /** Of its body where it is in its object. */
   readonly bytes: number
   attempts: number
   /** When the next attempt is due, milliseconds since 1970; 0 for at once. */
@@ -81,6 +84,7 @@ export function deliveryFromEntry(
     index,
     acceptedAt: opened.segment.writtenAt,
     ofWebhookEvent: isFromWebhookEvent(event),
+    bodyBytes: Buffer.byteLength(event.payload),
     bytes: Math.min(event.payload.length, INLINE_PAYLOAD_BYTES),
     attempts: 0,
     dueAt: 0,
@@ -144,7 +148,7 @@ export class EndpointQueue {
   #inFlight = 0
   #concurrency = 8
   #bytes = 0
-  /** Shrinks to 1 while attempts time out, so that a hanging endpoint does not use up the attempts of all. */
+  /** Shrinks to 1 while attempts take too long, so that a hanging or slow endpoint does not use up the attempts of all. */
   #window = 8
 
   constructor(endpoint: EndpointIdentity) {
@@ -239,11 +243,14 @@ export class EndpointQueue {
     return delivery
   }
 
-  /** The attempt no longer holds the queue. @param how whether it timed out, and the monotonic time of a success */
-  release(how: { timedOut: boolean; succeededAt?: number | undefined }): void {
+  /**
+   * The attempt no longer holds the queue. @param how whether it took too long (it timed out, or was slow while others waited), and the
+   * monotonic time of a success
+   */
+  release(how: { tookTooLong: boolean; succeededAt?: number | undefined }): void {
     this.#inFlight -= 1
     this.lastSuccess = how.succeededAt ?? this.lastSuccess
-    this.#window = how.timedOut
+    this.#window = how.tookTooLong
       ? Math.max(1, this.#window >> 1)
       : Math.min(this.#concurrency, this.#window * 2)
   }

@@ -39,8 +39,8 @@ import { ObjectBackedDeliveries, RemoteOutcomes } from './remote-deliveries.ts'
 /** As long as other replicas wait for one that died: an attempt ends within its deadline, and then its outcome is written. */
 export const DRAIN_TIMEOUT_MS = ATTEMPT_DEADLINE_MS + 1000
 
-/** Outcomes on their way to the store above which nothing new is sent. */
-const MAX_SETTLING = 4096
+/** Of bodies, each of which may be in memory once more while it is sent. */
+const MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 
 export type EngineOptions = EngineDependencies & {
   maxInFlight: number
@@ -75,7 +75,9 @@ export class DeliveryEngine implements EngineActions {
     this.promotions = new PromotionScheduler(this.ctx)
     this.#dispatcher = new Dispatcher({
       maxInFlight: options.maxInFlight,
-      mayStart: () => this.#running && this.#work.size < MAX_SETTLING && options.outcomes.healthy(),
+      maxBytesInFlight: MAX_BYTES_IN_FLIGHT,
+      mayStart: () => this.#running && options.outcomes.healthy(),
+      mayServe: (organization) => this.#work.hasRoom(organization),
       mayRun: ({ driver, shard }) => driver === 'us' && shards.owns(shard),
       run: (delivery) => withOwnership(shards, delivery.queue.shard, () => attempt(this.ctx, delivery)),
     })
@@ -83,6 +85,10 @@ export class DeliveryEngine implements EngineActions {
       changed: (view) => this.#endpointChanged(view),
       removed: (endpoint) => this.#endpointRemoved(endpoint),
     })
+  }
+
+  get isCrowded(): boolean {
+    return this.#dispatcher.isCrowded
   }
 
   start(): void {

@@ -34,7 +34,7 @@ export type StoreResult =
   | { kind: 'namespaceGone' }
   | { kind: 'refused'; message: string }
 
-/** All calls share the connections: thousands of objects must not keep the log from getting one. */
+/** All calls share the connections: thousands of objects must not keep the log from getting one. Organizations take turns. */
 const CALLS_AT_A_TIME = 24
 
 export type DeliveryObjectsListener = {
@@ -66,7 +66,8 @@ export class DeliveryObjects {
   /** @throws ApiError `NotFound` if it was deleted; UnreadableError */
   async read(delivery: Delivery): Promise<WebhookDelivery> {
     const ref = deliveryRef(delivery)
-    const raw = await this.#slots.run(() => this.#resources.get(webhookDeliveries, ref), { urgent: true })
+    const how = { urgent: true, group: ref.namespace }
+    const raw = await this.#slots.run(() => this.#resources.get(webhookDeliveries, ref), how)
     const { data } = webhookDelivery.safeParse(raw)
     if (!data) throw new UnreadableError(webhookDeliveryKind.kind, `${ref.namespace}/${ref.name}`)
     return data
@@ -116,7 +117,7 @@ export class DeliveryObjects {
     const patch = { metadata: { resourceVersion: version }, status: { ...removed, ...status } }
     const options = { subresource: 'status', answer: 'metadata' } as const
     const write = () => this.#resources.patch(webhookDeliveries, deliveryRef(delivery), patch, options)
-    const written = await this.#slots.run(write, how)
+    const written = await this.#slots.run(write, { ...how, group: delivery.queue.endpoint.namespace })
     this.#reportWrite(delivery, status.attempts?.length ?? 0)
     const { resourceVersion = version } = written.metadata
     if (isFinal(status.state)) delivery.endVersion = resourceVersion
@@ -124,7 +125,8 @@ export class DeliveryObjects {
   }
 
   async remove(delivery: Delivery): Promise<void> {
-    await this.#slots.run(() => this.#resources.delete(webhookDeliveries, deliveryRef(delivery)))
+    const group = delivery.queue.endpoint.namespace
+    await this.#slots.run(() => this.#resources.delete(webhookDeliveries, deliveryRef(delivery)), { group })
   }
 
   async #create(
@@ -137,7 +139,7 @@ export class DeliveryObjects {
     try {
       const object = this.#newObject(delivery, storage)
       const create = () => this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
-      const created = await this.#slots.run(create)
+      const created = await this.#slots.run(create, { group: delivery.queue.endpoint.namespace })
       this.#reportWrite(delivery, 0)
       return { version: created.metadata.resourceVersion ?? '' }
     } catch (error) {

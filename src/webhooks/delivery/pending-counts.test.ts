@@ -11,6 +11,7 @@ function delivery(name: string, queue: EndpointQueue, bytes = 10): Delivery {
     index: 0,
     acceptedAt: 0,
     ofWebhookEvent: true,
+    bodyBytes: bytes,
     bytes,
     attempts: 0,
     dueAt: 0,

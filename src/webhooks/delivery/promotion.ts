@@ -2,7 +2,7 @@ import { messageId } from '../../apis/ids.ts'
 import type { CancelReason, DeliveryState } from '../../apis/webhook-delivery.ts'
 import { withOwnership, withoutOwnership } from '../../ha/ownership.ts'
 import { ApiError } from '../../kube/client.ts'
-import { Fifo } from '../../lib/semaphore.ts'
+import { FairQueue } from '../../lib/fair-queue.ts'
 import { exponentialMs } from '../../lib/time.ts'
 import { type EngineContext, hasLostShard, retryUntilDurable, warnOnEndpoint } from './context.ts'
 import { type Delivery, IN_OBJECT, type InLog, type OpenSegment } from './endpoint-queue.ts'
@@ -135,10 +135,10 @@ const MAX_CREATING = 16
 const MAX_OPEN = 64
 const RETRIES = { firstMs: 2000, longestMs: 60_000 }
 
-/** Promotes entries a few at a time, so that a large backlog does not hold up endpoints that make progress. */
+/** Promotes entries a few at a time, in turns by organization, so that a large backlog does not hold up endpoints that make progress. */
 export class PromotionQueue {
   readonly #ctx: EngineContext
-  readonly #queue = new Fifo<Delivery>()
+  readonly #queue = new FairQueue<Delivery>()
   readonly #queued = new Set<Delivery>()
   readonly #retries = new WeakMap<InLog, { dueAt: number; failures: number }>()
   readonly #withoutOwnership = withoutOwnership()
@@ -153,14 +153,14 @@ export class PromotionQueue {
     const retry = this.#retries.get(storage)
     if (this.#queued.has(delivery) || (retry && retry.dueAt > this.#ctx.clock.monotonic())) return
     this.#queued.add(delivery)
-    this.#queue.push(delivery)
+    this.#queue.push(delivery.queue.endpoint.namespace, delivery)
     this.#pump()
   }
 
   #pump(): void {
     const { giveUp, shards, engine } = this.#ctx
     while (this.#creating < MAX_CREATING && this.#open < MAX_OPEN && !giveUp.aborted) {
-      const delivery = this.#queue.shift()
+      const delivery = this.#queue.take()
       if (!delivery) return
       this.#creating += 1
       this.#open += 1

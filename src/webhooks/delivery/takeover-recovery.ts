@@ -2,6 +2,7 @@ import { parsePosition } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, messageId, nameOfMessage } from '../../apis/ids.ts'
 import { isRestored } from '../../apis/meta.ts'
 import { type DeliveryOutline, deliveryOutline, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
+import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { inGroups } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
@@ -42,6 +43,7 @@ function deliveryFromObject(engine: DeliveryEngine, outline: DeliveryOutline): D
     index: position.index,
     acceptedAt: Date.parse(metadata.creationTimestamp) || 0,
     ofWebhookEvent: true,
+    bodyBytes: spec.payload ?? MAX_DATA_BYTES,
     bytes: spec.payload ?? INLINE_PAYLOAD_BYTES,
     attempts,
     dueAt,

@@ -7,6 +7,7 @@ import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Mailer } from '../../lib/mail.ts'
 import type { MailMetrics } from '../../lib/metrics.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
 import { type Clock, exponentialMs, sleep } from '../../lib/time.ts'
 import type { EndpointDirectory, EndpointIdentity, EndpointStatusWriter } from './directory.ts'
 
@@ -65,12 +66,15 @@ const RESULTS: Readonly<Record<string, Parameters<MailMetrics['mailed']>[0]>> = 
 const RETRIES = { firstMs: 60_000, longestMs: 3_600_000 }
 const GIVE_UP_AFTER_MS = 7 * 24 * 3_600_000
 const STATUS_RETRY_MS = 5000
+/** Organizations take turns. */
+const MAILS_AT_A_TIME = 4
 
 export class DisabledNotifier {
   readonly #options: DisabledNotifierOptions
   /** By endpoint UID: the `disabledAt` of the running notification. */
   readonly #inProgress = new Map<string, string>()
   readonly #running = new Set<Promise<void>>()
+  readonly #mails = new Semaphore({ atOnce: MAILS_AT_A_TIME })
   readonly #stopping = new AbortController()
   readonly #withoutOwnership = withoutOwnership()
 
@@ -145,7 +149,8 @@ export class DisabledNotifier {
       return notNotified('NoOwners', message)
     }
     try {
-      const accepted = await mailer.send({ to, ...disabledMail({ namespace, name, ...status }) })
+      const send = () => mailer.send({ to, ...disabledMail({ namespace, name, ...status }) })
+      const accepted = await this.#mails.run(send, { group: namespace })
       const owners = accepted === to.length ? `${accepted} owner(s)` : `${accepted} of ${to.length} owners`
       return { type: TYPE, status: 'True', reason: MAILED, message: `${owners} were told by e-mail.` }
     } catch (error) {
