@@ -124,6 +124,7 @@ export const processVariables = z.object({
   DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: integer(MIB, 65_536 * MIB, 512 * MIB),
   DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: integer(1, 100_000, 500),
   DAVIT_MAX_IN_FLIGHT: integer(1, 65_536, 2048),
+  DAVIT_MAX_PAYLOAD_BYTES: integer(MIB, 8192 * MIB, 128 * MIB),
   DAVIT_MAX_REQUESTS_PER_KEY: integer(1, 1_000_000, 10_000),
   DAVIT_MAX_REQUESTS_PER_ORGANIZATION: integer(1, 1_000_000, 10_000),
   DAVIT_MAX_SHOWN_DELIVERIES: integer(1, 100_000_000, 2_000_000),
@@ -283,6 +284,8 @@ const settings = processVariables
         endpointsPerOrganization: env.DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION,
         /** Attempts at a time. */
         inFlight: env.DAVIT_MAX_IN_FLIGHT,
+        /** Bytes of bodies to keep in memory; less where the heap is small. */
+        payloadBytes: env.DAVIT_MAX_PAYLOAD_BYTES,
       },
       /** A replica counts as dead after this long without renewing its Lease. */
       leaseMs: env.DAVIT_LEASE_SECONDS * 1000,

@@ -134,6 +134,11 @@ function registerDeliveries({ gauge }: GaugeRegistry, { webhooks }: RunningContr
     'Bytes that events and deliveries have added to the store of the cluster in the last ten minutes, about.',
     () => written.total,
   )
+  gauge(
+    'davit_payload_bytes',
+    'Bytes of bodies that are kept in memory to be sent.',
+    () => engine.ctx.payloads.bytes,
+  )
   gauge('davit_attempts_in_flight', 'Attempts under way.', () => engine.stats().inFlight)
   gauge('davit_lanes', 'Endpoints with deliveries that have not ended.', () => engine.stats().lanes)
 }

@@ -66,7 +66,7 @@ export function createMetrics({ version, role = '' }: { version: string; role?: 
   }
 }
 
-function counters({ counter }: Instruments) {
+function counters({ counter, sum }: Instruments) {
   const cloudLabels = ['operation', 'code']
   const mailed = ['mailed', 'refused', 'no-mail-server', 'no-owners']
   const baked = ['succeeded', ...bakeFailureCode.options]
@@ -75,6 +75,7 @@ function counters({ counter }: Instruments) {
     finished: counter('davit_deliveries_finished_total', 'Deliveries that came to their end, by state.', [
       'state',
     ]),
+    payloads: sum('davit_payload_read_bytes_total', 'Bytes of bodies read from the delivery log again.'),
     segments: counter('davit_segment_writes_total', 'Segments written to the delivery log.', ['kind']),
     apiCalls: counter('davit_api_calls_total', 'Calls of the Kubernetes API.', ['verb', 'code']),
     cloudCalls: counter('davit_cloud_calls_total', 'Attempts of calls to the cloud.', cloudLabels),
@@ -181,6 +182,7 @@ function recorders(
       observe.toEnd(secondsSinceAccepted)
     },
     started: (secondsSinceAccepted) => observe.toStart(secondsSinceAccepted),
+    payloadsRead: (bytes) => count.payloads(bytes),
     segment(kind, size, seconds) {
       count.segments(kind)
       observe.segmentSize(size, kind)
@@ -226,6 +228,8 @@ type Instruments = GaugeRegistry & {
     labels: readonly string[],
     known?: readonly string[],
   ): (...labels: string[]) => void
+  /** A counter that grows by more than one at a time. */
+  sum(name: string, help: string): (amount: number) => void
   histogram(
     name: string,
     help: string,
@@ -246,6 +250,10 @@ function createInstruments(registry: Registry): Instruments {
       for (const value of known) counter.labels(value).inc(0)
       const bounded = labelNames.map(boundedLabel)
       return (...values) => counter.labels(...bounded.map((bound, i) => bound(values[i] ?? ''))).inc()
+    },
+    sum(name, help) {
+      const counter = new Counter({ name, help, registers })
+      return (amount) => counter.inc(amount)
     },
     histogram(name, help, buckets, label) {
       const labelNames = label === undefined ? [] : [label]

@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8'
 import { deliverySegments } from '../apis/delivery-segment.ts'
 import { deliveryObjectName } from '../apis/ids.ts'
 import type { ResourceType } from '../apis/meta.ts'
@@ -12,6 +13,7 @@ import { DeliveryEngine, DRAIN_TIMEOUT_MS } from '../webhooks/delivery/engine.ts
 import { LogFollower } from '../webhooks/delivery/log-follower.ts'
 import { OpenSegments } from '../webhooks/delivery/low-water-mark.ts'
 import { DeliveryObjects } from '../webhooks/delivery/objects.ts'
+import { Payloads } from '../webhooks/delivery/payloads.ts'
 import { EndpointReconciler } from '../webhooks/endpoints/controller.ts'
 import { EndpointDirectory, EndpointStatusWriter } from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
@@ -22,7 +24,7 @@ import { EventsReconciler } from '../webhooks/events/controller.ts'
 import { Publisher } from '../webhooks/events/publish.ts'
 import { ByteWindow, PublishQuota } from '../webhooks/events/quota.ts'
 import { UnconfirmedAppends, WebhookEventStore } from '../webhooks/events/store.ts'
-import { byteLength, INLINE_PAYLOAD_BYTES } from '../webhooks/log/codec.ts'
+import { INLINE_PAYLOAD_BYTES } from '../webhooks/log/codec.ts'
 import { DedupeIndex } from '../webhooks/log/idempotency-keys.ts'
 import {
   createEventLog,
@@ -32,6 +34,7 @@ import {
   SegmentNamer,
 } from '../webhooks/log/kubernetes-store.ts'
 import { Retention } from '../webhooks/log/retention.ts'
+import { SegmentBodies } from '../webhooks/log/segment-bodies.ts'
 import type { Config } from './config.ts'
 import type { ControllerDependencies } from './dependencies.ts'
 
@@ -76,6 +79,24 @@ export function buildWebhookLoops(options: WebhookOptions): WebhookLoops {
   return { ...delivery, organizations, catalogue, ...buildEndpointLoop(shared), ...buildEventLoop(shared) }
 }
 
+/** Of the heap, for bodies in memory. */
+const PAYLOAD_SHARE = 1 / 4
+/** Of those bytes, for bodies of segments that were read again. */
+const READ_AGAIN_SHARE = 1 / 4
+
+function createPayloads({ config, dependencies }: WebhookOptions): Payloads {
+  const { api: resources, metrics } = dependencies
+  const maxBytes = Math.min(config.limits.payloadBytes, getHeapStatistics().heap_size_limit * PAYLOAD_SHARE)
+  const readAgain = Math.ceil(maxBytes * READ_AGAIN_SHARE)
+  const bodies = new SegmentBodies({
+    resources,
+    namespace: config.namespace,
+    maxBytes: readAgain,
+    onRead: (bytes) => metrics.payloadsRead(bytes),
+  })
+  return new Payloads(maxBytes - readAgain, bodies)
+}
+
 function buildDelivery(options: WebhookOptions) {
   const { config, dependencies, giveUp } = options
   const { api, clock, random } = dependencies
@@ -109,7 +130,8 @@ function buildDelivery(options: WebhookOptions) {
     cancelHeld: (now) => cancelHeld(engine.ctx, engine.queues.ours(), config.retention, now),
     eventLog,
   })
-  const objects = new DeliveryObjects(api, clock, {
+  const payloads = createPayloads(options)
+  const objects = new DeliveryObjects(api, payloads, clock, {
     onWritten,
     onReferred: (object, segment) => retention.payloadReferred(object, segment),
   })
@@ -120,6 +142,7 @@ function buildDelivery(options: WebhookOptions) {
     statuses,
     streaks,
     objects,
+    payloads,
     outcomes,
     segments,
     shards: options.shards,
@@ -140,7 +163,7 @@ function buildDelivery(options: WebhookOptions) {
     onLost: options.onLost,
     onClaimedElsewhere: options.onClaimedElsewhere,
     onPromotedElsewhere: ({ event, endpoint }, segment) => {
-      if (byteLength(event.payload) <= INLINE_PAYLOAD_BYTES) return
+      if (event.bodyBytes <= INLINE_PAYLOAD_BYTES) return
       const name = deliveryObjectName(event.id, endpoint.uid)
       retention.payloadReferred({ namespace: event.namespace, name }, segment)
     },

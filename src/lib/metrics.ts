@@ -27,6 +27,8 @@ export interface DeliveryMetrics {
   ): void
   /** A first attempt started. */
   started(secondsSinceAccepted: number): void
+  /** Bodies that were no longer in memory were read from the log. */
+  payloadsRead(bytes: number): void
 }
 
 export interface LogMetrics {

@@ -35,7 +35,8 @@ export function logIn(raw: readonly RawObject[]): StoredLog {
 function takeSegment(log: StoredLog, segment: LogSegment, firstPlaces: Map<string, string>): void {
   for (const { event, eventIndex, endpoint } of segment.deliveries) {
     const id = `msg_${event.id}`
-    const { type, payload: body, namespace: organization } = event
+    const { type, namespace: organization } = event
+    const body = segment.bodies[eventIndex] ?? ''
     const position = `${segment.name}/${eventIndex}`
     // Two REST servers may accept one request with different ids: the key shows that it is one.
     const identity = `${organization} ${event.key ?? event.id}`

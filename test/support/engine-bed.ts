@@ -67,13 +67,19 @@ export class EngineBed {
   readonly promotedElsewhere: [segment: string, index: number][] = []
   #events = 0
   readonly #lives: number
+  readonly #maxPayloadBytes: number | undefined
   /** Version up to which the watch has delivered the log. */
   deliveredUpTo = Number.POSITIVE_INFINITY
   /** The newest outcome that the watch has delivered. */
   #delivered = 0
 
-  /** @param before the process whose store this one continues on */
-  constructor(before?: EngineBed, lowWater = 0) {
+  /** @param before the process whose store this one continues on @param maxPayloadBytes of bodies in memory; absent: a mebibyte */
+  constructor(
+    before?: EngineBed,
+    lowWater = 0,
+    maxPayloadBytes = before ? before.#maxPayloadBytes : undefined,
+  ) {
+    this.#maxPayloadBytes = maxPayloadBytes
     this.clock = before?.clock ?? new FakeClock()
     this.sender = new ScriptedSender(this.clock)
     this.store = before?.store ?? new MemoryStore(() => this.clock.now())
@@ -91,6 +97,7 @@ export class EngineBed {
       events: { record: (_about, event) => void this.events.push(event) },
       session: this.session,
       lowWater,
+      ...(maxPayloadBytes === undefined ? {} : { maxPayloadBytes }),
       giveUp: giveUp.signal,
       owns: (shard) => this.owns(shard),
       onClaimedElsewhere: (shards) => this.onClaimedElsewhere(shards),

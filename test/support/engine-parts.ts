@@ -9,11 +9,13 @@ import { DeliveryEngine } from '../../src/webhooks/delivery/engine.ts'
 import { LogFollower, type LogFollowerOptions } from '../../src/webhooks/delivery/log-follower.ts'
 import { OpenSegments } from '../../src/webhooks/delivery/low-water-mark.ts'
 import { DeliveryObjects } from '../../src/webhooks/delivery/objects.ts'
+import { Payloads } from '../../src/webhooks/delivery/payloads.ts'
 import { ShardTakeover } from '../../src/webhooks/delivery/takeover.ts'
 import { EndpointDirectory, EndpointStatusWriter } from '../../src/webhooks/endpoints/directory.ts'
 import { EndpointHealth } from '../../src/webhooks/endpoints/health.ts'
 import { DedupeIndex } from '../../src/webhooks/log/idempotency-keys.ts'
 import { createOutcomeLog, firstNameReader, SegmentNamer } from '../../src/webhooks/log/kubernetes-store.ts'
+import { SegmentBodies } from '../../src/webhooks/log/segment-bodies.ts'
 import type { WebhookSender } from '../../src/webhooks/sender/outcome.ts'
 import { fixedRandom } from './fake-clock.ts'
 
@@ -21,6 +23,7 @@ import { fixedRandom } from './fake-clock.ts'
 export const SYSTEM = 'davit-system'
 
 const nothing = () => undefined
+const MIB = 1024 * 1024
 
 export type EnginePartsOptions = {
   clock: Clock
@@ -33,6 +36,8 @@ export type EnginePartsOptions = {
   lowWater: number
   /** Scale of the waits between attempts; absent: as documented. */
   waitScale?: number
+  /** Of bodies in memory; absent: a mebibyte. */
+  maxPayloadBytes?: number
   giveUp: AbortSignal
   owns: (shard: number) => boolean
   /** Whether its writes are accepted; absent: always. */
@@ -56,18 +61,21 @@ export function engineParts(options: EnginePartsOptions) {
   const random = fixedRandom(0.5)
   const log: Logger = { info: nothing, warn: complain, error: complain }
   const statuses = new EndpointStatusWriter(api, directory)
+  const bodies = new SegmentBodies({ resources: api, namespace: SYSTEM, maxBytes: MIB, onRead: nothing })
+  const payloads = new Payloads(options.maxPayloadBytes ?? MIB, bodies)
   const engine = new DeliveryEngine({
     clock,
     random,
     log,
-    metrics: { attempt: nothing, finished: nothing, started: nothing },
+    metrics: { attempt: nothing, finished: nothing, started: nothing, payloadsRead: nothing },
     sender: options.sender,
     events: options.events,
     directory,
     statuses,
     streaks: new EndpointHealth(statuses, clock),
     resources: api,
-    objects: new DeliveryObjects(api, clock),
+    payloads,
+    objects: new DeliveryObjects(api, payloads, clock),
     outcomes: createOutcomeLog({
       resources: options.outcomesApi,
       namespace: SYSTEM,

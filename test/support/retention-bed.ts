@@ -14,11 +14,13 @@ import { createRandom } from '../../src/lib/time.ts'
 import { type Delivery, EndpointQueue } from '../../src/webhooks/delivery/endpoint-queue.ts'
 import { OpenSegments } from '../../src/webhooks/delivery/low-water-mark.ts'
 import { DeliveryObjects } from '../../src/webhooks/delivery/objects.ts'
+import { Payloads } from '../../src/webhooks/delivery/payloads.ts'
 import { EndpointDirectory } from '../../src/webhooks/endpoints/directory.ts'
 import { segmentSpec } from '../../src/webhooks/log/codec.ts'
 import { createEventLog, firstNameReader, SegmentNamer } from '../../src/webhooks/log/kubernetes-store.ts'
 import { readSegment } from '../../src/webhooks/log/reader.ts'
 import { Retention } from '../../src/webhooks/log/retention.ts'
+import { SegmentBodies } from '../../src/webhooks/log/segment-bodies.ts'
 import type { LogSegment } from '../../src/webhooks/log/store.ts'
 import { FakeClock } from './fake-clock.ts'
 import { type ApiCall, calling, FaultyApi } from './faulty-api.ts'
@@ -146,7 +148,13 @@ export class RetentionBed {
       left: false,
       storage: { kind: 'object' },
     }
-    const objects = new DeliveryObjects(this.api, this.clock, {
+    const bodies = new SegmentBodies({
+      resources: this.api,
+      namespace: SYSTEM,
+      maxBytes: 1_000_000,
+      onRead: () => undefined,
+    })
+    const objects = new DeliveryObjects(this.api, new Payloads(1_000_000, bodies), this.clock, {
       onReferred: (object, from) => this.retention.payloadReferred(object, from),
     })
     const completedAt = new Date(this.clock.now()).toISOString()

@@ -73,7 +73,10 @@ class Run {
   #append(segment: ReturnType<DeliveryWorld['acceptAgain']>, own: boolean): void {
     if (!segment || !own) return
     const place = { segment: segment.name, version: segment.version, firstDelivery: 0 }
-    const events = segment.deliveries.map(({ event, endpoint }) => ({ event, targets: [endpoint] }))
+    const events = segment.deliveries.map(({ event, endpoint }) => ({
+      event: { ...event, payload: '{}' },
+      targets: [endpoint],
+    }))
     this.watches.index.appended(place, events)
   }
 

@@ -21,7 +21,7 @@ import type { Appended, LogSegment } from '../../webhooks/log/store.ts'
 import { type LineStatus, type LogEnd, NONE, type PackedId, packedName } from './line-table.ts'
 import { type IndexedSegment, isBelowFloor, Lines, UNKNOWN } from './lines.ts'
 
-type Entry = { index: number; event: SegmentEvent; endpoint: DeliveryTarget }
+type Entry = { index: number; event: Omit<SegmentEvent, 'payload'>; endpoint: DeliveryTarget }
 
 export type ObjectDelivery = LineStatus & {
   namespace: string

@@ -4,7 +4,6 @@ import { isApiError, UnreadableError } from '../../kube/client.ts'
 import type { AttemptClass } from '../../lib/metrics.ts'
 import { exponentialMs, sleep } from '../../lib/time.ts'
 import type { EndpointView } from '../endpoints/directory.ts'
-import { readLargePayload } from '../log/reader.ts'
 import { activeKeys } from '../sender/key-rotation.ts'
 import type { SendOutcome } from '../sender/outcome.ts'
 import { signatureHeader } from '../sender/signature.ts'
@@ -16,8 +15,8 @@ import {
   retryUntilDurable,
   warnOnEndpoint,
 } from './context.ts'
-import type { Delivery, InLog } from './endpoint-queue.ts'
-import { endEntry, promoteToObject } from './promotion.ts'
+import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
+import { cancelEntry, endEntry, promoteToObject } from './promotion.ts'
 import {
   type AttemptResult,
   afterAttempt,
@@ -75,12 +74,14 @@ export async function attempt(ctx: EngineContext, delivery: Delivery): Promise<v
 
 async function prepare(ctx: EngineContext, delivery: Delivery): Promise<Prepared | undefined> {
   const { storage } = delivery
-  if (storage.kind === 'log') {
-    if (storage.promotion) await storage.promotion
-    if (delivery.storage.kind === 'log') return { body: Buffer.from(storage.entry.event.payload, 'utf8') }
-  }
-  if (delivery.stage === 'ended') return undefined
+  if (storage.kind === 'log' && storage.promotion) await storage.promotion
   try {
+    if (delivery.storage === storage && storage.kind === 'log') {
+      const prepared = await prepareFromLog(ctx, delivery, storage)
+      // It may have got its object while its body was read.
+      if (prepared || delivery.storage === storage) return prepared
+    }
+    if (delivery.stage === 'ended') return undefined
     return await prepareFromObject(ctx, delivery)
   } catch (error) {
     if (isApiError(error, 'NotFound')) ctx.engine.drop(delivery)
@@ -88,6 +89,22 @@ async function prepare(ctx: EngineContext, delivery: Delivery): Promise<Prepared
     else putBack(ctx, delivery, RETRY_MS)
     return undefined
   }
+}
+
+/** Undefined if the body is gone, or the entry is no longer open. @throws ApiError; UnreadableError */
+async function prepareFromLog(
+  ctx: EngineContext,
+  delivery: Delivery,
+  storage: InLog,
+): Promise<Prepared | undefined> {
+  const body = bodyOf(storage)
+  if (body.buffer) return { body: body.buffer }
+  const read = await ctx.payloads.read(body, delivery.queue.endpoint.namespace)
+  if (storage.promotion) await storage.promotion
+  if (delivery.storage !== storage) return undefined
+  if (read) return { body: read }
+  await cancelEntry(ctx, delivery, storage, 'PayloadLost')
+  return undefined
 }
 
 async function prepareFromObject(ctx: EngineContext, delivery: Delivery): Promise<Prepared | undefined> {
@@ -101,8 +118,10 @@ async function prepareFromObject(ctx: EngineContext, delivery: Delivery): Promis
   const { payload, payloadRef } = object.spec
   const { namespace } = delivery.queue.endpoint
   const body =
-    payload ?? (payloadRef && (await readLargePayload(ctx.resources, ctx.namespace, payloadRef, namespace)))
-  if (body !== undefined) return { body: Buffer.from(body, 'utf8'), object }
+    payload === undefined
+      ? payloadRef && (await ctx.payloads.readReferred(payloadRef, namespace))
+      : Buffer.from(payload, 'utf8')
+  if (body) return { body, object }
   await cancelObject(ctx, delivery, object, 'PayloadLost')
   return undefined
 }

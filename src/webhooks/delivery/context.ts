@@ -13,6 +13,7 @@ import type { WebhookSender } from '../sender/outcome.ts'
 import type { Delivery, EndpointQueue, OpenSegment } from './endpoint-queue.ts'
 import type { OpenSegments } from './low-water-mark.ts'
 import type { DeliveryObjects } from './objects.ts'
+import type { Payloads } from './payloads.ts'
 import type { RemoteOutcomes } from './remote-deliveries.ts'
 
 /**
@@ -34,6 +35,7 @@ export type EngineDependencies = {
   streaks: EndpointHealth
   resources: ResourceReader
   objects: DeliveryObjects
+  payloads: Payloads
   outcomes: OutcomeRecorder
   segments: OpenSegments
   shards: ShardOwnership

@@ -41,10 +41,11 @@ class Story {
   readonly #orders = new Map<string, number>()
   readonly #counts = new Map<string, number>()
   #run = 0
-  bed = new EngineBed()
+  bed: EngineBed
 
-  constructor(refusals: Refusals) {
+  constructor(refusals: Refusals, maxPayloadBytes?: number) {
     this.#refusals = refusals
+    this.bed = new EngineBed(undefined, 0, maxPayloadBytes)
   }
 
   /** @returns calls that the first run made, if it was not killed */
@@ -128,8 +129,13 @@ class Story {
 
 const MIXED: Refusals = [0, 1, 0, 9, 0, 2]
 
-async function complaintsOf(refusals: Refusals, crashes: readonly Crash[]): Promise<string[]> {
-  const story = new Story(refusals)
+/** @param maxPayloadBytes of bodies in memory; 0 to read each again */
+async function complaintsOf(
+  refusals: Refusals,
+  crashes: readonly Crash[],
+  maxPayloadBytes?: number,
+): Promise<string[]> {
+  const story = new Story(refusals, maxPayloadBytes)
   await story.play(crashes)
   return story.complaints
 }
@@ -137,6 +143,10 @@ async function complaintsOf(refusals: Refusals, crashes: readonly Crash[]): Prom
 describe('without a crash', () => {
   it('everything is delivered, in order where asked, and shown', async () => {
     expect(await complaintsOf(MIXED, [])).toEqual([])
+  })
+
+  it('so it is if no body stays in memory', async () => {
+    expect(await complaintsOf(MIXED, [], 0)).toEqual([])
   })
 })
 
@@ -167,8 +177,9 @@ describe('killed several times', { timeout: LIMIT_MS }, () => {
       fc.asyncProperty(
         fc.array(fc.constantFrom(0, 0, 0, 1, 3, 9), { minLength: 1, maxLength: 8 }),
         fc.array(crash, { minLength: 1, maxLength: 4 }),
-        async (refusals, crashes) => {
-          expect(await complaintsOf(refusals, crashes)).toEqual([])
+        fc.constantFrom(0, undefined),
+        async (refusals, crashes, maxPayloadBytes) => {
+          expect(await complaintsOf(refusals, crashes, maxPayloadBytes)).toEqual([])
         },
       ),
       { numRuns: 60 },

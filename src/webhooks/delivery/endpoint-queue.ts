@@ -3,12 +3,12 @@ import type { CancelReason, WebhookDeliveryStatus } from '../../apis/webhook-del
 import { shardOf } from '../../ha/assignment.ts'
 import { Fifo } from '../../lib/fair-queue.ts'
 import type { AttemptClass } from '../../lib/metrics.ts'
-import { copyString } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import type { LogDelivery, LogSegment } from '../log/store.ts'
+import type { EventBody } from './payloads.ts'
 import { longestWaitMs } from './retry-schedule.ts'
 
 /**
@@ -77,21 +77,27 @@ export function deliveryFromEntry(
 ): Delivery {
   const { event, index } = entry
   return {
-    // A slice would keep the text of the whole segment, maybe for hours.
-    name: copyString(event.id),
+    name: event.id,
     queue,
     version: opened.segment.version,
     index,
     acceptedAt: opened.segment.writtenAt,
     ofWebhookEvent: isFromWebhookEvent(event),
-    bodyBytes: Buffer.byteLength(event.payload),
-    bytes: Math.min(event.payload.length, INLINE_PAYLOAD_BYTES),
+    bodyBytes: event.bodyBytes,
+    bytes: Math.min(event.bodyBytes, INLINE_PAYLOAD_BYTES),
     attempts: 0,
     dueAt: 0,
     stage,
     left: false,
     storage: { kind: 'log', segment: opened, entry },
   }
+}
+
+/** The body of an entry that is open. */
+export function bodyOf({ segment, entry }: InLog): EventBody {
+  const body = segment.bodies.get(entry.eventIndex)
+  if (!body) throw new Error('an entry has an event')
+  return body
 }
 
 /** When the next attempt is due, milliseconds since 1970. Caps a time that was stored by a clock running ahead. */
@@ -337,8 +343,10 @@ export type OpenEntry = {
 }
 
 export type OpenSegment = {
-  readonly segment: Omit<LogSegment, 'deliveries' | 'undelivered'>
+  readonly segment: Omit<LogSegment, 'deliveries' | 'undelivered' | 'bodies'>
   readonly open: OpenEntries
+  /** By index of the event. */
+  readonly bodies: ReadonlyMap<number, EventBody>
 }
 
 export type UnresolvedEntry = { opened: OpenSegment; open: OpenEntry }
@@ -375,11 +383,13 @@ export class OpenEntries {
     return this.#byIndex[index] !== undefined
   }
 
-  delete(index: number): boolean {
-    if (!this.has(index)) return false
+  /** @returns what was open */
+  delete(index: number): OpenEntry | undefined {
+    const open = this.#byIndex[index]
+    if (!open) return undefined
     this.#byIndex[index] = undefined
     this.#size -= 1
-    return true
+    return open
   }
 
   *values(): IterableIterator<OpenEntry> {

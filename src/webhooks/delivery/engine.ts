@@ -18,6 +18,7 @@ import {
 } from './context.ts'
 import { Dispatcher, EndpointQueues } from './dispatcher.ts'
 import {
+  bodyOf,
   type Delivery,
   deliveryFromEntry,
   dueTime,
@@ -66,7 +67,8 @@ export class DeliveryEngine implements EngineActions {
   constructor(options: EngineOptions) {
     this.#options = options
     this.ctx = { ...options, engine: this }
-    const { clock, log, shards } = options
+    const { clock, log, payloads, segments, shards } = options
+    segments.onBodyClosed = (body) => payloads.drop(body)
     this.#timers = new Timers<Delivery>({ clock, log }, (delivery) => {
       delivery.queue.markDue(delivery)
       this.#dispatcher.wake(delivery.queue)
@@ -199,6 +201,7 @@ export class DeliveryEngine implements EngineActions {
 
   #detach(queue: EndpointQueue): void {
     for (const delivery of queue.members()) this.#timers.delete(delivery)
+    this.#dropBodies(queue)
     queue.detach()
     this.remoteOutcomes.applyDeferred(queue)
     for (const delivery of [...queue.members()]) {
@@ -244,7 +247,14 @@ export class DeliveryEngine implements EngineActions {
     queue.setPolicy(endpoint.spec)
     this.counters.setHeld(queue, !enabled)
     queue.paused = !enabled || keys === undefined
-    if (!queue.paused) this.#dispatcher.wake(queue)
+    if (queue.paused) this.#dropBodies(queue)
+    else this.#dispatcher.wake(queue)
+  }
+
+  /** They are not sent soon, or by another replica. */
+  #dropBodies(queue: EndpointQueue): void {
+    for (const { storage } of queue.members())
+      if (storage.kind === 'log') this.ctx.payloads.drop(bodyOf(storage))
   }
 
   #endpointRemoved(endpoint: WebhookEndpoint): void {

@@ -121,6 +121,9 @@ export type LogFollowerOptions = {
   onPromotedElsewhere?: (entry: LogDelivery, segment: string) => void
 }
 
+/** What is known of an entry when its segment arrives: records that came before it, and the bodies of the segment. */
+type Arrived = { early: readonly SequencedRecord[] | undefined; bodies: LogSegment['bodies'] }
+
 type KeyedEvent = { event: Parameters<DedupeIndex['isDuplicate']>[0]; eventIndex: number }
 
 export class LogFollower {
@@ -154,7 +157,8 @@ export class LogFollower {
     if (lines > 0)
       ctx.log.error('Deliveries of the log cannot be read and are left out', { segment: name, lines })
     const early = this.#early.take(version)
-    for (const open of [...opened.open.values()]) this.#addEntry(opened, open, early.get(open.entry.index))
+    for (const open of [...opened.open.values()])
+      this.#addEntry(opened, open, { early: early.get(open.entry.index), bodies: segment.bodies })
     this.#engine.promotions.promoteLater(opened)
   }
 
@@ -220,18 +224,25 @@ export class LogFollower {
     if (writer !== this.#options.writer && ours.length > 0) this.#options.onClaimedElsewhere(ours)
   }
 
-  #addEntry(opened: OpenSegment, open: OpenEntry, early: readonly SequencedRecord[] = []): void {
+  #addEntry(opened: OpenSegment, open: OpenEntry, { early = [], bodies }: Arrived): void {
     const { entry } = open
     const refused = this.#refusalOf(opened.segment, entry)
     if (refused) open.refused = refused
     const queue = this.#engine.queues.get(entry.endpoint.uid)
     const isOurs = this.#engine.queues.isOurs(queue?.shard ?? shardOf(entry.endpoint.uid))
     if (!isOurs && !refused) this.#engine.countEntry(opened, open, queue)
+    else if (!refused && !queue?.paused) this.#keepBody(opened, entry, bodies)
     for (const one of early) this.#applyRecord(one)
     if (!isOurs || opened.open.get(entry.index) !== open) return
     if (refused || this.#mayBeStarted(opened.segment.version, open))
       resumeLateEntry(this.#engine, { opened, open }, this.claims)
     else this.#engine.addEntry(opened, open)
+  }
+
+  #keepBody({ bodies }: OpenSegment, { eventIndex }: LogDelivery, texts: LogSegment['bodies']): void {
+    const body = bodies.get(eventIndex)
+    const text = texts[eventIndex]
+    if (body && text !== undefined) this.#engine.ctx.payloads.keep(body, text)
   }
 
   /** Whether the previous owner may have started it, if this replica took over its shard before the segment arrived. */

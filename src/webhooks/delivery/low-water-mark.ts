@@ -1,5 +1,6 @@
-import type { LogSegment } from '../log/store.ts'
+import type { LogDelivery, LogSegment } from '../log/store.ts'
 import { OpenEntries, type OpenSegment } from './endpoint-queue.ts'
+import type { EventBody } from './payloads.ts'
 
 /**
  * The segments of the log that still hold an open entry, and the low-water mark: every entry in a segment up to that version
@@ -11,6 +12,8 @@ export class OpenSegments {
   /** The last one looked up: most records refer to the same segment as the record before. */
   #recent: OpenSegment | undefined
   #lowWater: number
+  /** Called when no entry of the event is open any more. */
+  onBodyClosed: ((body: EventBody) => void) | undefined
 
   constructor(lowWater = 0) {
     this.#lowWater = lowWater
@@ -27,8 +30,12 @@ export class OpenSegments {
   /** Adds a segment with all its entries open. Undefined if it is known or behind the mark. */
   add(segment: LogSegment): OpenSegment | undefined {
     if (segment.version <= this.#lowWater || this.#byVersion.has(segment.version)) return undefined
-    const { deliveries, undelivered: _, ...header } = segment
-    const opened: OpenSegment = { segment: header, open: new OpenEntries(deliveries) }
+    const { deliveries, undelivered: _, bodies: __, ...header } = segment
+    const opened: OpenSegment = {
+      segment: header,
+      open: new OpenEntries(deliveries),
+      bodies: openBodies(segment.name, deliveries),
+    }
     let at = this.#segments.length
     while (at > 0 && (this.#segments[at - 1]?.segment.version ?? 0) > segment.version) at -= 1
     this.#segments.splice(at, 0, opened)
@@ -44,7 +51,14 @@ export class OpenSegments {
 
   /** Closes one entry: its end, or the creation of its object, is durable. */
   close(segment: OpenSegment, index: number): void {
-    if (segment.open.delete(index) && segment.open.size === 0) this.#advance()
+    const closed = segment.open.delete(index)
+    if (!closed) return
+    const body = segment.bodies.get(closed.entry.eventIndex)
+    if (body) {
+      body.open -= 1
+      if (body.open === 0) this.onBodyClosed?.(body)
+    }
+    if (segment.open.size === 0) this.#advance()
   }
 
   values(): readonly OpenSegment[] {
@@ -61,4 +75,21 @@ export class OpenSegments {
       this.#lowWater = segment.version
     }
   }
+}
+
+function openBodies(segment: string, deliveries: readonly LogDelivery[]): Map<number, EventBody> {
+  const bodies = new Map<number, EventBody>()
+  for (const { eventIndex, event } of deliveries) {
+    const known = bodies.get(eventIndex)
+    if (known) known.open += 1
+    else
+      bodies.set(eventIndex, {
+        segment,
+        event: eventIndex,
+        bytes: event.bodyBytes,
+        open: 1,
+        buffer: undefined,
+      })
+  }
+  return bodies
 }

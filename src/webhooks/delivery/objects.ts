@@ -21,17 +21,22 @@ import {
 } from '../../kube/client.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
-import { byteLength, INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
-import type { Delivery, InLog } from './endpoint-queue.ts'
+import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
+import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
+import type { Payloads } from './payloads.ts'
 import { isFinal, isSetAside } from './status.ts'
 
 /** WebhookDelivery objects, which show deliveries to users and hold their state from the first failure on. */
 
 type Resources = ResourceReader & ResourceWriter
 
+type Payload = Pick<WebhookDeliverySpec, 'payload' | 'payloadRef'>
+
 export type StoreResult =
   | { kind: 'stored' }
   | { kind: 'namespaceGone' }
+  /** Its segment was deleted by hand. */
+  | { kind: 'payloadLost' }
   | { kind: 'refused'; message: string }
 
 /** All calls share the connections: thousands of objects must not keep the log from getting one. Organizations take turns. */
@@ -53,12 +58,19 @@ const ATTEMPT_BYTES = 150
 
 export class DeliveryObjects {
   readonly #resources: Resources
+  readonly #payloads: Payloads
   readonly #clock: Clock
   readonly #listener: DeliveryObjectsListener
   readonly #slots = new Semaphore({ atOnce: CALLS_AT_A_TIME })
 
-  constructor(resources: Resources, clock: Clock, listener: DeliveryObjectsListener = {}) {
+  constructor(
+    resources: Resources,
+    payloads: Payloads,
+    clock: Clock,
+    listener: DeliveryObjectsListener = {},
+  ) {
     this.#resources = resources
+    this.#payloads = payloads
     this.#clock = clock
     this.#listener = listener
   }
@@ -85,8 +97,11 @@ export class DeliveryObjects {
   /** Creates the object of an entry, with its status. Repeatable. @throws ApiError if a retry may help */
   async store(delivery: Delivery, storage: InLog, status?: WebhookDeliveryStatus): Promise<StoreResult> {
     try {
-      const created = await this.#create(delivery, storage)
-      if (!isInline(storage)) this.#listener.onReferred?.(deliveryRef(delivery), storage.segment.segment.name)
+      const payload = await this.#payloadOf(storage)
+      if (!payload) return { kind: 'payloadLost' }
+      const created = await this.#create(delivery, storage, payload)
+      const { payloadRef } = payload
+      if (payloadRef) this.#listener.onReferred?.(deliveryRef(delivery), payloadRef.segment)
       if (status && isBehind(created.status, status))
         await this.writeStatus(delivery, created.version, status, { urgent: false })
       return { kind: 'stored' }
@@ -132,12 +147,13 @@ export class DeliveryObjects {
   async #create(
     delivery: Delivery,
     storage: InLog,
+    payload: Payload,
   ): Promise<{ version: string; status?: WebhookDeliveryStatus | undefined }> {
     const mayExist = storage.objectMayExist === true
     // The call may take effect even if its response, or the shard, is lost.
     storage.objectMayExist = true
     try {
-      const object = this.#newObject(delivery, storage)
+      const object = this.#newObject(delivery, storage, payload)
       const create = () => this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
       const created = await this.#slots.run(create, { group: delivery.queue.endpoint.namespace })
       this.#reportWrite(delivery, 0)
@@ -160,18 +176,25 @@ export class DeliveryObjects {
     this.#listener.onWritten?.(queue.endpoint.namespace, OBJECT_BYTES + bytes + attempts * ATTEMPT_BYTES)
   }
 
-  #newObject(delivery: Delivery, storage: InLog): RawObject {
+  /** Its body, or for a large one its place in the log. Undefined if its segment is gone. @throws ApiError; UnreadableError */
+  async #payloadOf(storage: InLog): Promise<Payload | undefined> {
+    const body = bodyOf(storage)
+    const { segment, event } = body
+    if (body.bytes > INLINE_PAYLOAD_BYTES) return { payloadRef: { segment, event } }
+    const read = await this.#payloads.read(body, storage.entry.event.namespace)
+    return read && { payload: read.toString('utf8') }
+  }
+
+  #newObject(delivery: Delivery, storage: InLog, payload: Payload): RawObject {
     const { endpoint } = delivery.queue
-    const { event, eventIndex } = storage.entry
+    const { event } = storage.entry
     const spec: WebhookDeliverySpec = {
       endpoint: endpoint.name,
       endpointUid: endpoint.uid,
       deliveryId: messageId(delivery.name),
       eventType: event.type,
       position: formatPosition(delivery),
-      ...(isInline(storage)
-        ? { payload: event.payload }
-        : { payloadRef: { segment: storage.segment.segment.name, event: eventIndex } }),
+      ...payload,
       ...(event.redeliveryOf ? { redeliveryOf: event.redeliveryOf } : {}),
       writtenAt: new Date(this.#clock.now()).toISOString(),
     }
@@ -192,10 +215,6 @@ export class DeliveryObjects {
 
 function versionOf({ metadata, status }: WebhookDelivery) {
   return { version: metadata.resourceVersion, status }
-}
-
-function isInline({ entry }: InLog): boolean {
-  return byteLength(entry.event.payload) <= INLINE_PAYLOAD_BYTES
 }
 
 export function deliveryRef({ name, queue }: Delivery): { namespace: string; name: string } {

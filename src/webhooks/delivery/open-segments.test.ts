@@ -11,10 +11,11 @@ function segment(version: number, deliveries: number, payload = '{}'): LogSegmen
     writtenAt: 0,
     createdAt: 0,
     unreadable: 0,
+    bodies: [payload],
     deliveries: Array.from({ length: deliveries }, (_, index) => ({
       index,
       eventIndex: 0,
-      event: { id: `event-${version}`, namespace: 'acme', type: 'test.event', payload },
+      event: { id: `event-${version}`, namespace: 'acme', type: 'test.event', bodyBytes: payload.length },
       endpoint: { name: 'one', uid: 'uid' },
     })),
   }
@@ -110,13 +111,17 @@ class Model {
   }
 }
 
-it('holds the payload of an entry for as long as that is open', () => {
+it('tells when no entry of an event is open', () => {
   const segments = new OpenSegments()
+  const closed: string[] = []
+  segments.onBodyClosed = ({ segment }) => closed.push(segment)
   opened(segments, segment(10, 1))
   const next = opened(segments, segment(20, 2, 'x'.repeat(1000)))
-  expect(heldBy(segments).map(({ entry }) => entry.event.payload.length)).toEqual([2, 1000, 1000])
+  expect([...next.bodies.values()]).toMatchObject([{ bytes: 1000, open: 2 }])
   segments.close(next, 0)
   expect([...next.open.values()].map(({ entry }) => entry.index)).toEqual([1])
+  expect(closed).toEqual([])
   segments.close(next, 1)
-  expect(heldBy(segments).map(({ entry }) => entry.event.payload.length)).toEqual([2])
+  segments.close(next, 1)
+  expect(closed).toEqual(['segment-20'])
 })

@@ -54,12 +54,12 @@ describe('a tally', () => {
       id: 'event-2',
       namespace: 'acme',
       type: 'test',
-      payload: '',
+      bodyBytes: 0,
       key: 'of a request',
     })
     expect([counters.total, counters.ofEvent('event-1'), counters.ofEvent('event-2')]).toEqual([2, 0, 0])
     counters.remove(one)
-    counters.removeEntry(acme, { id: 'event-2', namespace: 'acme', type: 'test', payload: '' }, 1)
+    counters.removeEntry(acme, { id: 'event-2', namespace: 'acme', type: 'test', bodyBytes: 0 }, 1)
     expect([counters.total, told]).toEqual([0, []])
   })
 

@@ -1,6 +1,6 @@
-import type { SegmentEvent } from '../../apis/delivery-segment.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
+import type { LoggedEvent } from '../log/store.ts'
 import type { Delivery, EndpointQueue, Failing } from './endpoint-queue.ts'
 
 /**
@@ -42,8 +42,7 @@ export class PendingCounters {
 
   add({ queue, name, bytes, ofWebhookEvent }: Delivery): void {
     this.#count(queue, 1, bytes)
-    // Replaces a name from `addEntry`, a slice that keeps the text of its segment in memory.
-    if (ofWebhookEvent) this.#addOfEvent(name, 'replaces')
+    if (ofWebhookEvent) this.#addOfEvent(name)
   }
 
   remove({ queue, name, version, bytes, ofWebhookEvent }: Delivery): void {
@@ -52,12 +51,12 @@ export class PendingCounters {
   }
 
   /** Counts an entry that has no delivery in this queue yet. Its endpoint is not disabled. */
-  addEntry({ endpoint }: EndpointQueue, event: SegmentEvent): void {
+  addEntry({ endpoint }: EndpointQueue, event: LoggedEvent): void {
     this.#count({ endpoint, held: false }, 1, 0)
     if (isFromWebhookEvent(event)) this.#addOfEvent(event.id)
   }
 
-  removeEntry({ endpoint }: EndpointQueue, event: SegmentEvent, version: number): void {
+  removeEntry({ endpoint }: EndpointQueue, event: LoggedEvent, version: number): void {
     this.#count({ endpoint, held: false }, -1, 0)
     if (isFromWebhookEvent(event)) this.#removeOfEvent(event.id, version)
   }
@@ -69,9 +68,8 @@ export class PendingCounters {
     this.#count(queue, queue.size, queue.bytes)
   }
 
-  #addOfEvent(name: string, how?: 'replaces'): void {
+  #addOfEvent(name: string): void {
     const ofEvent = this.ofEvent(name)
-    if (how === 'replaces' && ofEvent > 0) this.#events.delete(name)
     this.#events.set(name, ofEvent + 1)
     if (ofEvent === 0) this.onEventSeen?.(name)
   }

@@ -79,6 +79,7 @@ async function promote(
     await ctx.outcomes.record({ kind: 'moved', position: delivery })
     endEntry(ctx, delivery, storage, end)
   } else if (result.kind === 'namespaceGone') await cancelEntry(ctx, delivery, storage, 'NamespaceGone')
+  else if (result.kind === 'payloadLost') await cancelEntry(ctx, delivery, storage, 'PayloadLost')
   else await continueRefused(ctx, delivery, storage, result.message)
 }
 

@@ -11,7 +11,7 @@ import {
 } from '../../kube/client.ts'
 import { listObjects } from '../../kube/list.ts'
 import { LOG_PAGE, readLargePayload, readSegment } from '../log/reader.ts'
-import type { LogDelivery } from '../log/store.ts'
+import type { LogSegment } from '../log/store.ts'
 
 /** Finds the events of deliveries that are to be redelivered: in their objects, or in the log. */
 
@@ -138,13 +138,15 @@ function mayHold({ spec }: RawObject, event: string): boolean {
 
 /** @param id the 26 characters of the event's id @param uid of the endpoint */
 function originalIn(raw: RawObject, id: string, uid: string): Original | undefined {
-  let deliveries: readonly LogDelivery[]
+  let segment: LogSegment
   try {
-    deliveries = readSegment(raw).deliveries
+    segment = readSegment(raw)
   } catch {
     // The watch of the log reports it.
     return undefined
   }
-  const found = deliveries.find(({ event, endpoint }) => event.id === id && endpoint.uid === uid)
-  return found && { deliveryId: messageId(id), type: found.event.type, payload: found.event.payload }
+  const found = segment.deliveries.find(({ event, endpoint }) => event.id === id && endpoint.uid === uid)
+  const payload = found && segment.bodies[found.eventIndex]
+  if (!found || payload === undefined) return undefined
+  return { deliveryId: messageId(id), type: found.event.type, payload }
 }

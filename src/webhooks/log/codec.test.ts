@@ -49,12 +49,17 @@ describe('a segment', () => {
       fc.property(fc.array(accepted, { minLength: 1, maxLength: 20 }), (given) => {
         const spec = segmentSpec(given, 'davit-0', 1000)
         expect(deliverySegmentSpec.safeParse(spec).success).toBe(true)
-        const want = given.flatMap((item, eventIndex) =>
-          item.targets.map((endpoint) => ({ eventIndex, event: item.event, endpoint })),
+        const want = given.flatMap(({ event: { payload, ...event }, targets }, eventIndex) =>
+          targets.map((endpoint) => ({
+            eventIndex,
+            event: { ...event, bodyBytes: Buffer.byteLength(payload) },
+            endpoint,
+          })),
         )
         const stored: typeof spec = JSON.parse(JSON.stringify(spec))
         expect(decodeDeliveries(stored)).toEqual({
           deliveries: want.map((delivery, index) => ({ index, ...delivery })),
+          bodies: given.map(({ event }) => event.payload),
           unreadable: 0,
         })
       }),

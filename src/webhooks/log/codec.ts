@@ -13,7 +13,7 @@ import { DNS_LABEL } from '../../apis/meta.ts'
 import { memoize } from '../../lib/memoize.ts'
 import { copyString } from '../../lib/text.ts'
 import { isKeyLine } from './idempotency-keys.ts'
-import type { LogDelivery, SegmentContent, SegmentKeys, UndeliveredEvent } from './store.ts'
+import type { LogDelivery, LoggedEvent, SegmentContent, SegmentKeys, UndeliveredEvent } from './store.ts'
 
 /**
  * Events and deliveries as the text of a DeliverySegment, and the split of waiting appends into segments. A body is Standard Webhooks `{
@@ -74,9 +74,35 @@ const INDEX = /^\d{1,6}$/
 /** An event line starts with the 26 characters of an id and an organization: both become names of objects. */
 const NAMES = new RegExp(`^[0-9a-z]{26} ${DNS_LABEL.source.slice(1, -1)} `)
 
+/** Organizations, event types and endpoints are few, and repeat in every segment. */
+const internWord = memoize(MAX_KNOWN, (word) => word, copyString)
+
+function toLogged({
+  id,
+  namespace,
+  type,
+  key,
+  fingerprint,
+  redeliveryOf,
+  payload,
+}: SegmentEvent): LoggedEvent {
+  const event: LoggedEvent = {
+    id: copyString(id),
+    namespace: internWord(namespace),
+    type: internWord(type),
+    bodyBytes: byteLength(payload),
+  }
+  if (key !== undefined) event.key = copyString(key)
+  if (fingerprint !== undefined) event.fingerprint = copyString(fingerprint)
+  if (redeliveryOf !== undefined) event.redeliveryOf = copyString(redeliveryOf)
+  return event
+}
+
 /** Leaves out deliveries that cannot be decoded: no such event, malformed, or names that no object can have. */
 export function decodeDeliveries(spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>): SegmentContent {
-  const events = spec.events.map((line) => (NAMES.test(line) ? decodeEventLine(line) : undefined))
+  const decoded = spec.events.map((line) => (NAMES.test(line) ? decodeEventLine(line) : undefined))
+  const events = decoded.map((event) => event && toLogged(event))
+  const bodies = decoded.map((event) => event?.payload)
   const deliveries: LogDelivery[] = []
   const lines = spec.deliveries === '' ? [] : spec.deliveries.split('\n')
   lines.forEach((line, index) => {
@@ -87,16 +113,16 @@ export function decodeDeliveries(spec: Pick<DeliverySegmentSpec, 'events' | 'del
     const endpoint = event && readTarget(line.slice(end + 1))
     if (event && endpoint) deliveries.push({ index, eventIndex, event, endpoint })
   })
-  const content = { deliveries, unreadable: lines.length - deliveries.length }
+  const content = { deliveries, bodies, unreadable: lines.length - deliveries.length }
   // The common case, on the hot path of every replica.
   if (events.every((event) => event?.key === undefined && event?.fingerprint === undefined)) return content
-  const keys = keysIn(events, deliveries)
+  const keys = keysIn(decoded, deliveries)
   const undelivered = undeliveredIn(events, deliveries)
   return { ...content, ...(keys ? { keys } : {}), ...(undelivered.length > 0 ? { undelivered } : {}) }
 }
 
 function undeliveredIn(
-  events: readonly (SegmentEvent | undefined)[],
+  events: readonly (LoggedEvent | undefined)[],
   deliveries: readonly LogDelivery[],
 ): UndeliveredEvent[] {
   const delivered = new Set(deliveries.map(({ eventIndex }) => eventIndex))
@@ -111,14 +137,13 @@ function keysIn(
   events: readonly (SegmentEvent | undefined)[],
   deliveries: readonly LogDelivery[],
 ): SegmentKeys | undefined {
-  const keyed = events.filter((event) => event?.fingerprint !== undefined)
-  if (keyed.length === 0) return undefined
-  const delivered = new Set(deliveries.map(({ event }) => event))
+  if (events.every((event) => event?.fingerprint === undefined)) return undefined
+  const delivered = new Set(deliveries.map(({ eventIndex }) => eventIndex))
   const keys: SegmentKeys = { newestAt: 0, bytes: 0 }
-  for (const event of keyed) {
-    if (!event) continue
+  for (const [index, event] of events.entries()) {
+    if (event?.fingerprint === undefined) continue
     keys.newestAt = Math.max(keys.newestAt, timeOfName(event.id) || 0)
-    if (!delivered.has(event)) keys.bytes += sizeOf([{ event, targets: [] }]).bytes
+    if (!delivered.has(index)) keys.bytes += sizeOf([{ event, targets: [] }]).bytes
   }
   return keys
 }

@@ -32,12 +32,13 @@ test('what is removed no longer counts, also when it is removed twice or comes a
 })
 
 function delivery(index: number, eventIndex: number, namespace: string) {
-  const event = { id: `${eventIndex}`.padStart(26, '0'), namespace, type: 'test.event', payload: '"payload"' }
+  const event = { id: `${eventIndex}`.padStart(26, '0'), namespace, type: 'test.event', bodyBytes: 9 }
   return { index, eventIndex, event, endpoint: { name: 'billing', uid: 'uid' } }
 }
 
 function segment(deliveries: LogSegment['deliveries']): LogSegment {
-  return { name: 'segment', version: 7, writtenAt: 1, createdAt: 2, deliveries, unreadable: 0 }
+  const bodies = deliveries.map(() => '"payload"')
+  return { name: 'segment', version: 7, writtenAt: 1, createdAt: 2, deliveries, bodies, unreadable: 0 }
 }
 
 test.each([

@@ -103,19 +103,20 @@ export function toSegmentEntry(segment: LogSegment): SegmentEntry {
   const namespace = deliveries[0]?.event.namespace ?? ''
   // Empty if it holds events of several organizations, or none.
   const organization = deliveries.every(({ event }) => event.namespace === namespace) ? namespace : ''
-  const bytes = segment.bytes ?? OBJECT_OVERHEAD_BYTES + bytesOf(deliveries) + (keys?.bytes ?? 0)
+  const bytes = segment.bytes ?? OBJECT_OVERHEAD_BYTES + bytesOf(segment) + (keys?.bytes ?? 0)
   const entry = { name, version, createdAt, organization, bytes }
   if (!keys) return entry
   return { ...entry, keysUntil: keys.newestAt + KEY_LIFE_MS, keysOnly: deliveries.length === 0 }
 }
 
 /** An event with several receivers counts once. */
-function bytesOf(deliveries: readonly LogDelivery[]): number {
+function bytesOf({ deliveries, bodies }: LogSegment): number {
   const events = new Map<number, AcceptedEvent & { targets: LogDelivery['endpoint'][] }>()
   for (const { eventIndex, event, endpoint } of deliveries) {
     const held = events.get(eventIndex)
     if (held) held.targets.push(endpoint)
-    else events.set(eventIndex, { event, targets: [endpoint] })
+    else
+      events.set(eventIndex, { event: { ...event, payload: bodies[eventIndex] ?? '' }, targets: [endpoint] })
   }
   return sizeOf([...events.values()]).bytes
 }

@@ -18,11 +18,20 @@ export interface EventLog {
   append(events: readonly AcceptedEvent[]): Promise<Appended>
 }
 
+/**
+ * An event as a reader of the log keeps it. Its body is not in it, and its other words are copies: a cut of the text of its segment would
+ * keep all of that in memory.
+ */
+export type LoggedEvent = Omit<SegmentEvent, 'payload'> & {
+  /** Of its body, as UTF-8. */
+  bodyBytes: number
+}
+
 /** One delivery of a segment; `index` is its index in the segment. */
 export type LogDelivery = {
   index: number
   eventIndex: number
-  event: SegmentEvent
+  event: LoggedEvent
   endpoint: Readonly<DeliveryTarget>
 }
 
@@ -40,6 +49,8 @@ export type UndeliveredEvent = { eventIndex: number; id: string; namespace: stri
 /** What the lines of a segment say. */
 export type SegmentContent = {
   deliveries: LogDelivery[]
+  /** By index of the event: cuts of the text of the segment, to be kept no longer than that. Absent for a line that cannot be decoded. */
+  bodies: readonly (string | undefined)[]
   /** Delivery lines that cannot be decoded. */
   unreadable: number
   /** Absent if no event has an idempotency key. */
