@@ -33,7 +33,7 @@ import {
   type OpenOutcomeLog,
   SegmentNamer,
 } from '../webhooks/log/kubernetes-store.ts'
-import { Retention } from '../webhooks/log/retention.ts'
+import { Retention } from '../webhooks/log/retention-loop.ts'
 import { SegmentBodies } from '../webhooks/log/segment-bodies.ts'
 import type { Config } from './config.ts'
 import type { ControllerDependencies } from './dependencies.ts'

@@ -7,9 +7,9 @@
 import type { Logger } from '../lib/log.ts'
 import { type Clock, InterruptibleSleep, sleep } from '../lib/time.ts'
 import { assignShards } from './assignment.ts'
-import { LeaseValidity, type NameState, SelfLease } from './lease.ts'
+import { LeaseValidity, type NameState, SelfLease } from './own-lease.ts'
 import type { OwnershipEpochs, ShardOwnership } from './ownership.ts'
-import { logMembership, Peers, StaleLeaseCollector } from './peers.ts'
+import { logMembership, Peers, StaleLeaseCollector } from './peer-liveness.ts'
 import type { ReplicaRecord, ReplicaRecords, ShardTimes } from './replica-leases.ts'
 
 export type ShardWork = {

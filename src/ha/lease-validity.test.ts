@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
-import { LeaseValidity } from './lease.ts'
+import { LeaseValidity } from './own-lease.ts'
 
 const HOLDS_MS = 6000
 

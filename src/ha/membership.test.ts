@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest'
 import { BED_SHARDS, COORDINATOR_TIMES, CoordinatorBed } from '../../test/support/coordinator-bed.ts'
-import { logMembership } from './peers.ts'
+import { logMembership } from './peer-liveness.ts'
 
 const { renewEveryMs, leaseMs, drainMs } = COORDINATOR_TIMES
 

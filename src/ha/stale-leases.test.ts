@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { ApiError, type ApiErrorKind } from '../kube/client.ts'
-import { StaleLeaseCollector } from './peers.ts'
+import { StaleLeaseCollector } from './peer-liveness.ts'
 import type { StoredRecord } from './replica-leases.ts'
 
 const AGAIN_MS = 9000

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type { EventType } from '../apis/event-type.ts'
 import { createSchemaValidator } from '../lib/json-schema.ts'
-import { checkPublication } from './events.ts'
 import { Problem, type ProblemPlace } from './http/problems.ts'
+import { checkPublication } from './publishing.ts'
 
 const types = new Map<string, Record<string, unknown> | undefined>([
   ['a.b', { type: 'object', properties: { count: { type: 'integer' } } }],

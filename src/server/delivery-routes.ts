@@ -5,10 +5,10 @@ import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import { delivery, deliveryId, deliveryWithAttempts } from './delivery-resource.ts'
 import { endpointId } from './endpoint-resource.ts'
 import type { EndpointService } from './endpoints.ts'
-import { type PublishingService, webhookId } from './events.ts'
 import { Problem } from './http/problems.ts'
 import { MANAGE_WEBHOOKS, REDELIVER, type Route, replayed, route } from './http/route.ts'
 import { type Cursors, nextCursor, type PageQuery, pageQuery } from './lists.ts'
+import { type PublishingService, webhookId } from './publishing.ts'
 
 /** Routes of an endpoint's deliveries (interface §2.5, §4.2). delivery-resource.ts says what a delivery looks like. */
 

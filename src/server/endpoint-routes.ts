@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { endpoint, endpointChange, endpointDraft, endpointId } from './endpoint-resource.ts'
 import type { EndpointService } from './endpoints.ts'
-import { type PublishingService, webhookId } from './events.ts'
 import { MANAGE_WEBHOOKS, PING, ROLL, type Route, replayed, route } from './http/route.ts'
 import { type Cursors, nextCursor, pageQuery } from './lists.ts'
+import { type PublishingService, webhookId } from './publishing.ts'
 
 /** The routes of webhook endpoints (interface §4.2). */
 

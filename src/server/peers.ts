@@ -7,7 +7,7 @@
 import { LRUCache } from 'lru-cache'
 import { API_ROLE, apiReplicaLease, ENDPOINTS_SEEN_ANNOTATION, MAX_LEASES } from '../apis/core-kinds.ts'
 import { DISABLE_ANNOTATION, ENABLE_ANNOTATION, type WebhookEndpoint } from '../apis/webhook-endpoint.ts'
-import { LeaseValidity } from '../ha/lease.ts'
+import { LeaseValidity } from '../ha/own-lease.ts'
 import {
   type LeaseRecord,
   type LeaseRecords,

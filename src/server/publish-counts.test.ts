@@ -3,7 +3,7 @@ import { FakeClock } from '../../test/support/fake-clock.ts'
 import { webhookEndpoint } from '../apis/webhook-endpoint.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { PublishQuota } from '../webhooks/events/quota.ts'
-import { PublishCounts } from './events.ts'
+import { PublishCounts } from './publishing.ts'
 
 const LIMITS = { organization: 10, all: 1000 }
 

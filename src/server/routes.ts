@@ -6,9 +6,9 @@ import { deliveryRoutes } from './delivery-routes.ts'
 import { endpointRoutes } from './endpoint-routes.ts'
 import type { EndpointService } from './endpoints.ts'
 import { eventTypeRoutes } from './event-types.ts'
-import { eventRoutes, type PublishingService } from './events.ts'
 import type { Route } from './http/route.ts'
 import type { Cursors } from './lists.ts'
+import { eventRoutes, type PublishingService } from './publishing.ts'
 import { type SecretsSettingsService, settingsRoutes } from './secrets-settings.ts'
 
 export type RouteServices = {

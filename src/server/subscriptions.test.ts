@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { webhookEndpoint } from '../apis/webhook-endpoint.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
-import { Subscriptions } from './events.ts'
+import { Subscriptions } from './publishing.ts'
 
 function endpoint(name: string, spec: Record<string, unknown>, version = 1) {
   return webhookEndpoint.parse({

@@ -27,7 +27,7 @@ import { startController } from '../../src/cmd/start-controller.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { createClock, createRandom } from '../../src/lib/time.ts'
-import type { WebhookSender } from '../../src/webhooks/sender/outcome.ts'
+import type { WebhookSender } from '../../src/webhooks/sender/send-failures.ts'
 import { TestAws } from '../support/aws/organization-account.ts'
 import { answered, openRestClient, type RestClient } from '../support/rest-client.ts'
 

@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { createClock } from '../../src/lib/time.ts'
 import type { NameServer } from '../../src/net/dial.ts'
-import type { SendOutcome } from '../../src/webhooks/sender/outcome.ts'
+import type { SendOutcome } from '../../src/webhooks/sender/send-failures.ts'
 import { createWebhookSender } from '../../src/webhooks/sender/sender.ts'
 import { SeededRandom } from '../chaos/seeded-random.ts'
 import { type Dialled, watchDialling } from '../support/dialled.ts'

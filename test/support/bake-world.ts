@@ -7,7 +7,7 @@ import { readRequest } from '../../src/apis/annotations.ts'
 import type { BakeFailureCode, BakeStatus } from '../../src/apis/bake.ts'
 import { type BakeOutcome, type BakeProgress, bakeFailure } from '../../src/boxes/controller/outcome.ts'
 import { type BakeAction, type BakeFacts, type JobFacts, planBake } from '../../src/boxes/controller/plan.ts'
-import type { BakeProblem } from '../../src/boxes/controller/prepare.ts'
+import type { BakeProblem } from '../../src/boxes/controller/service-credentials.ts'
 
 export const START = Date.UTC(2026, 0, 31, 12)
 export const PROBLEM: BakeProblem = {

@@ -16,7 +16,7 @@ import { EndpointHealth } from '../../src/webhooks/endpoints/health.ts'
 import { DedupeIndex } from '../../src/webhooks/log/idempotency-keys.ts'
 import { createOutcomeLog, firstNameReader, SegmentNamer } from '../../src/webhooks/log/kubernetes-store.ts'
 import { SegmentBodies } from '../../src/webhooks/log/segment-bodies.ts'
-import type { WebhookSender } from '../../src/webhooks/sender/outcome.ts'
+import type { WebhookSender } from '../../src/webhooks/sender/send-failures.ts'
 import { fixedRandom } from './fake-clock.ts'
 
 /** The operator's namespace of a bed. */

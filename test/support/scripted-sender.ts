@@ -1,5 +1,5 @@
 import type { Clock } from '../../src/lib/time.ts'
-import type { SendOutcome, SendRequest, WebhookSender } from '../../src/webhooks/sender/outcome.ts'
+import type { SendOutcome, SendRequest, WebhookSender } from '../../src/webhooks/sender/send-failures.ts'
 
 const nothing = () => undefined
 

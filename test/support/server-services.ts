@@ -7,8 +7,8 @@ import type { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery
 import type { DeliveryLine } from '../../src/server/delivery-resource.ts'
 import type { EndpointResource } from '../../src/server/endpoint-resource.ts'
 import type { EndpointService } from '../../src/server/endpoints.ts'
-import type { Published, PublishingService } from '../../src/server/events.ts'
 import { Problem } from '../../src/server/http/problems.ts'
+import type { Published, PublishingService } from '../../src/server/publishing.ts'
 import type { SecretsSettingsService } from '../../src/server/secrets-settings.ts'
 
 /** The public members of a class. */

@@ -1,6 +1,6 @@
 import { ApiError, type ResourceReader, type ResourceWriter } from '../../src/kube/client.ts'
 import type { Clock } from '../../src/lib/time.ts'
-import type { SendOutcome, WebhookSender } from '../../src/webhooks/sender/outcome.ts'
+import type { SendOutcome, WebhookSender } from '../../src/webhooks/sender/send-failures.ts'
 
 /** A process that can be suspended (SIGSTOP, a sleeping machine) and ended: none of its code runs then. */
 export class Suspension {

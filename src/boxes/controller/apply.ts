@@ -23,7 +23,7 @@ import { currentCondition, templateFindings } from './conditions.ts'
 import { type GatheredBake, isOwnedBy, type TemplateContext } from './gather.ts'
 import { type BakeOutcome, bakeFailure, bakeJob as bakeJobSchema } from './outcome.ts'
 import { type BakeAction, dueReason, finishAction } from './plan.ts'
-import type { PreparedService } from './prepare.ts'
+import type { PreparedService } from './service-credentials.ts'
 
 type ActionOf<Step extends BakeAction['step']> = Extract<BakeAction, { step: Step }>
 

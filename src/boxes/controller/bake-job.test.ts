@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { bakeOrder, MAX_ORDER_BYTES, MAX_SERVICE_NAME, MAX_SERVICES } from '../../apis/bake.ts'
 import type { BoxTemplate } from '../../apis/box-template.ts'
 import { type BakeSettings, bakeSelector, buildBakeJob, buildBakeOrder, hasBakeLabels } from './bake-job.ts'
-import type { PreparedService } from './prepare.ts'
+import type { PreparedService } from './service-credentials.ts'
 
 const SETTINGS = {
   image: 'registry.example.com/davit:1',

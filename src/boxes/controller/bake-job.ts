@@ -8,7 +8,7 @@ import { type BoxTemplate, boxTemplateKind, TEMPLATE_LABEL } from '../../apis/bo
 import { API_VERSION } from '../../apis/meta.ts'
 import { encodeBase32 } from '../../lib/text.ts'
 import { BAKE_CONTAINER } from './outcome.ts'
-import type { BakeCa, PreparedService } from './prepare.ts'
+import type { BakeCa, PreparedService } from './service-credentials.ts'
 
 const HASH_CHARACTERS = 8
 /** The longest value of a label: Kubernetes labels the pods with the Job's name. */

@@ -4,7 +4,7 @@ import { type BakeStatus, bakeFailureCode } from '../../apis/bake.ts'
 import { TEMPLATE_CONDITIONS } from '../../apis/box-template.ts'
 import { type TemplateView, templateFindings } from './conditions.ts'
 import { bakeFailure } from './outcome.ts'
-import type { BakeProblem } from './prepare.ts'
+import type { BakeProblem } from './service-credentials.ts'
 
 const DONE: BakeStatus = {
   state: 'succeeded',

@@ -7,7 +7,7 @@ import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
 import type { RegistryCredential } from '../../apis/registry-credential.ts'
 import { type ConditionUpdate, type Finding, NOTHING_TO_MEND, UP_TO_DATE } from '../../kube/status.ts'
 import { failureReason } from './outcome.ts'
-import type { BakeProblem } from './prepare.ts'
+import type { BakeProblem } from './service-credentials.ts'
 
 export type CurrentConditionInput = {
   bake: BakeStatus | undefined

@@ -47,8 +47,8 @@ import {
   isWaiting,
 } from './outcome.ts'
 import type { BakeFacts, JobFacts } from './plan.ts'
-import { type BakeCa, type FoundCa, type PreparedService, prepareBake } from './prepare.ts'
 import { type BakeLimits, type BakeSlots, exceedsTemplateQuota } from './quota.ts'
+import { type BakeCa, type FoundCa, type PreparedService, prepareBake } from './service-credentials.ts'
 
 export interface BakeMetrics {
   /** A bake ended: `succeeded`, or the code of its failure. @param seconds since its start */

@@ -19,7 +19,7 @@
 import type { Request } from '../../apis/annotations.ts'
 import type { BakeStatus } from '../../apis/bake.ts'
 import { type BakeOutcome, type BakeProgress, FIXES, LONGEST_WAIT_MS, nextAttemptAt } from './outcome.ts'
-import type { BakeProblem } from './prepare.ts'
+import type { BakeProblem } from './service-credentials.ts'
 
 export type JobFacts = {
   name: string

@@ -150,7 +150,7 @@ const CONNECT_ERRORS: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'i/o timeout',
 }
 
-/** In the words of the tool, which `failure.ts` knows. */
+/** In the words of the tool, which `outcome.ts` knows. */
 function connectErrorText(error: Error, { host }: URL): string {
   const { code, failure, words } = connectFailureOf(error)
   const subject = failure === 'dns' ? `lookup ${host}` : `dial tcp ${host}`

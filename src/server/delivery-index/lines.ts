@@ -6,7 +6,7 @@ import type { Position } from '../../apis/delivery-segment.ts'
 import { endpointTag } from '../../apis/ids.ts'
 import type { DeliveryState } from '../../apis/webhook-delivery.ts'
 import { copyString } from '../../lib/text.ts'
-import { isFinal } from '../../webhooks/delivery/status.ts'
+import { isFinal } from '../../webhooks/delivery/delivery-state.ts'
 import {
   countEnded,
   type LineStatus,

@@ -5,7 +5,7 @@ import type { AttemptClass } from '../../lib/metrics.ts'
 import { exponentialMs, sleep } from '../../lib/time.ts'
 import type { EndpointView } from '../endpoints/directory.ts'
 import { activeKeys } from '../sender/key-rotation.ts'
-import type { SendOutcome } from '../sender/outcome.ts'
+import type { SendOutcome } from '../sender/send-failures.ts'
 import { signatureHeader } from '../sender/signature.ts'
 import {
   ATTEMPT_DEADLINE_MS,
@@ -15,8 +15,6 @@ import {
   retryUntilDurable,
   warnOnEndpoint,
 } from './context.ts'
-import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
-import { cancelEntry, endEntry, promoteToObject } from './promotion.ts'
 import {
   type AttemptResult,
   afterAttempt,
@@ -25,7 +23,9 @@ import {
   isSetAside,
   setAsideStatus,
   toAttemptResult,
-} from './status.ts'
+} from './delivery-state.ts'
+import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
+import { cancelEntry, endEntry, promoteToObject } from './promotion.ts'
 
 /**
  * One attempt of a delivery: read the payload, check the endpoint again, sign, send, record the outcome: in the log while the

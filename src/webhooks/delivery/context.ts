@@ -9,7 +9,7 @@ import { backoffMs, type Clock, exponentialMs, type Random, sleep } from '../../
 import { type EndpointDirectory, type EndpointIdentity, recordEndpointEvent } from '../endpoints/directory.ts'
 import type { EndpointHealth } from '../endpoints/health.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
-import type { WebhookSender } from '../sender/outcome.ts'
+import type { WebhookSender } from '../sender/send-failures.ts'
 import type { Delivery, EndpointQueue, OpenSegment } from './endpoint-queue.ts'
 import type { OpenSegments } from './low-water-mark.ts'
 import type { DeliveryObjects } from './objects.ts'

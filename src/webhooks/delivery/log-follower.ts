@@ -9,11 +9,11 @@ import { OutcomeReadProgress } from '../log/reader.ts'
 import type { LogDelivery, LoggedOutcomes, LogSegment } from '../log/store.ts'
 import { waitForNext } from './attempt.ts'
 import { startOwnedWork, warnOnEndpoint } from './context.ts'
+import { closesEntry, endsDelivery, setAsideStatus, statusFromRecords } from './delivery-state.ts'
 import type { Delivery, OpenEntry, OpenSegment, UnresolvedEntry } from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
 import { promoteToObject } from './promotion.ts'
 import { OutOfOrderRecords, offsetKey, type SequencedRecord } from './remote-deliveries.ts'
-import { closesEntry, endsDelivery, setAsideStatus, statusFromRecords } from './status.ts'
 
 /**
  * Resumes entries of the log that have no recorded end, when their shard is taken over: each is attempted again, gets the object

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { OutcomeRecord } from '../../apis/outcome-segment.ts'
-import { closesEntry, endsDelivery, statusFromRecords } from './status.ts'
+import { closesEntry, endsDelivery, statusFromRecords } from './delivery-state.ts'
 
 const position = { version: 7, index: 0 }
 const attempt = { at: '2026-01-31T12:00:00.000Z', latencyMs: 5, code: 500 }

@@ -9,6 +9,7 @@ import { copyString } from '../../lib/text.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import { cancelObject, leaveUnread, writeDecidedStatus } from './attempt.ts'
 import { retryUntilDurable, startOwnedWork } from './context.ts'
+import { endsDelivery, exhaustedStatus, isFinal } from './delivery-state.ts'
 import {
   type Delivery,
   dueTime,
@@ -20,7 +21,6 @@ import type { DeliveryEngine } from './engine.ts'
 import type { LogFollower } from './log-follower.ts'
 import { deliveryRef } from './objects.ts'
 import { isSameDelivery, offsetKey } from './remote-deliveries.ts'
-import { endsDelivery, exhaustedStatus, isFinal } from './status.ts'
 
 /** Recovery from objects, as a takeover lists them: reconciles each WebhookDelivery with what the log says. See README.md. */
 

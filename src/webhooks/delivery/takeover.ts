@@ -9,10 +9,10 @@ import { Semaphore } from '../../lib/semaphore.ts'
 import { pollUntil, sleep, withDeadline } from '../../lib/time.ts'
 import { readKeys, type StoredKeys } from '../endpoints/signing-keys.ts'
 import { retryUntilDurable } from './context.ts'
+import { isFinal } from './delivery-state.ts'
 import type { Delivery, EndpointQueue, UnresolvedEntry } from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
 import { type LogFollower, resumeEntries } from './log-follower.ts'
-import { isFinal } from './status.ts'
 import { RecoveryFromObjects } from './takeover-recovery.ts'
 
 const EVERY_MS = 1000

@@ -4,7 +4,7 @@ import { type ApiCall, calling, FaultyApi } from '../../../test/support/faulty-a
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { eventOutline, webhookEvents } from '../../apis/webhook-event.ts'
 import { ApiError } from '../../kube/client.ts'
-import { SkewGuardedClock } from '../log/retention.ts'
+import { SkewGuardedClock } from '../log/retention-loop.ts'
 import { EventExpiry } from './controller.ts'
 import { WebhookEventStore } from './store.ts'
 

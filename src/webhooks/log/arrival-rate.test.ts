@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ArrivalRate } from './retention.ts'
+import { ArrivalRate } from './retention-loop.ts'
 
 /** So many a second for so long, evenly. @returns the time then */
 function steady(rate: ArrivalRate, perSecond: number, seconds: number, from = 0): number {

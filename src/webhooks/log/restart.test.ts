@@ -4,7 +4,7 @@ import { fc } from '../../../test/support/fast-check.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { deliveryOutline } from '../../apis/webhook-delivery.ts'
-import { Retention } from './retention.ts'
+import { Retention } from './retention-loop.ts'
 
 const MINUTE = 60_000
 const DAY = 24 * 60 * MINUTE

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
-import { SkewGuardedClock } from './retention.ts'
+import { SkewGuardedClock } from './retention-loop.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE

@@ -3,7 +3,7 @@ import { afterEach, expect, test } from 'vitest'
 import { onRequest, startRawReceiver } from '../../../test/support/receiver-raw.ts'
 import { type ConnectTarget, createAddressPolicy, targetOf } from '../../net/egress-policy.ts'
 import { type Connection, type DialTarget, openConnection } from './connections.ts'
-import type { SendOutcome } from './outcome.ts'
+import type { SendOutcome } from './send-failures.ts'
 import { Attempt } from './sender.ts'
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { SkewedClock } from '../../../test/support/fake-clock.ts'
 import { type Receiver, startReceiver, verifyWebhook } from '../../../test/support/receiver.ts'
-import type { SendRequest } from './outcome.ts'
+import type { SendRequest } from './send-failures.ts'
 import { createWebhookSender, type WebhookSenderOptions } from './sender.ts'
 
 const KEY = Buffer.from('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'base64')

@@ -18,7 +18,7 @@ import {
   type SendRequest,
   timeoutOf,
   type WebhookSender,
-} from './outcome.ts'
+} from './send-failures.ts'
 
 /** Sends webhooks: one POST under one deadline, to vetted addresses only, reading a bounded part of the response. */
 

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { onRequest, startRawReceiver } from '../../../test/support/receiver-raw.ts'
-import type { SendOutcome } from './outcome.ts'
+import type { SendOutcome } from './send-failures.ts'
 import { createWebhookSender } from './sender.ts'
 
 const DEADLINE_MS = 20_000

@@ -8,7 +8,7 @@ import {
   type RawReceiver,
   startRawReceiver,
 } from '../../../test/support/receiver-raw.ts'
-import type { SendOutcome, SendRequest } from './outcome.ts'
+import type { SendOutcome, SendRequest } from './send-failures.ts'
 import { createWebhookSender } from './sender.ts'
 
 const clock = new FakeClock()

@@ -11,7 +11,7 @@ import {
   startRawReceiver,
 } from '../../../test/support/receiver-raw.ts'
 import { selfSignedCertificate } from '../../../test/support/tls.ts'
-import type { SendOutcome, SendRequest } from './outcome.ts'
+import type { SendOutcome, SendRequest } from './send-failures.ts'
 import { createWebhookSender } from './sender.ts'
 
 const clock = new FakeClock()

@@ -6,7 +6,7 @@ import { type RawReceiver, startRawReceiver } from '../../../test/support/receiv
 import { ForbiddenAddressError, type NameServer } from '../../net/dial.ts'
 import { createAddressPolicy } from '../../net/egress-policy.ts'
 import { createDialTarget } from './connections.ts'
-import type { SendRequest } from './outcome.ts'
+import type { SendRequest } from './send-failures.ts'
 import { createWebhookSender } from './sender.ts'
 
 const clock = new FakeClock()

@@ -5,7 +5,7 @@ import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { startReceiver } from '../../../test/support/receiver.ts'
 import { onRequest, startRawReceiver } from '../../../test/support/receiver-raw.ts'
 import { createTestAuthority, selfSignedCertificate } from '../../../test/support/tls.ts'
-import type { SendRequest } from './outcome.ts'
+import type { SendRequest } from './send-failures.ts'
 import { createWebhookSender } from './sender.ts'
 
 const authority = createTestAuthority()

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { ForbiddenAddressError } from '../../net/dial.ts'
-import { failureOf, timeoutOf } from './outcome.ts'
+import { failureOf, timeoutOf } from './send-failures.ts'
 
 function coded(code: string): Error {
   return Object.assign(new Error('a message that says something else: ECONNREFUSED'), { code })

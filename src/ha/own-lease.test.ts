@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { COORDINATOR_TIMES, MemoryRecords } from '../../test/support/coordinator-bed.ts'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { ApiError } from '../kube/client.ts'
-import { SelfLease } from './lease.ts'
+import { SelfLease } from './own-lease.ts'
 import { type ReplicaRecord, type StoredRecord, UNKNOWN_SESSION } from './replica-leases.ts'
 
 const WAIT_MS = COORDINATOR_TIMES.leaseMs + COORDINATOR_TIMES.drainMs

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { bakeStatus } from '../../apis/bake.ts'
 import type { BoxTemplateSpec } from '../../apis/box-template.ts'
 import type { RegistryCredential } from '../../apis/registry-credential.ts'
-import { type BakeView, prepareBake } from './prepare.ts'
+import { type BakeView, prepareBake } from './service-credentials.ts'
 
 const ECR = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
 const AT = '2026-01-31T12:00:00.000Z'

@@ -5,7 +5,7 @@ import { deliveryObjectName, sortableName } from '../apis/ids.ts'
 import { webhookDeliveries } from '../apis/webhook-delivery.ts'
 import { webhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
-import { PublishingService, Subscriptions } from './events.ts'
+import { PublishingService, Subscriptions } from './publishing.ts'
 
 const TYPE = 'environment.started'
 

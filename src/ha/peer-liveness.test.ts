@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { assignShards } from './assignment.ts'
-import { Peers } from './peers.ts'
+import { Peers } from './peer-liveness.ts'
 import type { StoredRecord } from './replica-leases.ts'
 
 const LEASE_MS = 9000
