@@ -28,6 +28,7 @@ export const payloadRef = z
   .object({
     segment: text({ min: 1, max: 63, describe: 'Name of the DeliverySegment.' }),
     event: z.int32().min(0).meta({ description: 'Index of the event in it.' }),
+    bytes: z.int32().min(0).meta({ description: 'Size of the payload.' }).optional(),
   })
   .meta({ description: 'Place of a payload over 16 KiB in the delivery log.' })
 
@@ -133,6 +134,15 @@ export const webhookDeliveries = resourceType(webhookDeliveryKind)
 
 /** The fields that the delivery engine keeps in memory: the length of the payload, no attempts. */
 
+/** Of a payload only its length. */
+const payloadLength = {
+  payload: z
+    .string()
+    .transform((text) => Buffer.byteLength(text, 'utf8'))
+    .optional(),
+  payloadRef: z.object({ segment: z.string(), bytes: z.number().optional() }).optional(),
+}
+
 export const deliveryOutline = z.object({
   metadata: z.object({
     name: z.string(),
@@ -147,12 +157,7 @@ export const deliveryOutline = z.object({
     deliveryId: z.string(),
     position: z.string(),
     writtenAt: z.string(),
-    /** Its length; absent where it lies in the log. */
-    payload: z
-      .string()
-      .transform(({ length }) => length)
-      .optional(),
-    payloadRef: z.object({ segment: z.string() }).optional(),
+    ...payloadLength,
   }),
   status: z
     .object({
@@ -165,8 +170,7 @@ export const deliveryOutline = z.object({
 })
 export type DeliveryOutline = z.infer<typeof deliveryOutline>
 
-/** The fields that lists show: neither payload nor attempts. */
-
+/** The fields that lists show, without attempts. */
 export const deliveryListItem = z.object({
   metadata: z.object({ name: z.string(), namespace: z.string() }),
   spec: z.object({
@@ -174,6 +178,7 @@ export const deliveryListItem = z.object({
     deliveryId: z.string(),
     eventType: z.string(),
     redeliveryOf: z.string().optional(),
+    ...payloadLength,
   }),
   status: z
     .object({

@@ -33,7 +33,7 @@ test('without any variable everything has its documented default', () => {
     },
     intake: {
       pending: { organization: 20_000, all: 200_000 },
-      heldBytes: 67_108_864,
+      openBytes: { organization: 67_108_864, all: 536_870_912 },
       writtenBytes: { organization: 536_870_912, all: 1_073_741_824 },
     },
     cloud: {
@@ -186,7 +186,8 @@ test.each([
     given: {
       DAVIT_MAX_PENDING: '4',
       DAVIT_MAX_PENDING_PER_ORGANIZATION: '3',
-      DAVIT_MAX_HELD_BYTES_PER_ORGANIZATION: '1048576',
+      DAVIT_MAX_OPEN_BYTES: '2097152',
+      DAVIT_MAX_OPEN_BYTES_PER_ORGANIZATION: '1048576',
       DAVIT_MAX_WRITTEN_BYTES: '3000000',
       DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: '2000000',
       DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: '2',
@@ -195,7 +196,7 @@ test.each([
     want: {
       intake: {
         pending: { organization: 3, all: 4 },
-        heldBytes: 1_048_576,
+        openBytes: { organization: 1_048_576, all: 2_097_152 },
         writtenBytes: { organization: 2_000_000, all: 3_000_000 },
       },
       limits: { endpointsPerOrganization: 2, inFlight: 1 },

@@ -119,7 +119,8 @@ export const processVariables = z.object({
   DAVIT_MAX_LOG_BYTES: integer(MIB, 8192 * MIB, 256 * MIB),
   DAVIT_MAX_PENDING: integer(1, 10_000_000, 200_000),
   DAVIT_MAX_PENDING_PER_ORGANIZATION: integer(1, 10_000_000, 20_000),
-  DAVIT_MAX_HELD_BYTES_PER_ORGANIZATION: integer(MIB, 8192 * MIB, 64 * MIB),
+  DAVIT_MAX_OPEN_BYTES: integer(MIB, 65_536 * MIB, 512 * MIB),
+  DAVIT_MAX_OPEN_BYTES_PER_ORGANIZATION: integer(MIB, 65_536 * MIB, 64 * MIB),
   DAVIT_MAX_WRITTEN_BYTES: integer(MIB, 65_536 * MIB, 1024 * MIB),
   DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: integer(MIB, 65_536 * MIB, 512 * MIB),
   DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: integer(1, 100_000, 500),
@@ -238,7 +239,10 @@ const settings = processVariables
       /** New events wait beyond these limits. */
       intake: {
         pending: { organization: env.DAVIT_MAX_PENDING_PER_ORGANIZATION, all: env.DAVIT_MAX_PENDING },
-        heldBytes: env.DAVIT_MAX_HELD_BYTES_PER_ORGANIZATION,
+        openBytes: {
+          organization: env.DAVIT_MAX_OPEN_BYTES_PER_ORGANIZATION,
+          all: env.DAVIT_MAX_OPEN_BYTES,
+        },
         /** Per ten minutes. */
         writtenBytes: {
           organization: env.DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION,

@@ -135,6 +135,11 @@ function registerDeliveries({ gauge }: GaugeRegistry, { webhooks }: RunningContr
     () => written.total,
   )
   gauge(
+    'davit_open_bytes',
+    'Bytes of bodies whose deliveries have not ended, also of those that are held.',
+    () => engine.counters.bodies.total,
+  )
+  gauge(
     'davit_payload_bytes',
     'Bytes of bodies that are kept in memory to be sent.',
     () => engine.ctx.payloads.bytes,

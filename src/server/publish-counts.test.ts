@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { webhookEndpoint } from '../apis/webhook-endpoint.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
+import { OpenBodies } from '../webhooks/events/open-bodies.ts'
 import { PublishQuota } from '../webhooks/events/quota.ts'
 import { PublishCounts } from './publishing.ts'
 
@@ -11,9 +12,13 @@ function bed() {
   const clock = new FakeClock()
   const directory = new EndpointDirectory()
   const sizes = new Map<string, number>()
+  const bodies = new OpenBodies()
   const index = {
     progress: undefined as string | undefined,
     walks: 0,
+    openBodies() {
+      return this.progress === undefined ? bodies : undefined
+    },
     unfinished() {
       this.walks += 1
       if (this.progress !== undefined) return []
@@ -21,6 +26,7 @@ function bed() {
         namespace: uid.startsWith('g') ? 'globex' : 'acme',
         uid,
         size,
+        bytes: size * 10,
       }))
     },
   }
@@ -30,7 +36,11 @@ function bed() {
     unconfirmed: { total: 0, ofOrganization: () => 0 },
     written: { bytesOf: () => 0, total: 0 } as never,
     queues: (namespace) => counts.fullest(namespace),
-    limits: { pending: LIMITS, heldBytes: 1, writtenBytes: { organization: 1, all: 1 } },
+    limits: {
+      pending: LIMITS,
+      openBytes: { organization: 100, all: 10_000 },
+      writtenBytes: { organization: 1, all: 1 },
+    },
   })
   const endpoint = (name: string, state = 'enabled') =>
     directory.apply(
@@ -39,7 +49,7 @@ function bed() {
         spec: { url: 'https://receiver.example', eventTypes: ['*'], state },
       }),
     )
-  return { clock, sizes, index, counts, room, endpoint }
+  return { clock, sizes, bodies, index, counts, room, endpoint }
 }
 
 test('what waits takes room, of the own organization alone, and what a disabled endpoint holds does not', () => {
@@ -54,7 +64,7 @@ test('what this process appends takes room at once, and once only when the index
   const { clock, sizes, counts, room, endpoint } = bed()
   endpoint('slow')
   expect(room.remaining('acme')).toBe(10)
-  counts.reserve('acme', 4)(true)
+  counts.reserve('acme', 4, 0)(true)
   sizes.set('u-slow', 4)
   expect(room.remaining('acme')).toBe(6)
   clock.advance(1000)
@@ -74,7 +84,7 @@ test('without room the endpoint with most is named', () => {
 test('what is about to be appended takes room until it is there, or is given up', () => {
   const { clock, counts, room, endpoint } = bed()
   endpoint('slow')
-  const [first, second] = [counts.reserve('acme', 6), counts.reserve('acme', 4)]
+  const [first, second] = [counts.reserve('acme', 6, 0), counts.reserve('acme', 4, 0)]
   expect(room.remaining('acme')).toMatchObject({ reason: 'TooManyPending' })
   clock.advance(1000)
   expect(room.remaining('acme')).toMatchObject({ reason: 'TooManyPending' })
@@ -100,13 +110,29 @@ test('while the log is read again, what waited and what was appended since take 
   expect(room.remaining('acme')).toBe(6)
   index.progress = 'reading the events'
   clock.advance(1000)
-  counts.reserve('acme', 2)(true)
+  counts.reserve('acme', 2, 0)(true)
   clock.advance(1000)
   expect(room.remaining('acme')).toBe(4)
-  counts.reserve('acme', 4)(true)
+  counts.reserve('acme', 4, 0)(true)
   clock.advance(1000)
   expect(room.remaining('acme')).toMatchObject({ reason: 'TooManyPending', fullest: { name: 'slow' } })
   index.progress = undefined
   sizes.clear()
   expect(room.remaining('acme')).toBe(10)
+})
+
+test('bodies take room by their bytes, also those that a disabled endpoint holds and those that are being appended', () => {
+  const { sizes, bodies, counts, index, room, endpoint } = bed()
+  endpoint('paused', 'disabled')
+  sizes.set('u-paused', 3)
+  bodies.add('acme', { bytes: 60 })
+  expect(room.remaining('acme')).toBe(10)
+  const ended = counts.reserve('acme', 1, 40)
+  expect(room.remaining('acme')).toMatchObject({ reason: 'TooMuchOpen', fullest: { name: 'paused' } })
+  expect(room.remaining('other')).toBe(10)
+  ended(true)
+  expect(room.remaining('acme')).toBe(9)
+  bodies.add('acme', { bytes: 40 })
+  index.progress = 'reading the events'
+  expect(room.remaining('acme')).toMatchObject({ reason: 'TooMuchOpen' })
 })

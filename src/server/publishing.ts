@@ -20,6 +20,7 @@ import {
 } from '../webhooks/events/plan.ts'
 import { PING_TYPE } from '../webhooks/events/publish.ts'
 import type { EndpointBacklog, PublishQuota, QuotaExceeded } from '../webhooks/events/quota.ts'
+import { byteLength } from '../webhooks/log/codec.ts'
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import { EXAMPLE_ID } from './delivery-resource.ts'
@@ -38,9 +39,11 @@ import type { Keyed } from './objects.ts'
 const COUNTED_EVERY_MS = 250
 
 /** Part of the delivery index. */
-type Backlog = Pick<OpenDeliveryIndex, 'progress'> & {
-  unfinished(): Iterable<{ namespace: string; uid: string; size: number }>
+type Backlog = Pick<OpenDeliveryIndex, 'progress' | 'openBodies'> & {
+  unfinished(): Iterable<{ namespace: string; uid: string; size: number; bytes: number }>
 }
+
+type Fullest = { bySize: EndpointBacklog | undefined; byBytes: EndpointBacklog | undefined }
 
 export class PublishCounts {
   readonly #index: Backlog
@@ -48,11 +51,13 @@ export class PublishCounts {
   readonly #clock: Clock
   /** Being appended, by organization. */
   readonly #underWay = new KeyedSums()
+  readonly #bytesUnderWay = new KeyedSums()
+  #open: ReturnType<OpenDeliveryIndex['openBodies']>
   #countedAt = Number.NEGATIVE_INFINITY
   /** By organization. */
   #counted = new KeyedSums()
-  /** The endpoint of each organization with the most waiting deliveries. */
-  #fullest = new Map<string, EndpointBacklog>()
+  /** The endpoints of each organization with the most waiting deliveries, and with the most bytes. */
+  #fullest = new Map<string, Fullest>()
 
   constructor(index: Backlog, directory: EndpointDirectory, clock: Clock) {
     this.#index = index
@@ -65,33 +70,46 @@ export class PublishCounts {
     return { pending: this.#counted.total + this.#underWay.total }
   }
 
-  /** The index does not know sizes: the controller enforces the limit on held bytes. */
-  ofOrganization(namespace: string): { pending: number; heldBytes: number } {
+  ofOrganization(namespace: string): { pending: number } {
     this.#refresh()
-    return { pending: this.#counted.of(namespace) + this.#underWay.of(namespace), heldBytes: 0 }
+    return { pending: this.#counted.of(namespace) + this.#underWay.of(namespace) }
+  }
+
+  /** Bytes of bodies whose deliveries have not ended. While the log is read again they are those of before. */
+  get bodies(): { total: number; of: (organization: string) => number } {
+    this.#open = this.#index.openBodies() ?? this.#open
+    const [open, underWay] = [this.#open, this.#bytesUnderWay]
+    return {
+      total: (open?.total ?? 0) + underWay.total,
+      of: (organization) => (open?.of(organization) ?? 0) + underWay.of(organization),
+    }
   }
 
   /**
    * Counts deliveries that are about to be appended, so that concurrent publishers do not share one quota.
    * @returns the call to make when the append has ended: with true before the index learns of them, which then counts them
    */
-  reserve(namespace: string, deliveries: number): (appended: boolean) => void {
+  reserve(namespace: string, deliveries: number, bytes: number): (appended: boolean) => void {
     this.#refresh()
     this.#underWay.add(namespace, deliveries)
+    this.#bytesUnderWay.add(namespace, bytes)
     return (appended) => {
       this.#underWay.add(namespace, -deliveries)
+      this.#bytesUnderWay.add(namespace, -bytes)
       if (!appended) return
       this.#refresh()
       this.#counted.add(namespace, deliveries)
     }
   }
 
-  /** The organization's endpoint with the most waiting deliveries, if any, as of the last count: a new count for each refused
-   * publish would cost the other organizations. */
+  /**
+   * The organization's endpoints with the most waiting deliveries and the most bytes, if any, as of the last count: a new count for each
+   * refused publish would cost the other organizations.
+   */
   fullest(namespace: string): EndpointBacklog[] {
     this.#refresh()
-    const fullest = this.#fullest.get(namespace)
-    return fullest ? [fullest] : []
+    const { bySize, byBytes } = this.#fullest.get(namespace) ?? {}
+    return [bySize, byBytes].filter((endpoint) => endpoint !== undefined)
   }
 
   #refresh(): void {
@@ -104,16 +122,24 @@ export class PublishCounts {
     this.#fullest = new Map()
     const known = new Map<string, EndpointView>()
     for (const view of this.#directory.all()) known.set(view.endpoint.metadata.uid, view)
-    for (const { namespace, uid, size } of this.#index.unfinished()) {
+    for (const { namespace, uid, size, bytes } of this.#index.unfinished()) {
       const view = known.get(uid)
-      // Deliveries held for a disabled endpoint do not count (interface S7).
-      if (view?.enabled === false) continue
-      this.#counted.add(namespace, size)
+      const held = view?.enabled === false
+      // Deliveries held for a disabled endpoint do not count (interface S7), but what they keep in the store does.
+      if (!held) this.#counted.add(namespace, size)
       // A deleted endpoint has no name.
-      if (!view || size <= (this.#fullest.get(namespace)?.size ?? 0)) continue
+      if (!view) continue
       const { name } = view.endpoint.metadata
-      this.#fullest.set(namespace, { endpoint: { namespace, name, uid }, size, bytes: 0, held: false })
+      this.#compare(namespace, { endpoint: { namespace, name, uid }, size, bytes, held })
     }
+  }
+
+  #compare(namespace: string, one: EndpointBacklog): void {
+    const { bySize, byBytes } = this.#fullest.get(namespace) ?? {}
+    this.#fullest.set(namespace, {
+      bySize: !one.held && one.size > (bySize?.size ?? 0) ? one : bySize,
+      byBytes: one.bytes > (byBytes?.bytes ?? 0) ? one : byBytes,
+    })
   }
 }
 
@@ -298,7 +324,7 @@ export class PublishingService {
     const { eventLog, index } = this.#options
     const { event, targets } = accepted
     if (targets.length > 0) {
-      const ended = this.#reserve(event.namespace, targets.length)
+      const ended = this.#reserve(event, targets.length)
       try {
         const place = await eventLog.append([accepted])
         ended(true)
@@ -314,10 +340,10 @@ export class PublishingService {
     return { accepted }
   }
 
-  #reserve(namespace: string, deliveries: number): (appended: boolean) => void {
+  #reserve({ namespace, payload }: AcceptedEvent['event'], deliveries: number): (appended: boolean) => void {
     const { quota, counts } = this.#options
     const left = quota.remaining(namespace)
-    if (typeof left === 'number') return counts.reserve(namespace, deliveries)
+    if (typeof left === 'number') return counts.reserve(namespace, deliveries, byteLength(payload))
     throw new Problem('intake_full', { detail: explain(left), retryAfter: FULL_RETRY_SECONDS })
   }
 

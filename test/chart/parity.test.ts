@@ -116,7 +116,7 @@ test('a setting has in the program the value that it has in the chart, to the la
     await environmentOf('davit-controller', VALUE_SETS['settings of every form'] ?? {}),
   )
   expect(config.intake.writtenBytes.all).toBe(68_719_476_736)
-  expect(config.intake.heldBytes).toBe(8_589_934_592)
+  expect(config.intake.openBytes.organization).toBe(8_589_934_592)
   expect(config.waitScale).toBe(0.5)
   expect(config.networks).toEqual({
     allowed: ['10.0.0.0/8', 'fd00::/8'],

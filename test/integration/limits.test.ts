@@ -135,21 +135,21 @@ describe('what all organizations share', () => {
 describe('bytes', () => {
   const MIB = '1048576'
 
-  test('that disabled endpoints hold are limited, and new events wait until some are let go', async () => {
-    await startWith({ DAVIT_MAX_HELD_BYTES_PER_ORGANIZATION: MIB })
+  test('of deliveries that have not ended are limited, and new events wait until some are let go', async () => {
+    await startWith({ DAVIT_MAX_OPEN_BYTES_PER_ORGANIZATION: MIB })
     const type = await ownEventType(davit)
     receiver.answer('/hoard', { status: 503 })
     await davit.endpoint('hoard', { url: `${receiver.url}/hoard`, eventTypes: [type] })
-    for (let n = 0; n < 70; n += 1) await davit.publishOnly(type, { n, text: 'x'.repeat(16_000) })
-    await driveToAttempt(davit, 'hoard', 1, 70)
+    for (let n = 0; n < 66; n += 1) await davit.publishOnly(type, { n, text: 'x'.repeat(16_000) })
+    await driveToAttempt(davit, 'hoard', 1, 66)
     await davit.patchSpec('hoard', { state: 'disabled' })
     await davit.endpointWhen('hoard', ({ status }) => status?.state === 'disabled')
     const other = await ownEventType(davit)
     const event = await davit.publishOnly(other, {})
     await lookAgain()
     expect(await stateOf(event)).toBeUndefined()
-    const { message } = await davit.eventSeen('hoard', 'TooMuchHeld')
-    expect(message).toContain('most of it of the endpoint hoard. Enable or delete that endpoint.')
+    const { message } = await davit.eventSeen('hoard', 'TooMuchOpen')
+    expect(message).toContain('most of them of the endpoint hoard. Mend, enable or delete that endpoint.')
     await davit.api.delete(webhookEndpoints, { namespace: davit.organization, name: 'hoard' })
     davit.clock.jump(2500)
     await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')

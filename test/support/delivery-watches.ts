@@ -133,5 +133,6 @@ function objectDeliveryOf({ endpoint, id, state, attempts, at }: WorldObject): O
   const packed = packedName(id)
   if (!packed) throw new Error(`${id} is no id`)
   const { namespace, uid: endpointUid } = endpoint
-  return { namespace, endpointUid, id: packed, type: 'test.happened', state, attempts, at }
+  const body = { bodyBytes: 2, sharesBody: false }
+  return { namespace, endpointUid, id: packed, type: 'test.happened', ...body, state, attempts, at }
 }

@@ -197,7 +197,7 @@ export class DeliveryWorld {
     const endpoint = this.endpoints[way.endpoint % this.endpoints.length]
     if (!endpoint) throw new Error('there are no endpoints')
     const index = segment.deliveries.length
-    const event = { id, namespace: endpoint.namespace, type: 'test.happened', bodyBytes: 2 }
+    const event = { id, namespace: endpoint.namespace, type: 'test.happened', bodyBytes: 2, receivers: 1 }
     segment.deliveries.push({ index, eventIndex: index, event, endpoint })
     const { steps, duplicate } = way
     const left = [...steps]

@@ -61,7 +61,7 @@ export class EventsBed {
     counters.onEventSeen = (name) => unconfirmed.confirm(name)
     const limits = {
       pending: { organization: 3, all: 100 },
-      heldBytes: 1000,
+      openBytes: { organization: 1000, all: 100_000 },
       writtenBytes: { organization: 1000, all: 1500 },
     }
     const quota = new PublishQuota({
@@ -143,7 +143,7 @@ export class EventsBed {
       index: 0,
       acceptedAt: 0,
       bodyBytes: bytes,
-      bytes,
+      sharesBody: false,
       attempts: 0,
       dueAt: 0,
     }

@@ -39,7 +39,7 @@ export const LIVE_SERVER_LIMITS: ServerServicesOptions['limits'] = {
   credentialsPerOrganization: 500,
   intake: {
     pending: { organization: 20_000, all: 200_000 },
-    heldBytes: 64 * 1024 * 1024,
+    openBytes: { organization: 64 * 1024 * 1024, all: 512 * 1024 * 1024 },
     writtenBytes: { organization: 2 ** 30, all: 2 ** 30 },
   },
   keys: { organization: 10_000, all: 10_000 },

@@ -12,7 +12,7 @@ export function queueDelivery(queue: EndpointQueue, version: number, stage: Stag
     acceptedAt: 0,
     ofWebhookEvent: true,
     bodyBytes: 0,
-    bytes: 0,
+    sharesBody: false,
     attempts: 0,
     dueAt: 0,
     stage,

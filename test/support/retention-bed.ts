@@ -141,7 +141,7 @@ export class RetentionBed {
       acceptedAt: this.clock.now(),
       ofWebhookEvent: false,
       bodyBytes: 0,
-      bytes: 0,
+      sharesBody: false,
       attempts: 0,
       dueAt: 0,
       stage: 'queued',

@@ -6,6 +6,7 @@ import type { InformerDependencies } from '../../kube/informer.ts'
 import type { GaugeRegistry } from '../../lib/metrics.ts'
 import { sleep } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../../webhooks/endpoints/directory.ts'
+import type { OpenBodies } from '../../webhooks/events/open-bodies.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
 import type { DeliveryDetail } from '../delivery-resource.ts'
 import { Problem } from '../http/problems.ts'
@@ -157,12 +158,23 @@ export class OpenDeliveryIndex {
   }
 
   /** Counts unfinished deliveries per endpoint. Yields nothing while reading, when ended ones still look unfinished. */
-  *unfinished(): IterableIterator<{ namespace: string; uid: string; size: number }> {
+  *unfinished(): IterableIterator<{ namespace: string; uid: string; size: number; bytes: number }> {
     if (this.progress !== undefined) return
-    for (const { namespace, uid, lines, counts } of this.#reading.lines.lines.logs.values()) {
+    for (const {
+      namespace,
+      uid,
+      lines,
+      counts,
+      openBytes: bytes,
+    } of this.#reading.lines.lines.logs.values()) {
       const size = lines.size - countEnded(counts)
-      if (size > 0) yield { namespace, uid, size }
+      if (size > 0) yield { namespace, uid, size, bytes }
     }
+  }
+
+  /** The bodies of unfinished deliveries; undefined while reading. */
+  openBodies(): OpenBodies | undefined {
+    return this.progress === undefined ? this.#reading.lines.lines.bodies : undefined
   }
 
   stats(): IndexStats {

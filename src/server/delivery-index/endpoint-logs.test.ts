@@ -15,7 +15,7 @@ class Model {
 
   add(number: number, type = 0): void {
     if (this.held.has(number)) return
-    const line = this.table.allocate(idOf(number), 0, type)
+    const line = this.table.allocate(idOf(number), { log: 0, type, bytes: 0, sharesBody: false })
     this.sorted.add(line)
     this.held.set(number, line)
   }

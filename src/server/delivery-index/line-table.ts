@@ -1,5 +1,5 @@
 /**
- * The rows of the delivery index: one line per delivery as numbers, 56 bytes each, in buffers that the garbage collector does not walk.
+ * The rows of the delivery index: one line per delivery as numbers, 60 bytes each, in buffers that the garbage collector does not walk.
  * Released rows are reused, so the number of a line is meaningless once the line is removed.
  */
 import { type DeliveryState, deliveryState } from '../../apis/webhook-delivery.ts'
@@ -68,6 +68,9 @@ export type LogEnd = 'none' | 'sent' | 'canceled' | 'exhausted'
 /** `at`: when the delivery ended or, before that, its next attempt; milliseconds since 1970, NaN if unknown. */
 export type LineStatus = { state: DeliveryState; attempts: number; at: number }
 
+/** `log` and `type` are numbers of an endpoint and an event type; `bytes` are those of the body. */
+type NewLine = { log: number; type: number; bytes: number; sharesBody: boolean }
+
 type Bits = { readonly shift: number; readonly mask: number }
 const STATE: Bits = { shift: 0, mask: 7 }
 const ATTEMPTS: Bits = { shift: 3, mask: 15 }
@@ -76,6 +79,7 @@ const LOG_END: Bits = { shift: 11, mask: 3 }
 const LISTED: Bits = { shift: 13, mask: 1 }
 const MOVED: Bits = { shift: 14, mask: 1 }
 const OBJECT_ENDED: Bits = { shift: 15, mask: 1 }
+const SHARES_BODY: Bits = { shift: 16, mask: 1 }
 
 /** The number of a state is its index here. */
 export const STATES: readonly DeliveryState[] = deliveryState.options
@@ -98,6 +102,7 @@ export class LineTable {
   readonly #segments: Uint32Array
   readonly #indexes: Uint32Array
   readonly #outcomes: Uint32Array
+  readonly #bytes: Uint32Array
   readonly #times: Float64Array
   readonly #versions: Float64Array
   #rows = 0
@@ -116,6 +121,7 @@ export class LineTable {
     this.#segments = new Uint32Array(this.#column(4))
     this.#indexes = new Uint32Array(this.#column(4))
     this.#outcomes = new Uint32Array(this.#column(4))
+    this.#bytes = new Uint32Array(this.#column(4))
     this.#times = new Float64Array(this.#column(8))
     this.#versions = new Float64Array(this.#column(8))
   }
@@ -138,7 +144,7 @@ export class LineTable {
   }
 
   /** Adds a pending line without object, segment or outcomes. The table must not be full. */
-  allocate(id: PackedId, log: number, type: number): number {
+  allocate(id: PackedId, { log, type, bytes, sharesBody }: NewLine): number {
     const line = this.#free === NONE ? this.#used : this.#free
     if (line === this.#used) {
       if (this.#used === this.#rows) this.#grow()
@@ -151,6 +157,8 @@ export class LineTable {
     this.#types[line] = type
     this.#segments[line] = NONE
     this.#outcomes[line] = NONE
+    this.#bytes[line] = bytes
+    this.#set(line, SHARES_BODY, sharesBody ? 1 : 0)
     this.#times[line] = Number.NaN
     this.#versions[line] = 0
     return line
@@ -189,6 +197,16 @@ export class LineTable {
 
   type(line: number): number {
     return this.#types[line] ?? 0
+  }
+
+  /** Bytes of its body. */
+  bodyBytes(line: number): number {
+    return this.#bytes[line] ?? 0
+  }
+
+  /** Whether other deliveries may have the same body. */
+  sharesBody(line: number): boolean {
+    return this.#get(line, SHARES_BODY) === 1
   }
 
   stateNumber(line: number): number {

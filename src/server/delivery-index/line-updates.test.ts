@@ -5,6 +5,8 @@ import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { fc } from '../../../test/support/fast-check.ts'
 import type { DeliveryState } from '../../apis/webhook-delivery.ts'
 import type { DeliveryLine } from '../delivery-resource.ts'
+import { countEnded } from './line-table.ts'
+import type { Lines } from './lines.ts'
 import { type LogQuery, logPage } from './queries.ts'
 
 const ENDPOINTS = 3
@@ -131,6 +133,7 @@ describe('the lines of the log', () => {
           expectLines(await next.all(endpoint), wanted)
         }
         expect(run.watches.index.held).toBe(0)
+        expect(openBytesOf(run.watches.index.lines)).toEqual(sumOfOpen(run.watches.index.lines))
         expect(run.watches.lost + run.watches.setBack).toBe(0)
       }),
       { numRuns: 300 },
@@ -209,3 +212,13 @@ describe('the lines of the log', () => {
     )
   })
 })
+
+function openBytesOf({ bodies, logs }: Lines) {
+  return { all: bodies.total, ofEndpoints: [...logs.values()].map(({ openBytes }) => openBytes) }
+}
+
+/** The same, line by line. All bodies have two bytes, and none is shared. */
+function sumOfOpen({ logs }: Lines) {
+  const ofEndpoints = [...logs.values()].map(({ lines, counts }) => 2 * (lines.size - countEnded(counts)))
+  return { all: ofEndpoints.reduce((sum, bytes) => sum + bytes, 0), ofEndpoints }
+}

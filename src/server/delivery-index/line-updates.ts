@@ -10,26 +10,28 @@
  *
  * The result depends only on what is stored, not on the order of events, so that all replicas and restarts agree.
  */
-import type { AcceptedEvent, DeliveryTarget, SegmentEvent } from '../../apis/delivery-segment.ts'
+
+import type { AcceptedEvent, DeliveryTarget } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, nameOfMessage } from '../../apis/ids.ts'
 import { decodeOutcomeRecords, type OutcomeRecord, readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import { type DeliveryState, deliveryListItem, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
+import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { isFinal } from '../../webhooks/delivery/delivery-state.ts'
 import { MAX_ATTEMPTS } from '../../webhooks/delivery/retry-schedule.ts'
-import type { Appended, LogSegment } from '../../webhooks/log/store.ts'
+import { byteLength } from '../../webhooks/log/codec.ts'
+import type { Appended, LoggedEvent, LogSegment } from '../../webhooks/log/store.ts'
 import { type LineStatus, type LogEnd, NONE, type PackedId, packedName } from './line-table.ts'
-import { type IndexedSegment, isBelowFloor, Lines, UNKNOWN } from './lines.ts'
+import { type IndexedSegment, isBelowFloor, type LineContent, Lines, UNKNOWN } from './lines.ts'
 
-type Entry = { index: number; event: Omit<SegmentEvent, 'payload'>; endpoint: DeliveryTarget }
+type Entry = { index: number; event: LoggedEvent; endpoint: DeliveryTarget }
 
-export type ObjectDelivery = LineStatus & {
-  namespace: string
-  endpointUid: string
-  id: PackedId
-  type: string
-  redeliveryOf?: string | undefined
-}
+export type ObjectDelivery = LineStatus &
+  LineContent & {
+    namespace: string
+    endpointUid: string
+    id: PackedId
+  }
 
 const STATE_OF_END: Record<Exclude<LogEnd, 'none'>, DeliveryState> = {
   sent: 'succeeded',
@@ -86,7 +88,9 @@ export class DeliveryLines {
     if (count === firstDelivery || segments.find(name)?.complete) return
     const segment = segments.findOrAdd(name, version, count)
     let index = firstDelivery
-    for (const { event, targets } of events) {
+    for (const { event: accepted, targets } of events) {
+      const { payload, ...words } = accepted
+      const event = { ...words, bodyBytes: byteLength(payload), receivers: targets.length }
       for (const endpoint of targets) {
         this.#addEntry(segment, { index, event, endpoint })
         index += 1
@@ -211,7 +215,8 @@ export class DeliveryLines {
     if (!id) return
     const log = this.lines.logs.findOrAdd(event.namespace, endpoint.uid)
     const held = log.lines.find(id)
-    const line = held === NONE ? this.lines.add(log, id, event) : held
+    const sharesBody = event.receivers > 1
+    const line = held === NONE ? this.lines.add(log, id, { ...event, sharesBody }) : held
     if (line !== NONE && this.#isFirstOffset(line, segment, index)) this.lines.setOffset(line, segment, index)
   }
 
@@ -312,6 +317,9 @@ export function readObjectDelivery(raw: RawObject): ObjectDelivery {
     id,
     type: spec.eventType,
     redeliveryOf: spec.redeliveryOf,
+    bodyBytes: spec.payload ?? spec.payloadRef?.bytes ?? MAX_DATA_BYTES,
+    // An object has its own copy of a small body.
+    sharesBody: spec.payload === undefined,
     state,
     attempts: status.attemptCount ?? 0,
     at: Date.parse((isFinal(state) ? status.completedAt : status.nextAttemptAt) ?? ''),

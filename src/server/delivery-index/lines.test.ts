@@ -13,7 +13,7 @@ function nameAt(number: number): string {
 
 /** A segment of one delivery of an endpoint, which is the `number`th to be accepted. */
 function accept(index: DeliveryLines, number: number, uid = 'uid-a'): void {
-  const event = { id: nameAt(number), namespace: 'org', type: 'test.happened', bodyBytes: 2 }
+  const event = { id: nameAt(number), namespace: 'org', type: 'test.happened', bodyBytes: 2, receivers: 1 }
   const delivery = { index: 0, eventIndex: 0, event, endpoint: { name: 'billing', uid } }
   const about = { name: nameAt(number + 1_000_000), version: number, writtenAt: START, createdAt: START }
   index.segment({ ...about, deliveries: [delivery], bodies: ['{}'], unreadable: 0 })
@@ -29,7 +29,9 @@ function send(index: DeliveryLines, number: number): void {
 
 function shown(number: number, state: ObjectDelivery['state'] = 'succeeded'): ObjectDelivery {
   const id = packedName(nameAt(number)) ?? new Uint32Array(4)
-  return { namespace: 'org', endpointUid: 'uid-a', id, type: 'test.happened', state, attempts: 1, at: START }
+  const body = { bodyBytes: 2, sharesBody: false }
+  const about = { namespace: 'org', endpointUid: 'uid-a', id, type: 'test.happened', ...body }
+  return { ...about, state, attempts: 1, at: START }
 }
 
 function held(index: DeliveryLines, uid = 'uid-a'): string[] {

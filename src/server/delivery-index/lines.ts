@@ -7,6 +7,7 @@ import { endpointTag } from '../../apis/ids.ts'
 import type { DeliveryState } from '../../apis/webhook-delivery.ts'
 import { copyString } from '../../lib/text.ts'
 import { isFinal } from '../../webhooks/delivery/delivery-state.ts'
+import { OpenBodies } from '../../webhooks/events/open-bodies.ts'
 import {
   countEnded,
   type LineStatus,
@@ -217,6 +218,8 @@ export type EndpointLog = {
   readonly tag: string
   readonly lines: SortedLines
   readonly counts: number[]
+  /** Of the bodies of lines that have not ended. */
+  openBytes: number
   /** Ended lines up to this id were evicted. */
   floor?: PackedId
 }
@@ -274,6 +277,7 @@ export class EndpointLogs {
       tag: endpointTag(uid),
       lines: new SortedLines(this.#table),
       counts: STATES.map(() => 0),
+      openBytes: 0,
     }
     this.#byNumber[log.number] = log
     this.#byUid.set(`${log.namespace}/${log.uid}`, log)
@@ -412,6 +416,15 @@ class OutcomeNames {
   }
 }
 
+/** What a new line says. */
+export type LineContent = {
+  type: string
+  redeliveryOf?: string | undefined
+  bodyBytes: number
+  /** Whether other deliveries may have the same body. */
+  sharesBody: boolean
+}
+
 /** One line of so many is evicted at once. */
 const LINES_PER_EVICTION = 1000
 
@@ -420,6 +433,8 @@ export class Lines {
   readonly logs: EndpointLogs
   readonly segments = new IndexedSegments()
   readonly outcomes = new OutcomeNames()
+  /** Of lines that have not ended. */
+  readonly bodies = new OpenBodies()
   /** Lines that were evicted or did not fit, since the start. */
   dropped = 0
   /** For lines with several outcomes: all but the newest. */
@@ -440,7 +455,7 @@ export class Lines {
   add(
     wanted: EndpointLog,
     id: PackedId,
-    { type, redeliveryOf }: { type: string; redeliveryOf?: string | undefined },
+    { type, redeliveryOf, bodyBytes: bytes, sharesBody }: LineContent,
   ): number {
     if (this.table.full && !this.#evict()) {
       this.dropped += 1
@@ -449,9 +464,10 @@ export class Lines {
     }
     // Eviction may have removed the last line of this log, and with it the log.
     const log = this.logs.findOrAdd(wanted.namespace, wanted.uid)
-    const line = this.table.allocate(id, log.number, this.#typeNumber(type))
+    const line = this.table.allocate(id, { log: log.number, type: this.#typeNumber(type), bytes, sharesBody })
     log.lines.add(line)
     count(log, 'pending', 1)
+    this.#countBody(log, line, 'open')
     if (redeliveryOf !== undefined) this.#redeliveries.set(line, copyString(redeliveryOf))
     return line
   }
@@ -462,7 +478,9 @@ export class Lines {
     this.forgetLog(line)
     this.#redeliveries.delete(line)
     if (log) {
-      count(log, this.table.status(line).state, -1)
+      const { state } = this.table.status(line)
+      count(log, state, -1)
+      if (!isFinal(state)) this.#countBody(log, line, 'ended')
       log.lines.remove(line)
     }
     this.table.release(line)
@@ -495,6 +513,8 @@ export class Lines {
     if (!log || before === status.state) return
     count(log, before, -1)
     count(log, status.state, 1)
+    if (isFinal(before) !== isFinal(status.state))
+      this.#countBody(log, line, isFinal(before) ? 'open' : 'ended')
     log.lines.stateChanged(line)
   }
 
@@ -524,6 +544,14 @@ export class Lines {
 
   redeliveryOf(line: number): string | undefined {
     return this.#redeliveries.get(line)
+  }
+
+  #countBody(log: EndpointLog, line: number, now: 'open' | 'ended'): void {
+    const bytes = this.table.bodyBytes(line)
+    const body = { id: this.table.sharesBody(line) ? this.table.name(line) : undefined, bytes }
+    log.openBytes += now === 'open' ? bytes : -bytes
+    if (now === 'open') this.bodies.add(log.namespace, body)
+    else this.bodies.remove(log.namespace, body)
   }
 
   #typeNumber(type: string): number {

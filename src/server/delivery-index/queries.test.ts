@@ -20,7 +20,7 @@ function manyLines(): Lines {
   for (let number = 0; number < MANY; number += 1) {
     const id = packedName(nameAt(number))
     const log = lines.logs.findOrAdd(ENDPOINT.namespace, ENDPOINT.uid)
-    if (id) lines.add(log, id, { type: typeOf(number) })
+    if (id) lines.add(log, id, { type: typeOf(number), bodyBytes: 2, sharesBody: false })
   }
   return lines
 }

@@ -49,7 +49,7 @@ function queue(name: string, deliveries: number, options: Options = {}): Endpoin
       acceptedAt: 0,
       ofWebhookEvent: true,
       bodyBytes,
-      bytes: 0,
+      sharesBody: false,
       attempts: 0,
       dueAt: 0,
       stage: 'queued',

@@ -6,7 +6,6 @@ import type { AttemptClass } from '../../lib/metrics.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
-import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import type { LogDelivery, LogSegment } from '../log/store.ts'
 import type { EventBody } from './payloads.ts'
 import { longestWaitMs } from './retry-schedule.ts'
@@ -56,8 +55,8 @@ export type Delivery = {
   readonly ofWebhookEvent: boolean
   /** Of its body, or the most that it may have if that is not known. */
   readonly bodyBytes: number
-  /** Of its body where it is in its object. */
-  readonly bytes: number
+  /** Other deliveries may have the same body. */
+  readonly sharesBody: boolean
   attempts: number
   /** When the next attempt is due, milliseconds since 1970; 0 for at once. */
   dueAt: number
@@ -84,7 +83,7 @@ export function deliveryFromEntry(
     acceptedAt: opened.segment.writtenAt,
     ofWebhookEvent: isFromWebhookEvent(event),
     bodyBytes: event.bodyBytes,
-    bytes: Math.min(event.bodyBytes, INLINE_PAYLOAD_BYTES),
+    sharesBody: event.receivers > 1,
     attempts: 0,
     dueAt: 0,
     stage,
@@ -229,7 +228,7 @@ export class EndpointQueue {
 
   add(delivery: Delivery): void {
     this.#members.add(delivery)
-    this.#bytes += delivery.bytes
+    this.#bytes += delivery.bodyBytes
     if (this.#sequence) this.#insert(this.#sequence, delivery)
     else if (delivery.stage === 'queued') this.#queue.push(delivery)
   }
@@ -289,7 +288,7 @@ export class EndpointQueue {
 
   remove(delivery: Delivery): void {
     delivery.stage = 'ended'
-    if (this.#members.delete(delivery)) this.#bytes -= delivery.bytes
+    if (this.#members.delete(delivery)) this.#bytes -= delivery.bodyBytes
     this.#passed.delete(delivery)
     if (this.#sequence) this.#trim(this.#sequence)
   }

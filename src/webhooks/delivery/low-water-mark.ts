@@ -80,16 +80,9 @@ export class OpenSegments {
 function openBodies(segment: string, deliveries: readonly LogDelivery[]): Map<number, EventBody> {
   const bodies = new Map<number, EventBody>()
   for (const { eventIndex, event } of deliveries) {
-    const known = bodies.get(eventIndex)
-    if (known) known.open += 1
-    else
-      bodies.set(eventIndex, {
-        segment,
-        event: eventIndex,
-        bytes: event.bodyBytes,
-        open: 1,
-        buffer: undefined,
-      })
+    if (bodies.has(eventIndex)) continue
+    const { bodyBytes: bytes, receivers: open } = event
+    bodies.set(eventIndex, { segment, event: eventIndex, bytes, open, buffer: undefined })
   }
   return bodies
 }

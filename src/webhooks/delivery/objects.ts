@@ -172,15 +172,16 @@ export class DeliveryObjects {
     }
   }
 
-  #reportWrite({ queue, bytes }: Delivery, attempts: number): void {
+  #reportWrite({ queue, bodyBytes }: Delivery, attempts: number): void {
+    const bytes = Math.min(bodyBytes, INLINE_PAYLOAD_BYTES)
     this.#listener.onWritten?.(queue.endpoint.namespace, OBJECT_BYTES + bytes + attempts * ATTEMPT_BYTES)
   }
 
   /** Its body, or for a large one its place in the log. Undefined if its segment is gone. @throws ApiError; UnreadableError */
   async #payloadOf(storage: InLog): Promise<Payload | undefined> {
     const body = bodyOf(storage)
-    const { segment, event } = body
-    if (body.bytes > INLINE_PAYLOAD_BYTES) return { payloadRef: { segment, event } }
+    const { segment, event, bytes } = body
+    if (bytes > INLINE_PAYLOAD_BYTES) return { payloadRef: { segment, event, bytes } }
     const read = await this.#payloads.read(body, storage.entry.event.namespace)
     return read && { payload: read.toString('utf8') }
   }

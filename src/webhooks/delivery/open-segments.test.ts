@@ -15,7 +15,13 @@ function segment(version: number, deliveries: number, payload = '{}'): LogSegmen
     deliveries: Array.from({ length: deliveries }, (_, index) => ({
       index,
       eventIndex: 0,
-      event: { id: `event-${version}`, namespace: 'acme', type: 'test.event', bodyBytes: payload.length },
+      event: {
+        id: `event-${version}`,
+        namespace: 'acme',
+        type: 'test.event',
+        bodyBytes: payload.length,
+        receivers: deliveries,
+      },
       endpoint: { name: 'one', uid: 'uid' },
     })),
   }

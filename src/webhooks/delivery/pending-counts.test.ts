@@ -12,7 +12,7 @@ function delivery(name: string, queue: EndpointQueue, bytes = 10): Delivery {
     acceptedAt: 0,
     ofWebhookEvent: true,
     bodyBytes: bytes,
-    bytes,
+    sharesBody: false,
     attempts: 0,
     dueAt: 0,
     stage: 'queued',
@@ -55,11 +55,16 @@ describe('a tally', () => {
       namespace: 'acme',
       type: 'test',
       bodyBytes: 0,
+      receivers: 1,
       key: 'of a request',
     })
     expect([counters.total, counters.ofEvent('event-1'), counters.ofEvent('event-2')]).toEqual([2, 0, 0])
     counters.remove(one)
-    counters.removeEntry(acme, { id: 'event-2', namespace: 'acme', type: 'test', bodyBytes: 0 }, 1)
+    counters.removeEntry(
+      acme,
+      { id: 'event-2', namespace: 'acme', type: 'test', bodyBytes: 0, receivers: 1 },
+      1,
+    )
     expect([counters.total, told]).toEqual([0, []])
   })
 
@@ -78,7 +83,7 @@ describe('a tally', () => {
     expect(told).toEqual(['seen event-1', 'done event-1'])
   })
 
-  it('knows at any time what goes on, what is held, and of how many bytes', () => {
+  it('knows at any time what goes on, what is held, and how many bytes are open', () => {
     const step = fc.record({
       what: fc.constantFrom('add', 'remove', 'hold', 'release'),
       queue: fc.nat({ max: 3 }),
@@ -94,11 +99,13 @@ describe('a tally', () => {
           else if (what === 'remove') removeFrom(counters, queue)
           else counters.setHeld(queue, what === 'hold')
         }
-        for (const organization of ['a', 'b'])
-          expect(counters.ofOrganization(organization)).toEqual(
-            countsOf(queues.filter(({ endpoint }) => endpoint.namespace === organization)),
-          )
+        for (const organization of ['a', 'b']) {
+          const own = queues.filter(({ endpoint }) => endpoint.namespace === organization)
+          expect(counters.ofOrganization(organization)).toEqual(countsOf(own))
+          expect(counters.bodies.of(organization)).toBe(bytesOf(own))
+        }
         expect(counters.all).toEqual(countsOf(queues))
+        expect(counters.bodies.total).toBe(bytesOf(queues))
       }),
     )
   })
@@ -120,6 +127,9 @@ function removeFrom(counters: PendingCounters, queue: EndpointQueue): void {
 function countsOf(queues: readonly EndpointQueue[]) {
   const sum = (some: readonly EndpointQueue[]) => some.reduce((total, { size }) => total + size, 0)
   const held = queues.filter(({ held }) => held)
-  const bytes = held.flatMap((queue) => [...queue.members()]).reduce((total, { bytes }) => total + bytes, 0)
-  return { pending: sum(queues) - sum(held), held: sum(held), heldBytes: bytes }
+  return { pending: sum(queues) - sum(held), held: sum(held) }
+}
+
+function bytesOf(queues: readonly EndpointQueue[]): number {
+  return queues.reduce((total, { bytes }) => total + bytes, 0)
 }

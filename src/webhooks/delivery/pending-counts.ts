@@ -1,4 +1,5 @@
 import type { EndpointIdentity } from '../endpoints/directory.ts'
+import { OpenBodies, type OpenBody } from '../events/open-bodies.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
 import type { LoggedEvent } from '../log/store.ts'
 import type { Delivery, EndpointQueue, Failing } from './endpoint-queue.ts'
@@ -11,13 +12,14 @@ import type { Delivery, EndpointQueue, Failing } from './endpoint-queue.ts'
 type Counts = {
   pending: number
   held: number
-  heldBytes: number
 }
 
 export class PendingCounters {
-  readonly #all: Counts = { pending: 0, held: 0, heldBytes: 0 }
+  readonly #all: Counts = { pending: 0, held: 0 }
   readonly #organizations = new Map<string, Counts>()
   readonly #events = new Map<string, number>()
+  /** Of all deliveries, also of those that are held. */
+  readonly bodies = new OpenBodies()
   /** Called when a WebhookEvent gets its first delivery here. */
   onEventSeen: ((name: string) => void) | undefined
   /** Called when the last known one has ended. @param version of its segment */
@@ -32,7 +34,7 @@ export class PendingCounters {
   }
 
   ofOrganization(namespace: string): Readonly<Counts> {
-    return this.#organizations.get(namespace) ?? { pending: 0, held: 0, heldBytes: 0 }
+    return this.#organizations.get(namespace) ?? { pending: 0, held: 0 }
   }
 
   /** Pending deliveries of a WebhookEvent. @param name the 26 characters of the event's id */
@@ -40,32 +42,38 @@ export class PendingCounters {
     return this.#events.get(name) ?? 0
   }
 
-  add({ queue, name, bytes, ofWebhookEvent }: Delivery): void {
-    this.#count(queue, 1, bytes)
+  add(delivery: Delivery): void {
+    const { queue, name, ofWebhookEvent } = delivery
+    this.#count(queue, 1)
+    this.bodies.add(queue.endpoint.namespace, bodyOf(delivery))
     if (ofWebhookEvent) this.#addOfEvent(name)
   }
 
-  remove({ queue, name, version, bytes, ofWebhookEvent }: Delivery): void {
-    this.#count(queue, -1, -bytes)
+  remove(delivery: Delivery): void {
+    const { queue, name, version, ofWebhookEvent } = delivery
+    this.#count(queue, -1)
+    this.bodies.remove(queue.endpoint.namespace, bodyOf(delivery))
     if (ofWebhookEvent) this.#removeOfEvent(name, version)
   }
 
   /** Counts an entry that has no delivery in this queue yet. Its endpoint is not disabled. */
   addEntry({ endpoint }: EndpointQueue, event: LoggedEvent): void {
-    this.#count({ endpoint, held: false }, 1, 0)
+    this.#count({ endpoint, held: false }, 1)
+    this.bodies.add(endpoint.namespace, bodyOfEvent(event))
     if (isFromWebhookEvent(event)) this.#addOfEvent(event.id)
   }
 
   removeEntry({ endpoint }: EndpointQueue, event: LoggedEvent, version: number): void {
-    this.#count({ endpoint, held: false }, -1, 0)
+    this.#count({ endpoint, held: false }, -1)
+    this.bodies.remove(endpoint.namespace, bodyOfEvent(event))
     if (isFromWebhookEvent(event)) this.#removeOfEvent(event.id, version)
   }
 
   setHeld(queue: EndpointQueue, held: boolean): void {
     if (queue.held === held) return
-    this.#count(queue, -queue.size, -queue.bytes)
+    this.#count(queue, -queue.size)
     queue.held = held
-    this.#count(queue, queue.size, queue.bytes)
+    this.#count(queue, queue.size)
   }
 
   #addOfEvent(name: string): void {
@@ -84,27 +92,28 @@ export class PendingCounters {
     this.onEventDone?.(name, version)
   }
 
-  #count(
-    { endpoint, held }: Pick<EndpointQueue, 'endpoint' | 'held'>,
-    deliveries: number,
-    bytes: number,
-  ): void {
+  #count({ endpoint, held }: Pick<EndpointQueue, 'endpoint' | 'held'>, deliveries: number): void {
     const { namespace } = endpoint
     const known = this.#organizations.get(namespace)
-    const ofOne = known ?? { pending: 0, held: 0, heldBytes: 0 }
+    const ofOne = known ?? { pending: 0, held: 0 }
     if (!known) this.#organizations.set(namespace, ofOne)
-    add(this.#all, held, deliveries, bytes)
-    add(ofOne, held, deliveries, bytes)
+    add(this.#all, held, deliveries)
+    add(ofOne, held, deliveries)
     if (ofOne.pending === 0 && ofOne.held === 0) this.#organizations.delete(namespace)
   }
 }
 
-function add(counts: Counts, held: boolean, deliveries: number, bytes: number): void {
-  if (!held) counts.pending += deliveries
-  else {
-    counts.held += deliveries
-    counts.heldBytes += bytes
-  }
+function add(counts: Counts, held: boolean, deliveries: number): void {
+  if (held) counts.held += deliveries
+  else counts.pending += deliveries
+}
+
+function bodyOf({ name, bodyBytes, sharesBody }: Delivery): OpenBody {
+  return { id: sharesBody ? name : undefined, bytes: bodyBytes }
+}
+
+function bodyOfEvent({ id, bodyBytes, receivers }: LoggedEvent): OpenBody {
+  return { id: receivers > 1 ? id : undefined, bytes: bodyBytes }
 }
 
 /**

@@ -6,7 +6,6 @@ import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { inGroups } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
-import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import { cancelObject, leaveUnread, writeDecidedStatus } from './attempt.ts'
 import { retryUntilDurable, startOwnedWork } from './context.ts'
 import { endsDelivery, exhaustedStatus, isFinal } from './delivery-state.ts'
@@ -43,8 +42,9 @@ function deliveryFromObject(engine: DeliveryEngine, outline: DeliveryOutline): D
     index: position.index,
     acceptedAt: Date.parse(metadata.creationTimestamp) || 0,
     ofWebhookEvent: true,
-    bodyBytes: spec.payload ?? MAX_DATA_BYTES,
-    bytes: spec.payload ?? INLINE_PAYLOAD_BYTES,
+    bodyBytes: spec.payload ?? spec.payloadRef?.bytes ?? MAX_DATA_BYTES,
+    // An object has its own copy of a small body.
+    sharesBody: spec.payload === undefined,
     attempts,
     dueAt,
     stage: dueAt > engine.ctx.clock.now() ? 'waiting' : 'queued',

@@ -83,7 +83,7 @@ test('what a disabled endpoint holds takes no room until its bytes do', async ()
   await publish('two')
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(1)
-  expect(recorded).toEqual([['billing', 'TooMuchHeld']])
+  expect(recorded).toEqual([['billing', 'TooMuchOpen']])
 })
 
 test.each([

@@ -53,14 +53,14 @@ export class ByteWindow {
 export type IntakeLimits = {
   /** Deliveries that have not ended (interface S14). */
   pending: Usage
-  /** Bytes of bodies that wait for disabled endpoints of an organization. */
-  heldBytes: number
+  /** Bytes of bodies whose deliveries have not ended, also of those that wait for a disabled endpoint. */
+  openBytes: Usage
   writtenBytes: Usage
 }
 
 /** `message` says what helps; `fullest` is the endpoint with the largest backlog. */
 export type QuotaExceeded = {
-  reason: 'TooManyPending' | 'TooMuchHeld' | 'TooMuchWritten'
+  reason: 'TooManyPending' | 'TooMuchOpen' | 'TooMuchWritten'
   message: string
   fullest?: EndpointBacklog['endpoint']
 }
@@ -76,7 +76,8 @@ export type EndpointBacklog = {
 type PublishQuotaOptions = {
   counters: {
     readonly all: { readonly pending: number }
-    ofOrganization(namespace: string): { readonly pending: number; readonly heldBytes: number }
+    ofOrganization(namespace: string): { readonly pending: number }
+    readonly bodies: { readonly total: number; of(organization: string): number }
   }
   /** Deliveries that were appended and are not counted yet. */
   unconfirmed: { total: number; ofOrganization(namespace: string): number }
@@ -96,8 +97,9 @@ export class PublishQuota {
   /** How many more deliveries the organization may have, or why none. */
   remaining(namespace: string): number | QuotaExceeded {
     const { counters, unconfirmed, written, limits } = this.#options
-    const { pending, heldBytes } = counters.ofOrganization(namespace)
-    if (heldBytes > limits.heldBytes) return this.#tooMuchHeld(namespace)
+    const { pending } = counters.ofOrganization(namespace)
+    const open = { organization: counters.bodies.of(namespace), all: counters.bodies.total }
+    if (remainingShare(open, limits.openBytes) === 0) return this.#tooMuchOpen(namespace, open.organization)
     const bytes = { organization: written.bytesOf(namespace), all: written.total }
     if (remainingShare(bytes, limits.writtenBytes) === 0) {
       return {
@@ -115,12 +117,11 @@ export class PublishQuota {
     return remaining > 0 ? remaining : this.#tooManyPending(namespace, pending)
   }
 
-  #tooMuchHeld(namespace: string): QuotaExceeded {
-    const fullest = this.#fullest(namespace, (queue) => (queue.held ? queue.bytes : 0))
-    const message =
-      `New events wait: what disabled endpoints hold has reached ${this.#options.limits.heldBytes} bytes, most of it ` +
-      `${nameOf(fullest)}. Enable or delete that endpoint.`
-    return { reason: 'TooMuchHeld', message, ...(fullest ? { fullest: fullest.endpoint } : {}) }
+  #tooMuchOpen(namespace: string, bytes: number): QuotaExceeded {
+    const fullest = this.#fullest(namespace, (queue) => queue.bytes)
+    const most = fullest ? `, most of them ${nameOf(fullest)}` : ''
+    const message = `New events wait: deliveries of this organization that have not ended hold ${bytes} bytes${most}. Mend, enable or delete that endpoint.`
+    return { reason: 'TooMuchOpen', message, ...(fullest ? { fullest: fullest.endpoint } : {}) }
   }
 
   #tooManyPending(namespace: string, pending: number): QuotaExceeded {

@@ -52,7 +52,7 @@ describe('a segment', () => {
         const want = given.flatMap(({ event: { payload, ...event }, targets }, eventIndex) =>
           targets.map((endpoint) => ({
             eventIndex,
-            event: { ...event, bodyBytes: Buffer.byteLength(payload) },
+            event: { ...event, bodyBytes: Buffer.byteLength(payload), receivers: targets.length },
             endpoint,
           })),
         )

@@ -91,6 +91,7 @@ function toLogged({
     namespace: internWord(namespace),
     type: internWord(type),
     bodyBytes: byteLength(payload),
+    receivers: 0,
   }
   if (key !== undefined) event.key = copyString(key)
   if (fingerprint !== undefined) event.fingerprint = copyString(fingerprint)
@@ -111,7 +112,9 @@ export function decodeDeliveries(spec: Pick<DeliverySegmentSpec, 'events' | 'del
     const eventIndex = Number(word)
     const event = INDEX.test(word) ? events[eventIndex] : undefined
     const endpoint = event && readTarget(line.slice(end + 1))
-    if (event && endpoint) deliveries.push({ index, eventIndex, event, endpoint })
+    if (!event || !endpoint) return
+    event.receivers += 1
+    deliveries.push({ index, eventIndex, event, endpoint })
   })
   const content = { deliveries, bodies, unreadable: lines.length - deliveries.length }
   // The common case, on the hot path of every replica.

@@ -32,7 +32,13 @@ test('what is removed no longer counts, also when it is removed twice or comes a
 })
 
 function delivery(index: number, eventIndex: number, namespace: string) {
-  const event = { id: `${eventIndex}`.padStart(26, '0'), namespace, type: 'test.event', bodyBytes: 9 }
+  const event = {
+    id: `${eventIndex}`.padStart(26, '0'),
+    namespace,
+    type: 'test.event',
+    bodyBytes: 9,
+    receivers: 1,
+  }
   return { index, eventIndex, event, endpoint: { name: 'billing', uid: 'uid' } }
 }
 

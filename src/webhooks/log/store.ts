@@ -25,6 +25,8 @@ export interface EventLog {
 export type LoggedEvent = Omit<SegmentEvent, 'payload'> & {
   /** Of its body, as UTF-8. */
   bodyBytes: number
+  /** Its deliveries in the segment. */
+  receivers: number
 }
 
 /** One delivery of a segment; `index` is its index in the segment. */

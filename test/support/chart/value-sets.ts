@@ -34,7 +34,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
     config: {
       maxPending: 300_000,
       maxWrittenBytes: 68_719_476_736,
-      maxHeldBytesPerOrganization: 8_589_934_592,
+      maxOpenBytesPerOrganization: 8_589_934_592,
       waitScale: 0.5,
       requireWriteOnly: true,
       allowedNetworks: ['10.0.0.0/8', 'fd00::/8'],
