@@ -1,10 +1,11 @@
 /**
- * The rows of the delivery index: one line per delivery as numbers, 60 bytes each, in buffers that the garbage collector does not walk.
+ * The rows of the delivery index: one line per delivery as numbers, 68 bytes each, in buffers that the garbage collector does not walk.
  * Released rows are reused, so the number of a line is meaningless once the line is removed.
  */
 import { type DeliveryState, deliveryState } from '../../apis/webhook-delivery.ts'
 import { BASE32_ALPHABET } from '../../lib/text.ts'
 import { isFinal } from '../../webhooks/delivery/delivery-state.ts'
+import type { LogEnd } from '../../webhooks/log/fold.ts'
 
 /** The 26 characters of an id as four 32-bit words, most significant first, so that they compare like the text. */
 export type PackedId = Uint32Array
@@ -62,11 +63,11 @@ export function unpackName(words: Uint32Array, from = 0): string {
 
 export const NONE = 0xffff_ffff
 
-/** How a delivery ended according to the log alone. */
-export type LogEnd = 'none' | 'sent' | 'canceled' | 'exhausted'
-
 /** `at`: when the delivery ended or, before that, its next attempt; milliseconds since 1970, NaN if unknown. */
 export type LineStatus = { state: DeliveryState; attempts: number; at: number }
+
+/** What the log says of a line. */
+type LogOutcome = { end: LogEnd; attempts: number; endVersion: number }
 
 /** `log` and `type` are numbers of an endpoint and an event type; `bytes` are those of the body. */
 type NewLine = { log: number; type: number; bytes: number; sharesBody: boolean }
@@ -105,6 +106,7 @@ export class LineTable {
   readonly #bytes: Uint32Array
   readonly #times: Float64Array
   readonly #versions: Float64Array
+  readonly #endVersions: Float64Array
   #rows = 0
   #used = 0
   #size = 0
@@ -124,6 +126,7 @@ export class LineTable {
     this.#bytes = new Uint32Array(this.#column(4))
     this.#times = new Float64Array(this.#column(8))
     this.#versions = new Float64Array(this.#column(8))
+    this.#endVersions = new Float64Array(this.#column(8))
   }
 
   get size(): number {
@@ -161,6 +164,7 @@ export class LineTable {
     this.#set(line, SHARES_BODY, sharesBody ? 1 : 0)
     this.#times[line] = Number.NaN
     this.#versions[line] = 0
+    this.#endVersions[line] = 0
     return line
   }
 
@@ -235,9 +239,15 @@ export class LineTable {
     return this.#get(line, LOG_ATTEMPTS)
   }
 
-  setLogOutcome(line: number, end: LogEnd, attempts: number): void {
+  /** Version of the segment with its end in the log. */
+  endVersion(line: number): number {
+    return this.#endVersions[line] ?? 0
+  }
+
+  setLogOutcome(line: number, { end, attempts, endVersion }: LogOutcome): void {
     this.#set(line, LOG_END, LOG_ENDS.indexOf(end))
     this.#set(line, LOG_ATTEMPTS, attempts)
+    this.#endVersions[line] = endVersion
   }
 
   setMoved(line: number, moved: boolean): void {

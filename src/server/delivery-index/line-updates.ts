@@ -20,8 +20,9 @@ import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { isFinal } from '../../webhooks/delivery/delivery-state.ts'
 import { MAX_ATTEMPTS } from '../../webhooks/delivery/retry-schedule.ts'
 import { byteLength } from '../../webhooks/log/codec.ts'
+import { attemptsOf, fold, type LogEnd, type LogState, NO_RECORDS } from '../../webhooks/log/fold.ts'
 import type { Appended, LoggedEvent, LogSegment } from '../../webhooks/log/store.ts'
-import { type LineStatus, type LogEnd, NONE, type PackedId, packedName } from './line-table.ts'
+import { type LineStatus, NONE, type PackedId, packedName } from './line-table.ts'
 import { type IndexedSegment, isBelowFloor, type LineContent, Lines, UNKNOWN } from './lines.ts'
 
 type Entry = { index: number; event: LoggedEvent; endpoint: DeliveryTarget }
@@ -47,7 +48,16 @@ export type OutcomeBatch = {
   records: readonly OutcomeRecord[]
 }
 
-type AttemptRecord = Extract<OutcomeRecord, { kind: 'sent' | 'failed' }>
+type OutcomeOfLine = Extract<OutcomeRecord, { kind: 'sent' | 'failed' | 'canceled' }>
+
+/** An outcome, when its segment was written, and the number of that. */
+type Outcome = { record: OutcomeOfLine; version: number; writtenAt: number; number: number }
+
+/** What is kept of an attempt. */
+type Started = { at: string }
+
+/** A success needs no time: a delivery has one. */
+const SENT: Started = { at: '' }
 
 /** Records that may wait for their segments: enough for minutes without that watch at full load. */
 const MAX_HELD = 200_000
@@ -60,6 +70,8 @@ export class DeliveryLines {
   /** Outcomes that wait for their segments. */
   #held: { newest: number; outcomes: OutcomeBatch }[] = []
   #heldRecords = 0
+  /** The failed attempts that the log has of a line. */
+  readonly #failed = new Map<number, readonly Started[]>()
   /** Lines that the log moved to an object that was not seen yet, with the version of the record that says so. */
   readonly #awaited = new Map<number, number>()
 
@@ -68,7 +80,10 @@ export class DeliveryLines {
    * @param onLost too many records wait for their segments: everything must be read again
    */
   constructor(capacity: number, onLost: () => void) {
-    this.lines = new Lines(capacity, (line) => this.#awaited.delete(line))
+    this.lines = new Lines(capacity, (line) => {
+      this.#awaited.delete(line)
+      this.#failed.delete(line)
+    })
     this.#onLost = onLost
   }
 
@@ -120,7 +135,7 @@ export class DeliveryLines {
     if (!segment) return
     for (const line of segment.lines) {
       if (line === NONE || line === UNKNOWN) continue
-      if (lines.table.hasObject(line)) lines.forgetLog(line)
+      if (lines.table.hasObject(line)) this.#forgetLog(line)
       else lines.remove(line)
     }
     lines.segments.remove(segment)
@@ -237,11 +252,24 @@ export class DeliveryLines {
     for (const record of records) {
       const line = this.lines.segments.lineAt(record.position)
       if (line === NONE) continue
+      const before = this.#logState(line)
+      const state = fold(before, { record, version }, ({ at }) => ({ at }))
+      if (state === before) continue
       if (record.kind === 'moved') this.#applyMove(line, version)
-      else if (record.kind === 'canceled') this.#applyCancel(line, record.reason === 'Duplicate', writtenAt)
-      else if (record.kind === 'sent' || record.kind === 'failed') this.#applyAttempt(line, record, number)
+      else if (record.kind === 'canceled' && record.reason === 'Duplicate') this.#applyDuplicate(line)
+      else if (isOutcome(record)) this.#applyOutcome(line, state, { record, version, writtenAt, number })
     }
     this.lines.outcomes.release(number)
+  }
+
+  #logState(line: number): LogState<Started> {
+    const { table } = this.lines
+    const [end, moved] = [table.logEnd(line), table.isMoved(line)]
+    const failed = this.#failed.get(line)
+    if (end === 'none' && !moved && !failed) return NO_RECORDS
+    const endVersion = table.endVersion(line)
+    const state = { ...NO_RECORDS, failed: failed ?? [], end, endVersion, moved }
+    return end === 'sent' ? { ...state, sent: SENT } : state
   }
 
   #applyMove(line: number, version: number): void {
@@ -250,42 +278,52 @@ export class DeliveryLines {
     if (!table.hasObject(line) && table.logEnd(line) === 'none') this.#awaited.set(line, version)
   }
 
-  #applyCancel(line: number, isDuplicate: boolean, writtenAt: number): void {
-    const { table } = this.lines
-    const hasObject = table.hasObject(line)
-    if (isDuplicate) {
-      // The first event with the idempotency key is the delivery; this entry is unknown to clients.
-      if (hasObject) this.lines.forgetLog(line)
-      else this.lines.remove(line)
-      return
-    }
-    const attempts = table.logAttempts(line)
-    this.#awaited.delete(line)
-    table.setLogOutcome(line, 'canceled', attempts)
-    if (!hasObject) this.lines.setStatus(line, { state: 'canceled', attempts, at: writtenAt })
+  /** The first event with the idempotency key is the delivery; this entry is unknown to clients. */
+  #applyDuplicate(line: number): void {
+    if (this.lines.table.hasObject(line)) this.#forgetLog(line)
+    else this.lines.remove(line)
   }
 
-  #applyAttempt(line: number, record: AttemptRecord, outcomes: number): void {
+  #applyOutcome(
+    line: number,
+    state: LogState<Started>,
+    { record, version, writtenAt, number }: Outcome,
+  ): void {
     const { table } = this.lines
-    this.lines.addOutcomes(line, outcomes)
-    const attempts = Math.min(MAX_ATTEMPTS, table.logAttempts(line) + 1)
-    const end = endOf(record)
-    const known = end === 'none' ? table.logEnd(line) : end
-    table.setLogOutcome(line, known, attempts)
-    if (known !== 'none') this.#awaited.delete(line)
+    const { end, failed } = state
+    const isAttempt = record.kind !== 'canceled'
+    if (isAttempt) this.lines.addOutcomes(line, number)
+    const attempts = Math.min(MAX_ATTEMPTS, attemptsOf(state).length)
+    table.setLogOutcome(line, { end, attempts, endVersion: state.endVersion })
+    if (failed.length > 0) this.#failed.set(line, failed)
+    if (end !== 'none') this.#awaited.delete(line)
     const before = table.status(line)
     // An object that is as far, or has ended, takes precedence.
-    if (table.hasObject(line) && (table.objectEnded(line) || before.attempts >= attempts)) return
-    if (known === 'none') {
-      const next = record.kind === 'failed' ? record.nextAttemptAt : Number.NaN
+    const isBehind = !isAttempt || table.objectEnded(line) || before.attempts >= attempts
+    if (table.hasObject(line) && isBehind) return
+    const next = record.kind === 'failed' ? record.nextAttemptAt : Number.NaN
+    if (end === 'none') {
       const at = Number.isNaN(before.at) || next > before.at ? next : before.at
       this.lines.setStatus(line, { state: 'retrying', attempts, at })
     } else {
-      const { at: startedAt, latencyMs } = record.attempt
-      const at = end === 'none' ? before.at : Date.parse(startedAt) + latencyMs
-      this.lines.setStatus(line, { state: STATE_OF_END[known], attempts, at })
+      const at = state.endVersion === version ? endTime(record, writtenAt) : before.at
+      this.lines.setStatus(line, { state: STATE_OF_END[end], attempts, at })
     }
   }
+
+  #forgetLog(line: number): void {
+    this.lines.forgetLog(line)
+    this.#failed.delete(line)
+  }
+}
+
+function isOutcome(record: OutcomeRecord): record is OutcomeOfLine {
+  return record.kind === 'sent' || record.kind === 'failed' || record.kind === 'canceled'
+}
+
+/** A canceled delivery ended when that was written. */
+function endTime(record: OutcomeOfLine, writtenAt: number): number {
+  return record.kind === 'canceled' ? writtenAt : Date.parse(record.attempt.at) + record.attempt.latencyMs
 }
 
 /** Ignores positions above the batch's own version, which are invalid: the batch would wait for ever. */
@@ -294,12 +332,6 @@ function newestPosition({ version, records }: OutcomeBatch): number {
   for (const { position } of records)
     if (position.version < version) newest = Math.max(newest, position.version)
   return newest
-}
-
-/** Without a next attempt the delivery has ended. */
-function endOf(record: AttemptRecord): 'sent' | 'exhausted' | 'none' {
-  if (record.kind === 'sent') return 'sent'
-  return record.nextAttemptAt === 0 ? 'exhausted' : 'none'
 }
 
 /** @throws ZodError, UnreadableError if Davit did not make it */

@@ -497,7 +497,7 @@ export class Lines {
     this.#olderOutcomes.delete(line)
     this.table.setOutcomes(line, NONE)
     this.table.setOffset(line, NONE, 0)
-    this.table.setLogOutcome(line, 'none', 0)
+    this.table.setLogOutcome(line, { end: 'none', attempts: 0, endVersion: 0 })
     this.table.setMoved(line, false)
   }
 

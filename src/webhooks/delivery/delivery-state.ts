@@ -1,4 +1,3 @@
-import type { OutcomeRecord } from '../../apis/outcome-segment.ts'
 import type {
   CancelReason,
   DeliveryAttempt,
@@ -6,6 +5,7 @@ import type {
   WebhookDeliveryStatus,
 } from '../../apis/webhook-delivery.ts'
 import { sanitizeText } from '../../lib/text.ts'
+import { attemptsOf, type LogState } from '../log/fold.ts'
 import { MAX_ATTEMPTS, nextAttemptAt, type SchedulePolicy, SET_ASIDE_MS } from './retry-schedule.ts'
 
 /**
@@ -59,9 +59,9 @@ export function afterAttempt(
 ): WebhookDeliveryStatus {
   // The delivery may have been canceled during the attempt.
   if (isFinal(before.state)) return before
-  if (before.attempts?.at(-1)?.at === result.attempt.at) return before
-  const attempts = [...(before.attempts ?? []), result.attempt].slice(-8)
-  const attemptCount = Math.min(8, (before.attemptCount ?? 0) + 1)
+  if (before.attempts?.some(({ at }) => at === result.attempt.at)) return before
+  const attempts = [...(before.attempts ?? []), result.attempt].slice(-MAX_ATTEMPTS)
+  const attemptCount = Math.min(MAX_ATTEMPTS, (before.attemptCount ?? 0) + 1)
   const completedAt = new Date(when.endedAt).toISOString()
   if (result.succeeded) return { state: 'succeeded', attemptCount, attempts, completedAt }
   const times = { startedAt: Date.parse(result.attempt.at), endedAt: when.endedAt }
@@ -102,26 +102,15 @@ export function exhaustedStatus({ attempts }: WebhookDeliveryStatus, now: number
   return { state: 'exhausted', attemptCount: MAX_ATTEMPTS, ...(attempts && { attempts }), completedAt }
 }
 
-/** Whether the record closes the entry: the log has its end, or its object exists. */
-export function closesEntry(record: OutcomeRecord): boolean {
-  return record.kind === 'moved' || record.kind === 'canceled' || (record.kind === 'sent' && !record.object)
-}
-
-/** Whether the record ends the delivery, though its object may still be owed. A last attempt has no next one. */
-export function endsDelivery(record: OutcomeRecord): boolean {
-  if (record.kind === 'failed') return record.nextAttemptAt === 0
-  return record.kind === 'sent' || record.kind === 'canceled'
-}
-
-export function statusFromRecords(records: readonly OutcomeRecord[]): WebhookDeliveryStatus {
-  let status: WebhookDeliveryStatus = {}
-  for (const record of records) {
-    if (record.kind !== 'sent' && record.kind !== 'failed') continue
-    const endedAt = Date.parse(record.attempt.at) + record.attempt.latencyMs
-    const result = { succeeded: record.kind === 'sent', attempt: record.attempt }
-    status = afterAttempt(status, result, { endedAt, policy: { ordered: false, scale: 1 }, fraction: 0 })
-    if (record.kind === 'failed' && status.state === 'retrying')
-      status = { ...status, nextAttemptAt: new Date(record.nextAttemptAt).toISOString() }
-  }
-  return status
+/** The status of a delivery whose state is in the log alone. */
+export function statusFromLog(state: LogState): WebhookDeliveryStatus {
+  const { end, nextAttemptAt } = state
+  const attempts = attemptsOf(state).slice(-MAX_ATTEMPTS)
+  const last = attempts.at(-1)
+  if (!last) return {}
+  const attemptCount = attempts.length
+  if (end === 'none')
+    return { state: 'retrying', attemptCount, attempts, nextAttemptAt: new Date(nextAttemptAt).toISOString() }
+  const completedAt = new Date(Date.parse(last.at) + last.latencyMs).toISOString()
+  return { state: end === 'sent' ? 'succeeded' : end, attemptCount, attempts, completedAt }
 }

@@ -1,4 +1,3 @@
-import type { OutcomeRecord } from '../../apis/outcome-segment.ts'
 import type { CancelReason, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { Fifo } from '../../lib/fair-queue.ts'
@@ -6,6 +5,7 @@ import type { AttemptClass } from '../../lib/metrics.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
+import { type LogState, NO_RECORDS } from '../log/fold.ts'
 import type { LogDelivery, LogSegment } from '../log/store.ts'
 import type { EventBody } from './payloads.ts'
 import { longestWaitMs } from './retry-schedule.ts'
@@ -337,7 +337,8 @@ export type OpenEntry = {
   delivery: Delivery | undefined
   /** The queue that counts it while it has no delivery. */
   counted: EndpointQueue | undefined
-  records: readonly OutcomeRecord[]
+  /** What the log says of it so far. */
+  state: LogState
   refused: CancelReason | undefined
 }
 
@@ -349,8 +350,6 @@ export type OpenSegment = {
 }
 
 export type UnresolvedEntry = { opened: OpenSegment; open: OpenEntry }
-
-const NO_RECORDS: readonly OutcomeRecord[] = []
 
 /** By index. Every replica closes the entries of all one by one, for which an array is many times as fast as a Map. */
 export class OpenEntries {
@@ -364,7 +363,7 @@ export class OpenEntries {
         entry,
         delivery: undefined,
         counted: undefined,
-        records: NO_RECORDS,
+        state: NO_RECORDS,
         refused: undefined,
       }
     this.#size = entries.length

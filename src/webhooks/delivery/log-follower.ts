@@ -4,12 +4,13 @@ import type { ClaimRecord, OutcomeRecord, ReleaseRecord } from '../../apis/outco
 import type { CancelReason, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { ShardClaims } from '../log/fencing.ts'
+import { attemptsOf, endsDelivery, fold, isClosed, NO_RECORDS } from '../log/fold.ts'
 import type { DedupeIndex } from '../log/idempotency-keys.ts'
 import { OutcomeReadProgress } from '../log/reader.ts'
 import type { LogDelivery, LoggedOutcomes, LogSegment } from '../log/store.ts'
 import { waitForNext } from './attempt.ts'
 import { startOwnedWork, warnOnEndpoint } from './context.ts'
-import { closesEntry, endsDelivery, setAsideStatus, statusFromRecords } from './delivery-state.ts'
+import { setAsideStatus, statusFromLog } from './delivery-state.ts'
 import type { Delivery, OpenEntry, OpenSegment, UnresolvedEntry } from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
 import { promoteToObject } from './promotion.ts'
@@ -52,7 +53,7 @@ async function resumeEntry(
   claims: ShardClaims,
 ): Promise<void> {
   const { outcomes, clock } = engine.ctx
-  const { entry, refused, records } = open
+  const { entry, refused, state } = open
   const position = { version: opened.segment.version, index: entry.index }
   // It was closed while objects were read.
   if (opened.open.get(entry.index) !== open) return
@@ -61,16 +62,14 @@ async function resumeEntry(
     const queue = engine.queueOf(entry)
     return engine.runInBackground(outcomes.record({ kind: 'canceled', position, reason: refused }), queue)
   }
-  const attempted = records.filter(({ kind }) => kind !== 'reopened')
-  const starts = records.length - attempted.length
   const delivery = engine.resetEntry(opened, open)
   const wasReleasedCleanly = claims.wasReleasedCleanly(delivery.queue.shard)
   if (delivery.storage.kind === 'log') {
-    delivery.storage.objectMayExist = records.length > 0 || !wasReleasedCleanly
+    delivery.storage.objectMayExist = state !== NO_RECORDS || !wasReleasedCleanly
     delivery.storage.unansweredAt = clock.monotonic()
   }
-  if (attempted.length > 0) promoteOwed(engine, delivery, statusFromRecords(attempted))
-  else if (starts >= MAX_STARTS && !wasReleasedCleanly) setAside(engine, delivery)
+  if (attemptsOf(state).length > 0) promoteOwed(engine, delivery, statusFromLog(state))
+  else if (state.starts >= MAX_STARTS && !wasReleasedCleanly) setAside(engine, delivery)
   else {
     delivery.stage = 'queued'
     engine.resume(delivery)
@@ -246,10 +245,10 @@ export class LogFollower {
   }
 
   /** Whether the previous owner may have started it, if this replica took over its shard before the segment arrived. */
-  #mayBeStarted(version: number, { entry, records }: OpenEntry): boolean {
+  #mayBeStarted(version: number, { entry, state }: OpenEntry): boolean {
     const shard = shardOf(entry.endpoint.uid)
     const isLate = version < this.claims.since(shard) && !this.claims.wasReleasedCleanly(shard)
-    return isLate || records.length > 0 || this.#engine.objectBacked.findEntry(version, entry) !== undefined
+    return isLate || state !== NO_RECORDS || this.#engine.objectBacked.findEntry(version, entry) !== undefined
   }
 
   #applyRecord(sequenced: SequencedRecord): void {
@@ -269,12 +268,14 @@ export class LogFollower {
     if (record.kind === 'ended') return
     const open = opened?.open.get(position.index)
     if (!opened || !open || this.claims.isFenced(shardOfEntry(open), version, writer)) return
+    const state = fold(open.state, sequenced, (attempt) => attempt)
+    if (state === open.state) return
+    open.state = state
     if (writer !== this.#options.writer) this.#applyRemote(opened, open, record)
     else if (record.kind === 'moved') this.#applyOwnPromotion(open)
-    if (closesEntry(record)) {
-      this.#engine.uncountEntry(opened, open)
-      segments.close(opened, position.index)
-    } else open.records = [...open.records, record]
+    if (!isClosed(state)) return
+    this.#engine.uncountEntry(opened, open)
+    segments.close(opened, position.index)
   }
 
   #noteEnd({ record, version, writer }: SequencedRecord): void {
@@ -292,7 +293,7 @@ export class LogFollower {
 
   #applyRemote(opened: OpenSegment, open: OpenEntry, record: OutcomeRecord): void {
     const isMove = record.kind === 'moved'
-    const isEnd = endsDelivery(record) || (isMove && open.records.some(endsDelivery))
+    const isEnd = open.state.end !== 'none'
     if (isEnd) this.endsDuringList?.add(offsetKey(record.position))
     if (isMove) this.#options.onPromotedElsewhere?.(open.entry, opened.segment.name)
     if (isEnd) this.#engine.uncountEntry(opened, open)
@@ -302,9 +303,9 @@ export class LogFollower {
   }
 
   /** The log has the record before this replica learns that its write succeeded; others may add records meanwhile. */
-  #applyOwnPromotion({ delivery, records }: OpenEntry): void {
+  #applyOwnPromotion({ delivery, state }: OpenEntry): void {
     if (delivery?.storage.kind === 'log')
-      this.#engine.remoteOutcomes.apply(delivery, records.some(endsDelivery) ? 'ended' : 'promoted')
+      this.#engine.remoteOutcomes.apply(delivery, state.end === 'none' ? 'promoted' : 'ended')
   }
 
   /** An event that matched no endpoint holds its key as well: a later event with that key must not be delivered. */

@@ -6,9 +6,10 @@ import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { inGroups } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
+import { attemptsOf } from '../log/fold.ts'
 import { cancelObject, leaveUnread, writeDecidedStatus } from './attempt.ts'
 import { retryUntilDurable, startOwnedWork } from './context.ts'
-import { endsDelivery, exhaustedStatus, isFinal } from './delivery-state.ts'
+import { exhaustedStatus, isFinal } from './delivery-state.ts'
 import {
   type Delivery,
   dueTime,
@@ -187,7 +188,7 @@ export class RecoveryFromObjects {
     // An object that states a segment newer than itself was made before the store was set back.
     const isPossible = found.version < Number(metadata.resourceVersion)
     if (!isEnded && isPossible) this.newest = Math.max(this.newest, found.version)
-    const attempts = unresolved?.open.records.filter(({ kind }) => kind !== 'reopened').length ?? 0
+    const attempts = unresolved ? attemptsOf(unresolved.open.state).length : 0
     if (!isEnded && attempts > (status?.attemptCount ?? 0)) return
     if (unresolved) this.#close(key, unresolved)
     const known = unresolved?.open.delivery ?? this.#known(found) ?? missing
@@ -202,7 +203,7 @@ export class RecoveryFromObjects {
     pending: Delivery | undefined,
     unresolved: UnresolvedEntry | undefined,
   ): void {
-    const isRecorded = unresolved?.open.records.some(endsDelivery) ?? false
+    const isRecorded = unresolved !== undefined && unresolved.open.state.end !== 'none'
     if (pending) {
       // Without a record of its end, `end` writes one.
       if (!isRecorded) this.#engine.objectBacked.add(pending)

@@ -8,6 +8,7 @@ import { isApiError, type ListQuery, type Page, type RawObject } from '../../kub
 import { Semaphore } from '../../lib/semaphore.ts'
 import { pollUntil, sleep, withDeadline } from '../../lib/time.ts'
 import { readKeys, type StoredKeys } from '../endpoints/signing-keys.ts'
+import { NO_RECORDS } from '../log/fold.ts'
 import { retryUntilDurable } from './context.ts'
 import { isFinal } from './delivery-state.ts'
 import type { Delivery, EndpointQueue, UnresolvedEntry } from './endpoint-queue.ts'
@@ -279,7 +280,7 @@ function uncertainShards(queues: readonly EndpointQueue[]): ReadonlySet<number> 
   const isUncertain = ({ storage, index }: Delivery) =>
     storage.kind === 'log' &&
     storage.objectMayExist === true &&
-    storage.segment.open.get(index)?.records.length === 0
+    storage.segment.open.get(index)?.state === NO_RECORDS
   return new Set(queues.filter((queue) => [...queue.members()].some(isUncertain)).map(({ shard }) => shard))
 }
 

@@ -3,7 +3,7 @@
 import { formatPosition, type Position } from '../../../src/apis/delivery-segment.ts'
 import { shardOf } from '../../../src/ha/assignment.ts'
 import type { Logger } from '../../../src/lib/log.ts'
-import { endsDelivery } from '../../../src/webhooks/delivery/delivery-state.ts'
+import { endsDelivery } from '../../../src/webhooks/log/fold.ts'
 import { readLoggedOutcomes, readSegment } from '../../../src/webhooks/log/reader.ts'
 import type { LogSegment } from '../../../src/webhooks/log/store.ts'
 import { keyOf } from '../../support/verdict.ts'
