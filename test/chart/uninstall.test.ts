@@ -25,6 +25,19 @@ const TEST_LIMIT_MS = 300_000
 const GONE_LIMIT_MS = 240_000
 const PAGE = new URL('../../docs/uninstall.md', import.meta.url)
 const SYSTEM = 'davit-system'
+
+type Condition = { type: string; status: string; message?: string }
+type Kind = {
+  metadata: { name: string; deletionTimestamp?: string; finalizers?: string[] }
+  status?: { conditions?: Condition[] }
+}
+
+/** Why a kind has not gone, as the API server says. */
+function stateOfKind({ metadata: { name, deletionTimestamp, finalizers }, status }: Kind) {
+  const terminating = status?.conditions?.find(({ type }) => type === 'Terminating')?.message
+  return { name, deletionTimestamp, finalizers, terminating }
+}
+
 const KINDS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 const ACME = '/apis/davit.dev/v1alpha1/namespaces/acme'
 const CREDENTIAL = `${ACME}/registrycredentials/${goodCredential.name}`
@@ -174,9 +187,13 @@ describe.each(HELMS)('with %s', { timeout: TEST_LIMIT_MS }, (name) => {
     )
     expect(names).toHaveLength(9)
     await Promise.all(names.map((each) => call('DELETE', `${KINDS}/${each}`)))
+    let left: Kind[] = []
     await until(
-      async () => ((await call('GET', KINDS)).body as { items: [] }).items.length === 0 || undefined,
-      () => 'kinds are still there',
+      async () => {
+        left = ((await call('GET', KINDS)).body as { items: Kind[] }).items
+        return left.length === 0 || undefined
+      },
+      () => `kinds are still there: ${JSON.stringify(left.map(stateOfKind))}`,
       GONE_LIMIT_MS,
     )
   })

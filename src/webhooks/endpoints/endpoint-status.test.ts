@@ -98,6 +98,26 @@ test('a first look at a new endpoint', () => {
   expect(JSON.stringify(status)).not.toContain('whsec_')
 })
 
+test('an API server that does not keep some of the fields gets the same status again, so that no pass leads to another', () => {
+  const fields = Object.keys(webhookEndpointStatus.shape)
+  const wanted = fc.constantFrom<EndpointState>('enabled', 'disabled')
+  const FAILED = { disabledReason: 'ConsecutiveFailures', state: 'disabled', disabledAt: iso(START) } as const
+  const before = fc.constantFrom<Partial<WebhookEndpointStatus> | undefined>(undefined, {}, FAILED)
+  fc.assert(
+    fc.property(fc.subarray(fields), wanted, before, (missing, state, status) => {
+      const keep = (all: WebhookEndpointStatus) =>
+        Object.fromEntries(Object.entries(all).filter(([name]) => !missing.includes(name)))
+      const at = endpoint(status)
+      const asked = { ...at, spec: { ...at.spec, state } }
+      const once = keep(look(asked, START + HOUR))
+      const stored = { ...asked, status: once } as WebhookEndpoint
+      const twice = keep(look(stored, START + 2 * HOUR))
+      const third = keep(look({ ...asked, status: twice } as WebhookEndpoint, START + 3 * HOUR))
+      expect(third).toEqual(twice)
+    }),
+  )
+})
+
 test('before its keys are made, an endpoint shows none and is not ready', () => {
   const at = endpoint()
   const status = endpointStatus({ endpoint: at, decision: decideState(at) }, START, NOTHING)

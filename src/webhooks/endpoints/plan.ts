@@ -248,10 +248,11 @@ function updatedAt({ endpoint, decision }: ObservedEndpoint, rolled: boolean, no
     const isAsCreated = generation === 1 && decision.state === spec.state
     return isAsCreated ? createdAtOf(metadata) : new Date(now).toISOString()
   }
+  // What is missing was written, and an older CRD does not have it: that is no change, or each pass would make one.
   const same =
-    before.state === decision.state &&
-    before.disabledReason === decision.disabledReason &&
-    before.observedGeneration === generation &&
+    (before.state ?? decision.state) === decision.state &&
+    (before.disabledReason ?? decision.disabledReason) === decision.disabledReason &&
+    (before.observedGeneration ?? generation) === generation &&
     !rolled
   return same ? before.updatedAt : new Date(now).toISOString()
 }
