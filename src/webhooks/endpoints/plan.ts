@@ -252,7 +252,7 @@ function updatedAt({ endpoint, decision }: ObservedEndpoint, rolled: boolean, no
   const same =
     (before.state ?? decision.state) === decision.state &&
     (before.disabledReason ?? decision.disabledReason) === decision.disabledReason &&
-    (before.observedGeneration ?? generation) === generation &&
+    (before.observedGeneration < 0 || before.observedGeneration === generation) &&
     !rolled
   return same ? before.updatedAt : new Date(now).toISOString()
 }
