@@ -132,8 +132,6 @@ export const webhookDeliveryKind: KindDefinition = {
 }
 export const webhookDeliveries = resourceType(webhookDeliveryKind)
 
-/** The fields that the delivery engine keeps in memory: the length of the payload, no attempts. */
-
 /** Of a payload only its length. */
 const payloadLength = {
   payload: z
@@ -143,6 +141,7 @@ const payloadLength = {
   payloadRef: z.object({ segment: z.string(), bytes: z.number().optional() }).optional(),
 }
 
+/** The fields that the delivery engine keeps in memory: the length of the payload, no attempts. */
 export const deliveryOutline = z.object({
   metadata: z.object({
     name: z.string(),

@@ -107,14 +107,13 @@ export function warnOnEndpoint(
   if (view) recordEndpointEvent(events, view.endpoint, 'Warning', reason, message)
 }
 
-/** Outcomes on their way to the store above which nothing new is sent. */
-const MAX_SETTLING = 4096
+/** Work under way above which nothing new is sent. */
+const MAX_UNDER_WAY = 4096
 
 export class BackgroundWork {
   readonly #ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>
   readonly #onEnd: (queue: EndpointQueue) => void
-  readonly #settling = new SharedCapacity(MAX_SETTLING)
-  #size = 0
+  readonly #underWay = new SharedCapacity(MAX_UNDER_WAY)
 
   constructor(ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>, onEnd: (queue: EndpointQueue) => void) {
     this.#ctx = ctx
@@ -122,20 +121,19 @@ export class BackgroundWork {
   }
 
   get size(): number {
-    return this.#size
+    return this.#underWay.used
   }
 
-  /** Whether the organization may have more outcomes on their way to the store. */
+  /** Whether the organization may have more work under way. */
   hasRoom(organization: string): boolean {
-    return this.#settling.hasRoom(organization)
+    return this.#underWay.hasRoom(organization)
   }
 
   add(work: Promise<unknown>, queue: EndpointQueue, settles = false): void {
     const { namespace } = queue.endpoint
-    this.#size += 1
+    this.#underWay.take(namespace, 1)
     queue.busy += 1
     if (settles) queue.settling += 1
-    this.#settling.take(namespace, 1)
     void work
       .catch((error: unknown) => {
         // If the shard was lost, its new owner continues.
@@ -143,8 +141,7 @@ export class BackgroundWork {
         this.#ctx.log.error('Work of the delivery plane failed', { error })
       })
       .then(() => {
-        this.#size -= 1
-        this.#settling.give(namespace, 1)
+        this.#underWay.give(namespace, 1)
         queue.busy -= 1
         if (settles) queue.settling -= 1
         this.#onEnd(queue)

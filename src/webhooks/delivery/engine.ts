@@ -246,9 +246,10 @@ export class DeliveryEngine implements EngineActions {
   #applyView(queue: EndpointQueue, { endpoint, enabled, keys }: EndpointView): void {
     queue.setPolicy(endpoint.spec)
     this.counters.setHeld(queue, !enabled)
+    const wasPaused = queue.paused
     queue.paused = !enabled || keys === undefined
-    if (queue.paused) this.#dropBodies(queue)
-    else this.#dispatcher.wake(queue)
+    if (!queue.paused) this.#dispatcher.wake(queue)
+    else if (!wasPaused) this.#dropBodies(queue)
   }
 
   /** They are not sent soon, or by another replica. */

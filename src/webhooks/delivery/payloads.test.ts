@@ -3,7 +3,7 @@ import { fc } from '../../../test/support/fast-check.ts'
 import type { SegmentBodies } from '../log/segment-bodies.ts'
 import { type EventBody, Payloads } from './payloads.ts'
 
-/** What an event costs beside the bytes of its body. */
+/** What an event costs besides the bytes of its body. */
 const OVERHEAD = 200
 
 function body(segment: string, bytes: number): EventBody {

@@ -98,7 +98,8 @@ export class PublishQuota {
   remaining(namespace: string): number | QuotaExceeded {
     const { counters, unconfirmed, written, limits } = this.#options
     const { pending } = counters.ofOrganization(namespace)
-    const open = { organization: counters.bodies.of(namespace), all: counters.bodies.total }
+    const { bodies } = counters
+    const open = { organization: bodies.of(namespace), all: bodies.total }
     if (remainingShare(open, limits.openBytes) === 0) return this.#tooMuchOpen(namespace, open.organization)
     const bytes = { organization: written.bytesOf(namespace), all: written.total }
     if (remainingShare(bytes, limits.writtenBytes) === 0) {

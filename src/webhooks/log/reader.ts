@@ -1,6 +1,5 @@
 import {
   decodeEventLine,
-  deliverySegment,
   deliverySegmentKind,
   deliverySegments,
   readDeliverySegment,
@@ -144,6 +143,21 @@ function logKind({ namespace, lowWater, onStoreRestored }: LogWatch) {
   }
 }
 
+/** The lines of the events of a segment; undefined if it was deleted. @param namespace of Davit @throws ApiError; UnreadableError */
+export async function readEventLines(
+  resources: ResourceReader,
+  namespace: string,
+  name: string,
+): Promise<readonly string[] | undefined> {
+  const raw = await findObject(resources, deliverySegments, { namespace, name })
+  if (!raw) return undefined
+  try {
+    return readDeliverySegment(raw).spec.events
+  } catch {
+    throw new UnreadableError(deliverySegmentKind.kind, `${namespace}/${name}`)
+  }
+}
+
 /**
  * A body over 16 KiB, from the segment that holds it.
  * @param namespace of Davit
@@ -157,10 +171,7 @@ export async function readLargePayload(
   ref: PayloadRef,
   organization: string,
 ): Promise<string | undefined> {
-  const raw = await findObject(resources, deliverySegments, { namespace, name: ref.segment })
-  if (!raw) return undefined
-  const { data } = deliverySegment.safeParse(raw)
-  if (!data) throw new UnreadableError(deliverySegmentKind.kind, `${namespace}/${ref.segment}`)
-  const event = decodeEventLine(data.spec.events[ref.event] ?? '')
+  const lines = await readEventLines(resources, namespace, ref.segment)
+  const event = decodeEventLine(lines?.[ref.event] ?? '')
   return event?.namespace === organization ? event.payload : undefined
 }

@@ -1,14 +1,10 @@
 import { LRUCache } from 'lru-cache'
-import {
-  decodeEventLine,
-  deliverySegmentKind,
-  deliverySegments,
-  readDeliverySegment,
-} from '../../apis/delivery-segment.ts'
+import { decodeEventLine } from '../../apis/delivery-segment.ts'
 import type { PayloadRef } from '../../apis/webhook-delivery.ts'
-import { findObject, type RawObject, type ResourceReader, UnreadableError } from '../../kube/client.ts'
+import type { ResourceReader } from '../../kube/client.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
+import { readEventLines } from './reader.ts'
 
 /**
  * Reads bodies from their segments. What is due from one segment is due at nearly the same time, so a segment is read and unpacked once and
@@ -74,32 +70,24 @@ export class SegmentBodies {
 
   async #readSegment(name: string): Promise<Bodies> {
     const { resources, namespace, onRead } = this.#options
-    const raw = await findObject(resources, deliverySegments, { namespace, name })
-    if (!raw) return NONE
-    const bodies = bodiesOf(raw, `${namespace}/${name}`)
+    const lines = await readEventLines(resources, namespace, name)
+    if (!lines) return NONE
+    const bodies = bodiesOf(lines)
     onRead(sizeOf(bodies))
     this.#kept.set(name, bodies)
     return bodies
   }
 }
 
-function bodiesOf(raw: RawObject, name: string): Bodies {
+function bodiesOf(lines: readonly string[]): Bodies {
   const bodies = new Map<number, Body>()
-  for (const [index, line] of linesOf(raw, name).entries()) {
+  for (const [index, line] of lines.entries()) {
     const event = decodeEventLine(line)
     if (!event) continue
     const { namespace, payload } = event
     bodies.set(index, { organization: copyString(namespace), buffer: Buffer.from(payload, 'utf8') })
   }
   return bodies
-}
-
-function linesOf(raw: RawObject, name: string): readonly string[] {
-  try {
-    return readDeliverySegment(raw).spec.events
-  } catch {
-    throw new UnreadableError(deliverySegmentKind.kind, name)
-  }
 }
 
 function sizeOf(bodies: Bodies): number {
