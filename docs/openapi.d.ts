@@ -314,11 +314,6 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             failingSince?: string;
-            /**
-             * @description Whether a delivery that succeeds at once becomes an object of its own; this list shows both alike.
-             * @enum {string}
-             */
-            deliveryLog: "Objects" | "Segments";
             concurrency: number;
             /**
              * Format: date-time
@@ -947,11 +942,6 @@ export interface operations {
                     ordered?: boolean;
                     /** @description Deliveries at a time; an ordered endpoint always has one. */
                     concurrency?: number;
-                    /**
-                     * @description Whether a delivery that succeeds at once becomes an object of its own; this list shows both alike.
-                     * @enum {string}
-                     */
-                    deliveryLog?: "Objects" | "Segments";
                 };
             };
         };
@@ -1132,11 +1122,6 @@ export interface operations {
                     ordered?: boolean;
                     /** @description Deliveries at a time; an ordered endpoint always has one. */
                     concurrency?: number;
-                    /**
-                     * @description Whether a delivery that succeeds at once becomes an object of its own; this list shows both alike.
-                     * @enum {string}
-                     */
-                    deliveryLog?: "Objects" | "Segments";
                 };
             };
         };

@@ -28,6 +28,8 @@ export const ORGANIZATION_LABEL = `${GROUP}/organization`
 export const OWNER_EMAILS_ANNOTATION = `${GROUP}/owner-emails`
 /** Shard of the endpoint (0-255), on every delivery. */
 export const SHARD_LABEL = `${GROUP}/shard`
+/** On a delivery that has succeeded: the log has its state, and the object is for people. */
+export const VIEW_LABEL = `${GROUP}/view`
 /** Excludes an object from backups: a restored delivery would be sent again. */
 export const NO_BACKUP_LABEL = 'velero.io/exclude-from-backup'
 

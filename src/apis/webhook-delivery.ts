@@ -1,5 +1,13 @@
 import { z } from 'zod'
-import { DNS_LABEL_NAME, instant, type KindDefinition, objectOf, resourceType, text } from './meta.ts'
+import {
+  DNS_LABEL_NAME,
+  instant,
+  type KindDefinition,
+  objectOf,
+  resourceType,
+  text,
+  VIEW_LABEL,
+} from './meta.ts'
 
 /** WebhookDelivery: the attempts for one event to one endpoint (interface §2.5, §3.2). Created by Davit only. */
 
@@ -104,7 +112,30 @@ export const webhookDeliveryStatus = z
   })
   .meta({ description: 'What came of it; written by Davit only.', 'x-kubernetes-map-type': 'atomic' })
 
-export const webhookDelivery = objectOf(webhookDeliverySpec, webhookDeliveryStatus)
+const labels = z.record(z.string(), z.string()).optional()
+
+type Viewable<S> = {
+  metadata: { labels?: Record<string, string> | undefined; creationTimestamp?: string | undefined }
+  status?: S | undefined
+}
+
+/**
+ * A view is made for a delivery that has succeeded, and gets its status by a second write. Until that comes it is `pending` by default,
+ * but how the delivery ended is known.
+ */
+function withStatusOfView<S extends { state?: DeliveryState | undefined }, T extends Viewable<S>>(
+  object: T,
+): T {
+  const { metadata, status } = object
+  const { state = 'pending' } = status ?? {}
+  if (metadata.labels?.[VIEW_LABEL] !== 'true' || state !== 'pending') return object
+  const { creationTimestamp: completedAt } = metadata
+  return { ...object, status: { ...status, state: 'succeeded', attemptCount: 1, completedAt } }
+}
+
+export const webhookDelivery = objectOf(webhookDeliverySpec, webhookDeliveryStatus).transform(
+  withStatusOfView,
+)
 export type WebhookDeliverySpec = z.infer<typeof webhookDeliverySpec>
 export type WebhookDeliveryStatus = z.infer<typeof webhookDeliveryStatus>
 export type WebhookDelivery = z.infer<typeof webhookDelivery>
@@ -142,49 +173,59 @@ const payloadLength = {
 }
 
 /** The fields that the delivery engine keeps in memory: the length of the payload, no attempts. */
-export const deliveryOutline = z.object({
-  metadata: z.object({
-    name: z.string(),
-    namespace: z.string(),
-    uid: z.string(),
-    resourceVersion: z.string(),
-    creationTimestamp: z.string(),
-  }),
-  spec: z.object({
-    endpoint: z.string(),
-    endpointUid: z.string(),
-    deliveryId: z.string(),
-    position: z.string(),
-    writtenAt: z.string(),
-    ...payloadLength,
-  }),
-  status: z
-    .object({
-      state: deliveryState.optional(),
-      attemptCount: z.number().optional(),
-      nextAttemptAt: z.string().optional(),
-      completedAt: z.string().optional(),
-    })
-    .optional(),
-})
+export const deliveryOutline = z
+  .object({
+    metadata: z.object({
+      name: z.string(),
+      namespace: z.string(),
+      uid: z.string(),
+      resourceVersion: z.string(),
+      creationTimestamp: z.string(),
+      labels,
+    }),
+    spec: z.object({
+      endpoint: z.string(),
+      endpointUid: z.string(),
+      deliveryId: z.string(),
+      position: z.string(),
+      writtenAt: z.string(),
+      ...payloadLength,
+    }),
+    status: z
+      .object({
+        state: deliveryState.optional(),
+        attemptCount: z.number().optional(),
+        nextAttemptAt: z.string().optional(),
+        completedAt: z.string().optional(),
+      })
+      .optional(),
+  })
+  .transform(withStatusOfView)
 export type DeliveryOutline = z.infer<typeof deliveryOutline>
 
 /** The fields that lists show, without attempts. */
-export const deliveryListItem = z.object({
-  metadata: z.object({ name: z.string(), namespace: z.string() }),
-  spec: z.object({
-    endpointUid: z.string(),
-    deliveryId: z.string(),
-    eventType: z.string(),
-    redeliveryOf: z.string().optional(),
-    ...payloadLength,
-  }),
-  status: z
-    .object({
-      state: deliveryState.optional(),
-      attemptCount: z.int().min(0).max(8).optional(),
-      nextAttemptAt: z.string().optional(),
-      completedAt: z.string().optional(),
-    })
-    .optional(),
-})
+export const deliveryListItem = z
+  .object({
+    metadata: z.object({
+      name: z.string(),
+      namespace: z.string(),
+      creationTimestamp: z.string().optional(),
+      labels,
+    }),
+    spec: z.object({
+      endpointUid: z.string(),
+      deliveryId: z.string(),
+      eventType: z.string(),
+      redeliveryOf: z.string().optional(),
+      ...payloadLength,
+    }),
+    status: z
+      .object({
+        state: deliveryState.optional(),
+        attemptCount: z.int().min(0).max(8).optional(),
+        nextAttemptAt: z.string().optional(),
+        completedAt: z.string().optional(),
+      })
+      .optional(),
+  })
+  .transform(withStatusOfView)

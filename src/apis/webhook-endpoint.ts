@@ -33,9 +33,6 @@ const WEBHOOK_URL = /^https?:\/\/[^\p{Cc}\p{Z}/?#@\\]+([/?][^\p{Cc}\p{Z}#]*)?$/u
 export const endpointState = z.enum(['enabled', 'disabled'])
 export type EndpointState = z.infer<typeof endpointState>
 
-export const deliveryLog = z.enum(['Objects', 'Segments'])
-export type DeliveryLogMode = z.infer<typeof deliveryLog>
-
 export const webhookEndpointSpec = z
   .object({
     url: text({
@@ -93,10 +90,6 @@ export const webhookEndpointSpec = z
       .max(32)
       .default(8)
       .meta({ description: 'Deliveries at a time, 1 to 32; an ordered endpoint always has one.' }),
-    deliveryLog: deliveryLog.default('Objects').meta({
-      description:
-        'Objects: every delivery is a WebhookDelivery. Segments: a first attempt that succeeds stays a line of the log.',
-    }),
     signingSecret: z
       .object({
         name: text({

@@ -126,6 +126,7 @@ export const processVariables = z.object({
   DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: integer(1, 100_000, 500),
   DAVIT_MAX_IN_FLIGHT: integer(1, 65_536, 2048),
   DAVIT_MAX_PAYLOAD_BYTES: integer(MIB, 8192 * MIB, 128 * MIB),
+  DAVIT_VIEWS_PER_SECOND: integer(0, 1000, 15),
   DAVIT_MAX_REQUESTS_PER_KEY: integer(1, 1_000_000, 10_000),
   DAVIT_MAX_REQUESTS_PER_ORGANIZATION: integer(1, 1_000_000, 10_000),
   DAVIT_MAX_SHOWN_DELIVERIES: integer(1, 100_000_000, 2_000_000),
@@ -290,6 +291,8 @@ const settings = processVariables
         inFlight: env.DAVIT_MAX_IN_FLIGHT,
         /** Bytes of bodies to keep in memory; less where the heap is small. */
         payloadBytes: env.DAVIT_MAX_PAYLOAD_BYTES,
+        /** Objects per second for deliveries that succeeded at once, of all controllers together. */
+        viewsPerSecond: env.DAVIT_VIEWS_PER_SECOND,
       },
       /** A replica counts as dead after this long without renewing its Lease. */
       leaseMs: env.DAVIT_LEASE_SECONDS * 1000,

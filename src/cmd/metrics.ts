@@ -75,6 +75,11 @@ function counters({ counter, sum }: Instruments) {
     finished: counter('davit_deliveries_finished_total', 'Deliveries that came to their end, by state.', [
       'state',
     ]),
+    viewsLeftOut: counter(
+      'davit_views_left_out_total',
+      'Deliveries that succeeded and got no object, since there were too many.',
+      [],
+    ),
     payloads: sum('davit_payload_read_bytes_total', 'Bytes of bodies read from the delivery log again.'),
     segments: counter('davit_segment_writes_total', 'Segments written to the delivery log.', ['kind']),
     apiCalls: counter('davit_api_calls_total', 'Calls of the Kubernetes API.', ['verb', 'code']),
@@ -182,6 +187,7 @@ function recorders(
       observe.toEnd(secondsSinceAccepted)
     },
     started: (secondsSinceAccepted) => observe.toStart(secondsSinceAccepted),
+    viewLeftOut: () => count.viewsLeftOut(),
     payloadsRead: (bytes) => count.payloads(bytes),
     segment(kind, size, seconds) {
       count.segments(kind)

@@ -150,6 +150,8 @@ function buildDelivery(options: WebhookOptions) {
     waitScale: config.waitScale,
     giveUp,
     maxInFlight: config.limits.inFlight,
+    viewsPerSecond: config.limits.viewsPerSecond,
+    onViewWritten: (delivery) => retention.endedWithObject(delivery, 'succeeded'),
     onEnded: (delivery, state, object) => {
       if (object) retention.endedWithObject(delivery, state)
     },
@@ -188,7 +190,7 @@ type Shared = WebhookOptions &
   ReturnType<typeof buildDelivery> & { organizations: Organizations; catalogue: EventTypeStore }
 
 function buildEndpointLoop(shared: Shared) {
-  const { config, dependencies, directory, shards } = shared
+  const { config, dependencies, directory, engine, shards } = shared
   const { api, clock, events, urlGuard } = dependencies
   const { namespace } = config
   const keyStore = new SigningKeyStore(api, directory, namespace)
@@ -205,6 +207,7 @@ function buildEndpointLoop(shared: Shared) {
     notifier,
     recorder: events,
     clock,
+    leftOutAt: (uid) => engine.queues.get(uid)?.leftOutAt,
     rejectUrl: (url) => {
       const decision = urlGuard.check(url)
       return decision.ok ? undefined : decision.reason
@@ -228,6 +231,7 @@ function buildEndpointLoop(shared: Shared) {
     // A pass may search the log: those of one organization take turns, and leave the other workers to the rest.
     concurrencyGroupOf: (key) => ({ name: key.split('/')[0] ?? '', limit: 1 }),
   })
+  engine.views.onLeftOut = ({ namespace, name }) => endpointLoop.add(`${namespace}/${name}`)
   return { keyStore, sharedSecrets, notifier, endpointLoop, endpointPasses }
 }
 

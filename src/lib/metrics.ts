@@ -27,6 +27,8 @@ export interface DeliveryMetrics {
   ): void
   /** A first attempt started. */
   started(secondsSinceAccepted: number): void
+  /** A delivery that succeeded gets no object: there are too many. */
+  viewLeftOut(): void
   /** Bodies that were no longer in memory were read from the log. */
   payloadsRead(bytes: number): void
 }

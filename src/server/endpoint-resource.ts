@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { createdAtOf, ENDPOINT_PREFIX, EVENT_TYPE, MAX_EVENT_TYPE } from '../apis/ids.ts'
 import { DNS_LABEL } from '../apis/meta.ts'
 import {
-  deliveryLog,
   endpointState,
   type WebhookEndpoint,
   webhookEndpoint,
@@ -36,10 +35,6 @@ const concurrency = z
   .min(1)
   .max(32)
   .meta({ description: 'Deliveries at a time; an ordered endpoint always has one.' })
-const log = deliveryLog.meta({
-  description:
-    'Whether a delivery that succeeds at once becomes an object of its own; this list shows both alike.',
-})
 const status = endpointState.meta({ description: 'A disabled endpoint receives nothing.' })
 
 /** The refinements of the spec as JSON Schema. */
@@ -69,7 +64,6 @@ export const endpointDraft = z.strictObject({
   description: description.optional(),
   ordered: ordered.optional(),
   concurrency: concurrency.optional(),
-  deliveryLog: log.optional(),
 })
 
 export const endpointChange = z.strictObject({
@@ -79,7 +73,6 @@ export const endpointChange = z.strictObject({
   description: description.nullable().optional(),
   ordered: ordered.optional(),
   concurrency: concurrency.optional(),
-  deliveryLog: log.optional(),
 })
 
 export const endpoint = z
@@ -96,7 +89,6 @@ export const endpoint = z
       .meta({ description: 'Why it is disabled; absent while it is enabled.' }),
     consecutiveFailures: z.int().meta({ description: 'Exhausted deliveries in a row.' }),
     failingSince: time("The streak's first exhausted delivery; absent without one.").optional(),
-    deliveryLog: log,
     concurrency: z.int(),
     createdAt: time('When it was created.'),
     updatedAt: time('When something of it last changed that its owner can see, counters aside.'),
@@ -120,7 +112,7 @@ export type EndpointId = { organization: string; endpointId: string }
 export function resourceOf(stored: WebhookEndpoint): EndpointResource {
   const { metadata, spec, status } = stored
   const createdAt = createdAtOf(metadata)
-  const { description, url, eventTypes, ordered, deliveryLog, concurrency } = spec
+  const { description, url, eventTypes, ordered, concurrency } = spec
   // Until the controller has handled it, all that is known is what the spec asks for.
   const { state, disabledReason } =
     status?.state === undefined ? decideState(stored) : { ...status, state: status.state }
@@ -134,7 +126,6 @@ export function resourceOf(stored: WebhookEndpoint): EndpointResource {
     ...(disabledReason === undefined ? {} : { disabledReason }),
     consecutiveFailures: status?.consecutiveFailures ?? 0,
     ...(status?.failingSince === undefined ? {} : { failingSince: utc(status.failingSince) }),
-    deliveryLog,
     concurrency,
     createdAt,
     updatedAt: status?.updatedAt === undefined ? createdAt : utc(status.updatedAt),

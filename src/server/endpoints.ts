@@ -219,8 +219,8 @@ export class EndpointService {
     { idempotencyKey: key }: Keyed,
   ): Promise<CreatedEndpoint> {
     const spec = webhookEndpointSpec.parse(draft)
-    const { url, eventTypes, description = null, ordered, deliveryLog, concurrency } = spec
-    const asked = JSON.stringify([url, eventTypes, description, ordered, deliveryLog, concurrency])
+    const { url, eventTypes, description = null, ordered, concurrency } = spec
+    const asked = JSON.stringify([url, eventTypes, description, ordered, concurrency])
     const { id, result } = await this.#quota.during(organization, (ticket) =>
       this.#ctx.keys.around(
         { organization, operation: 'createEndpoint', key, asked },

@@ -22,7 +22,7 @@ import { makeAccount } from './service-account.ts'
 
 /** The operator's namespace. */
 export const SYSTEM = 'davit-system'
-/** Where the raw loops write, so that no controller sees it. */
+/** Where the raw loop writes, so that no controller sees it. */
 export const RAW = 'raw'
 /** Of etcd and API server: Go's own. */
 export const GOGC = 100

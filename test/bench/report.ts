@@ -4,6 +4,7 @@ import { ratioOf, spreadIn } from './measure/in-turn.ts'
 import type { Quantiles } from './measure/samples.ts'
 import { renderCredentials } from './report-credentials.ts'
 import { renderServer } from './report-facade.ts'
+import type { Burst } from './sections/burst.ts'
 import type { CredentialsLoad } from './sections/credentials.ts'
 import type { EngineResult } from './sections/engine.ts'
 import type { ServerResult } from './sections/facade.ts'
@@ -14,7 +15,7 @@ import { type ReplicasLoad, wordsOfRate } from './sections/replicas.ts'
 import type { Saturation } from './sections/saturation.ts'
 import type { Soak } from './sections/soak.ts'
 import type { Plan } from './settings.ts'
-import { type Row, renderTable } from './table.ts'
+import { renderTable } from './table.ts'
 
 export type BenchResult = {
   name: string
@@ -24,7 +25,7 @@ export type BenchResult = {
   about: Record<string, string>
   plan: Plan
   engine?: EngineResult
-  isolation?: Isolation[]
+  isolation?: Isolation
   replicas?: ReplicasLoad[]
   pending?: Pending[]
   log?: LogPages[]
@@ -42,7 +43,7 @@ export function renderResult(result: BenchResult): string {
   ]
   if (engine?.saturation) parts.push(saturationTable(engine.saturation, engine.manyEndpoints))
   if (engine && engine.latency.length > 0) parts.push(latencyTable(engine))
-  if (engine && engine.bursts.length > 0) parts.push(burstTable(engine))
+  if (engine?.burst) parts.push(burstTable(engine.burst))
   if (isolation) parts.push(isolationTable(isolation))
   if (replicas) parts.push(replicasTable(replicas))
   if (pending) parts.push(pendingTable(pending))
@@ -53,44 +54,21 @@ export function renderResult(result: BenchResult): string {
   return `\n${parts.join('\n\n')}\n`
 }
 
-function saturationTable(
-  saturation: NonNullable<EngineResult['saturation']>,
-  many: EngineResult['manyEndpoints'],
-): string {
-  const { Objects, Segments } = saturation
-  const row = (name: string, of: (one: Saturation) => string, wanted = ''): Row => [
-    name,
-    of(Objects),
-    of(Segments),
-    wanted,
-  ]
-  const times = Segments.perSecond.median / Objects.perSecond.median
+function saturationTable(of: Saturation, many: EngineResult['manyEndpoints']): string {
   return renderTable('At saturation (median, and the range of the rounds)', [
-    ['', 'Objects', 'Segments', 'wanted'],
-    row('deliveries/s', (one) => range(one.perSecond, 0), 'Segments 2,300'),
-    row('raw loop/s', (one) => range(one.raw, 0)),
-    row('of the raw loop', (one) => range(one.ofRaw, 2), '0.70, better 0.85'),
-    ['Segments by Objects', '', times.toFixed(1), '2.5'],
-    row('API writes per delivery', (one) => range(one.writesPerDelivery, 2), '2.4 / 0.3'),
-    ...['controller', 'apiServer', 'etcd', 'publisher', 'receiver'].map((name) =>
-      row(
-        `CPU ms per delivery, ${name}`,
-        (one) => range(one.cpuPerDelivery[name], 2),
-        name === 'controller' ? '0.35 / 0.2' : '',
-      ),
-    ),
-    row('the same of the raw loop, API server', (one) => range(one.rawCpuPerDelivery.apiServer, 2)),
-    row('the same of the raw loop itself', (one) => range(one.rawCpuPerDelivery.raw, 2)),
-    ...(many
-      ? [
-          [
-            '100 endpoints, deliveries/s',
-            many.Objects.toFixed(0),
-            many.Segments.toFixed(0),
-            'as with one',
-          ] as const,
-        ]
-      : []),
+    ['', 'measured', 'wanted'],
+    ['deliveries/s', range(of.perSecond, 0), '2,300'],
+    ['raw loop/s', range(of.raw, 0)],
+    ['of the raw loop', range(of.ofRaw, 2), '0.70, better 0.85'],
+    ['API writes per delivery', range(of.writesPerDelivery, 2), '0.3'],
+    ...['controller', 'apiServer', 'etcd', 'publisher', 'receiver'].map((name) => [
+      `CPU ms per delivery, ${name}`,
+      range(of.cpuPerDelivery[name], 2),
+      name === 'controller' ? '0.2' : '',
+    ]),
+    ['the same of the raw loop, API server', range(of.rawCpuPerDelivery.apiServer, 2)],
+    ['the same of the raw loop itself', range(of.rawCpuPerDelivery.raw, 2)],
+    ...(many === undefined ? [] : [['100 endpoints, deliveries/s', many.toFixed(0), 'as with one']]),
   ])
 }
 
@@ -98,7 +76,7 @@ function latencyTable({ latency }: EngineResult): string {
   return renderTable('Event to receipt, open loop (ms)', [
     ['', 'p50', 'p90', 'p99', 'max', 'accepted p99', 'writes each', 'controller CPU ms', 'controller MiB'],
     ...latency.map((one) => [
-      `${one.way} at ${one.perSecond}/s`,
+      `at ${one.perSecond}/s`,
       ...milliseconds(one.receipt),
       one.accepted.p99.toFixed(1),
       one.writesPerDelivery.toFixed(2),
@@ -109,28 +87,26 @@ function latencyTable({ latency }: EngineResult): string {
   ])
 }
 
-function burstTable({ bursts }: EngineResult): string {
+function burstTable(burst: Burst): string {
   return renderTable('Burst within a second', [
     ['', 'received after s', 'settled after s', 'p50 ms', 'p99 ms', 'writes each'],
-    ...bursts.map((one) => [
-      `${one.way}, ${one.events} events`,
-      one.receivedSeconds.toFixed(1),
-      one.settledSeconds.toFixed(1),
-      one.receipt.p50.toFixed(0),
-      one.receipt.p99.toFixed(0),
-      one.writesPerDelivery.toFixed(2),
-    ]),
+    [
+      `${burst.events} events`,
+      burst.receivedSeconds.toFixed(1),
+      burst.settledSeconds.toFixed(1),
+      burst.receipt.p50.toFixed(0),
+      burst.receipt.p99.toFixed(0),
+      burst.writesPerDelivery.toFixed(2),
+    ],
   ])
 }
 
-function isolationTable(isolation: readonly Isolation[]): string {
+function isolationTable(isolation: Isolation): string {
   return renderTable('A tenth of the events to an endpoint that hangs: receipts of the other (ms)', [
     ['', 'p50', 'p90', 'p99', 'p99 by that of none'],
-    ...isolation.flatMap((one) => [
-      [`${one.way}, none hangs`, ...quantileRanges(one.without)],
-      [`${one.way}, as many objects made by somebody else`, ...quantileRanges(one.made)],
-      [`${one.way}, one hangs`, ...quantileRanges(one.beside), ratioOf(one, 'p99').toFixed(2)],
-    ]),
+    ['none hangs', ...quantileRanges(isolation.without)],
+    ['as many objects made by somebody else', ...quantileRanges(isolation.made)],
+    ['one hangs', ...quantileRanges(isolation.beside), ratioOf(isolation, 'p99').toFixed(2)],
     ['wanted', '', '', '', '1.10'],
   ])
 }
@@ -157,7 +133,7 @@ function replicasTable(replicas: readonly ReplicasLoad[]): string {
       'most MiB',
     ],
     ...replicas.map((one) => [
-      `${one.way} ${wordsOfRate(one.rate)}, ${one.controllers}`,
+      `${wordsOfRate(one.rate)}, ${one.controllers}`,
       range(one.delivered, 0),
       range(one.cpu, 2),
       range(one.cpuOfOne, 2),
@@ -216,7 +192,7 @@ function logTable(log: readonly LogPages[]): string {
 }
 
 function soakTable(soak: Soak): string {
-  const title = `${soak.way}, ${soak.bytes} bytes, ${soak.perSecond.toFixed(0)}/s, half of ${soak.saturation.toFixed(0)}/s`
+  const title = `${soak.bytes} bytes, ${soak.perSecond.toFixed(0)}/s, half of ${soak.saturation.toFixed(0)}/s`
   const mib = (bytes = 0) => (bytes / 2 ** 20).toFixed(0)
   return renderTable(title, [
     [

@@ -49,10 +49,10 @@ const REPLICAS = {
   warmUpSeconds: 45,
   seconds: 10,
   // So little that the store bears three of them.
-  cores: { Objects: 0.06, Segments: 0.1 },
+  cores: 0.1,
   perSecond: [50],
   // What two cores bear of three controllers as well.
-  each: { Objects: 50, Segments: 500 },
+  each: 500,
 } as const satisfies ReplicasPlan
 
 const PLANS = {
@@ -62,7 +62,7 @@ const PLANS = {
     saturationSeconds: 6,
     latencySeconds: 8,
     burst: 2000,
-    isolation: { rounds: { Objects: 1, Segments: 1 }, seconds: 24 },
+    isolation: { rounds: 1, seconds: 24 },
     replicas: {
       ...REPLICAS,
       rounds: { saturation: 1, limited: 1, atRates: 1 },
@@ -93,7 +93,7 @@ const PLANS = {
     saturationSeconds: 20,
     latencySeconds: 30,
     burst: 20_000,
-    isolation: { rounds: { Objects: 4, Segments: 4 }, seconds: 30 },
+    isolation: { rounds: 4, seconds: 30 },
     replicas: REPLICAS,
     pending: [1000, 10_000, 50_000],
     logLines: 1_000_000,
@@ -109,7 +109,7 @@ const PLANS = {
     saturationSeconds: 10,
     latencySeconds: 30,
     burst: 20_000,
-    isolation: { rounds: { Objects: 4, Segments: 4 }, seconds: 30 },
+    isolation: { rounds: 4, seconds: 30 },
     replicas: REPLICAS,
     pending: [],
     logLines: 1_000_000,
@@ -125,7 +125,7 @@ export const USAGE = `usage: npm run bench -- [--quick | --long] [--only SECTION
 
   (nothing)  everything but the long run: about an hour
   --quick    a short form of it: about ten minutes
-  --long     15 minutes at half of saturation in each way of keeping the log
+  --long     15 minutes at half of saturation, with small bodies and with large ones
   --only     of ${SECTIONS.join(', ')}
   --name     of the file under bench/results; default is the form of the run, or its sections
 `

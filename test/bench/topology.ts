@@ -4,12 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { eventTypeKind, eventTypes } from '../../src/apis/event-type.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
-import {
-  type DeliveryLogMode,
-  SIGNING_KEYS_LABEL,
-  webhookEndpointKind,
-  webhookEndpoints,
-} from '../../src/apis/webhook-endpoint.ts'
+import { SIGNING_KEYS_LABEL, webhookEndpointKind, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { type Bed, makeNamespace, SYSTEM } from './bed.ts'
 import type { Route } from './loads/publishing.ts'
 
@@ -19,7 +14,6 @@ export type Topology = {
   organizations: number
   /** In each organization; each subscribes to a type of its own. */
   endpoints: number
-  deliveryLog: DeliveryLogMode
   /** Of the receiver: `/ok`, `/fail` or `/hang`. */
   path: string
 }
@@ -36,7 +30,7 @@ const POLL_MS = 100
  */
 export async function makeEndpoints(bed: Bed, topology: Topology): Promise<EndpointRoute[]> {
   const { api } = bed
-  const { name, deliveryLog, path } = topology
+  const { name, path } = topology
   const organizations = Array.from({ length: topology.organizations }, (_, i) => `${name}-${i}`)
   const types = Array.from({ length: topology.endpoints }, (_, i) => `${name}.type-${i}`)
   for (const type of types) await api.create(eventTypes, objectOf(eventTypeKind.kind, { name: type }, TYPE))
@@ -45,7 +39,7 @@ export async function makeEndpoints(bed: Bed, topology: Topology): Promise<Endpo
     await makeNamespace(api, namespace, { organization: true })
     for (const [i, type] of types.entries()) {
       const url = `${bed.receiverUrl}${path}/${namespace}/${i}`
-      const spec = { url, eventTypes: [type], deliveryLog }
+      const spec = { url, eventTypes: [type] }
       const endpoint = `endpoint-${i}`
       const metadata = { name: endpoint, namespace }
       await api.create(webhookEndpoints, objectOf(webhookEndpointKind.kind, metadata, spec))

@@ -67,7 +67,7 @@ export async function findingsOf(evidence: Evidence): Promise<Findings> {
       ...missingFrom(log, publisher),
       ...bodiesOf(log, receivers.receptions),
       ...orderOfNotes(log.events),
-      ...(await promotedOf(setting, log)),
+      ...(await objectsOf(setting, log, failedIn(receivers.receptions, deaths))),
       ...(await statusesOf(setting, publisher)),
     ],
   }
@@ -107,13 +107,25 @@ function orderOfNotes(events: readonly LoggedEvent[]): string[] {
   return wrong.length === 0 ? [] : [`${wrong.length} WebhookEvents are out of order in the log`]
 }
 
-/** Every delivery of an endpoint that promotes all must have an object, and every object must have ended. */
-async function promotedOf(setting: Setting, log: StoredLog): Promise<string[]> {
+/** Deliveries of which more attempts failed than ended with a kill, `<endpoint> <id>`: some failure is known to have been stored. */
+function failedIn(receptions: readonly SeenReception[], deaths: readonly Death[]): ReadonlySet<string> {
+  const killed = new Set(deaths.map(({ run }) => run))
+  const failed = Map.groupBy(
+    receptions.filter(({ answer }) => answer === 'failed'),
+    ({ endpoint, id }) => `${endpoint} ${id}`,
+  )
+  const isKnown = (attempts: readonly SeenReception[]) =>
+    attempts.length > new Set(attempts.map(({ run }) => run).filter((run) => killed.has(run))).size
+  return new Set([...failed].flatMap(([key, attempts]) => (isKnown(attempts) ? [key] : [])))
+}
+
+/** Every delivery that failed must have an object, and every object must have ended. */
+async function objectsOf(setting: Setting, log: StoredLog, failed: ReadonlySet<string>): Promise<string[]> {
   const objects = await readDeliveries(setting.api, setting.organization)
   const promoted = new Set(objects.map(({ spec }) => `${spec.endpoint} ${spec.deliveryId}`))
   const bodies = new Map(log.events.map(({ id, body }) => [id, body]))
   const hidden = log.deliveries.filter(
-    ({ endpoint, id }) => endpoint.endsWith('objects') && !promoted.has(`${endpoint} ${id}`),
+    ({ endpoint, id }) => failed.has(`${endpoint} ${id}`) && !promoted.has(`${endpoint} ${id}`),
   )
   const unfinished = objects.filter(({ status }) => !isFinal(status?.state))
   const strange = objects.filter(({ spec, status }) => {
@@ -121,7 +133,7 @@ async function promotedOf(setting: Setting, log: StoredLog): Promise<string[]> {
     return isFinal(status?.state) && status?.state !== (poisoned ? 'exhausted' : 'succeeded')
   })
   return [
-    ...(hidden.length === 0 ? [] : [`${hidden.length} deliveries have no object`]),
+    ...(hidden.length === 0 ? [] : [`${hidden.length} deliveries that failed have no object`]),
     ...(unfinished.length === 0 ? [] : [`${unfinished.length} objects are not finished`]),
     ...strange
       .slice(0, 5)

@@ -19,11 +19,11 @@ import {
 import { LOG_TYPE, NOTE_TYPE, type Target } from './publisher.ts'
 
 export const ENDPOINTS = [
-  { name: 'ordered-objects', ordered: true, deliveryLog: 'Objects' },
-  { name: 'ordered-segments', ordered: true, deliveryLog: 'Segments' },
-  { name: 'objects', ordered: false, deliveryLog: 'Objects' },
-  { name: 'segments', ordered: false, deliveryLog: 'Segments' },
-  { name: 'paused', ordered: false, deliveryLog: 'Segments' },
+  { name: 'ordered', ordered: true },
+  { name: 'ordered-too', ordered: true },
+  { name: 'one', ordered: false },
+  { name: 'two', ordered: false },
+  { name: 'paused', ordered: false },
 ] as const
 
 /** Some events are always rejected by ordered endpoints, so that they are exhausted and the next one is sent. */

@@ -61,7 +61,6 @@ describe('a fresh object', () => {
       ordered: false,
       state: 'enabled',
       concurrency: 8,
-      deliveryLog: 'Objects',
     })
     expect(body.status).toEqual({ observedGeneration: -1, consecutiveFailures: 0 })
   })

@@ -197,7 +197,6 @@ async function seed(
         url: `${receiver}/seed/${number}`,
         eventTypes: [SEED_TYPE],
         ordered: number % 3 === 0,
-        deliveryLog: number % 2 === 0 ? 'Objects' : 'Segments',
       },
     })
     endpoints.push(answered(created).endpoint.endpointId)

@@ -129,7 +129,6 @@ async function makeTheirs(name: string): Promise<void> {
   await makeEndpoint(THEIRS, name, {
     url: `${receiver.url}/${name}`,
     eventTypes: [name === 'failing' ? FAILING_TYPE : TYPE],
-    deliveryLog: name === 'theirs-log' ? 'Segments' : 'Objects',
   })
 }
 

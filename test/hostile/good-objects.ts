@@ -30,7 +30,6 @@ const SPECS: Record<string, object> = {
     description: 'x',
     ordered: true,
     concurrency: 3,
-    deliveryLog: 'Segments',
   },
   WebhookDelivery: goodDelivery.spec,
   WebhookEvent: goodEvent.spec,

@@ -35,7 +35,7 @@ import { soak } from './long/soak.ts'
 import { fileOf, references } from './named-tests.ts'
 
 /** Rounds differ most under the highest load. */
-const TENTH = { rounds: { Objects: 6, Segments: 14 }, seconds: 20 }
+const TENTH = { rounds: 14, seconds: 20 }
 /** Parts that are tests. */
 const COUNTED = ['hostile', 'tests']
 /** Histories of each property: for shards there are four properties. */
@@ -236,17 +236,8 @@ async function measured(
 }
 
 async function tenth(): Promise<Figures> {
-  const ways = await measureIsolation(TENTH)
-  return Object.fromEntries(
-    ways.flatMap(({ way, perSecond, ...found }) => {
-      const figures = {
-        'events a second': perSecond,
-        ...besideFigures(found),
-        ...besideMadeFigures(found),
-      }
-      return Object.entries(figures).map(([what, figure]) => [`${way}: ${what}`, figure])
-    }),
-  )
+  const { perSecond, ...found } = await measureIsolation(TENTH)
+  return { 'events a second': perSecond, ...besideFigures(found), ...besideMadeFigures(found) }
 }
 
 function commandOf(part: string): string {

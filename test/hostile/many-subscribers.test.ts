@@ -24,7 +24,6 @@ beforeAll(async () => {
         const spec = {
           url: `${receiver.url}/${name}`,
           eventTypes: ['billing.updated'],
-          deliveryLog: 'Segments',
         }
         secrets.set(name, (await davit.endpoint(name, spec)).secret)
       }

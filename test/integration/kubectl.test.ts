@@ -217,7 +217,7 @@ test('kubectl explain says what a field means and takes', async () => {
   expect(await kubectl(['explain', 'whe.spec.url'])).toMatch(
     /FIELD: url <string>(.|\n)*HTTPS URL that receives the deliveries/,
   )
-  expect(await kubectl(['explain', 'whe.spec.deliveryLog'])).toMatch(/ENUM:\s+Objects\s+Segments/)
+  expect(await kubectl(['explain', 'whe.spec.state'])).toMatch(/ENUM:\s+enabled\s+disabled/)
   expect(await kubectl(['explain', 'whd.status.nextAttemptAt'])).toContain('When the next attempt is due.')
 })
 

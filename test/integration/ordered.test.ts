@@ -47,14 +47,14 @@ async function headWhen(name: string, wanted: (head: WebhookDelivery) => boolean
   return head
 }
 
-describe.each(['Objects', 'Segments'])('with deliveryLog %s', (deliveryLog) => {
-  const prefix = deliveryLog.toLowerCase()
+describe('an ordered endpoint', () => {
+  const prefix = 'ordered'
 
   test('events arrive one by one in the order in which they were created', async () => {
     const name = `${prefix}-line`
     const delayMs = 15
     receiver.answer(`/${name}`, { delayMs })
-    const type = await orderedEndpoint(name, { deliveryLog, concurrency: 8 })
+    const type = await orderedEndpoint(name, { concurrency: 8 })
     await publishNumbers(type, 0, 30)
     const requests = await receiver.waitFor(30, { path: `/${name}` })
     expect(numbersOf(requests)).toEqual(upTo(30))
@@ -69,7 +69,7 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s', (deliveryLog) => {
     const name = `${prefix}-stuck`
     const path = `/${name}`
     receiver.answer(path, { status: 500 }, { status: 503 }, { status: 200 })
-    const type = await orderedEndpoint(name, { deliveryLog })
+    const type = await orderedEndpoint(name)
     await publishNumbers(type, 0, 5)
     await receiver.waitFor(1, { path })
     const waiting = await headWhen(name, ({ status }) => status?.attemptCount === 1)
@@ -88,7 +88,7 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s', (deliveryLog) => {
     const name = `${prefix}-exhausted`
     const path = `/${name}`
     receiver.answer(path, ...upTo(8).map(() => ({ status: 500 })), { status: 200 })
-    const type = await orderedEndpoint(name, { deliveryLog })
+    const type = await orderedEndpoint(name)
     await publishNumbers(type, 0, 3)
     await receiver.waitFor(1, { path })
     for (let made = 2; made <= 8; made += 1) {
@@ -104,18 +104,6 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s', (deliveryLog) => {
     const next = Number(requests[8]?.headers['webhook-timestamp'])
     expect(Math.floor(Date.parse(exhausted.status?.completedAt ?? '') / 1000)).toBeLessThanOrEqual(next)
   })
-})
-
-test('the order holds across changes of the delivery log between its two ways', async () => {
-  const name = 'both-logs'
-  const path = `/${name}`
-  const type = await orderedEndpoint(name, { deliveryLog: 'Objects' })
-  receiver.answer(path, { delayMs: 5 })
-  for (let round = 0; round < 6; round += 1) {
-    await publishNumbers(type, round * 5, round * 5 + 5)
-    await davit.patchSpec(name, { deliveryLog: round % 2 === 0 ? 'Segments' : 'Objects' })
-  }
-  expect(numbersOf(await receiver.waitFor(30, { path }))).toEqual(upTo(30))
 })
 
 test('the order holds across a restart while the head is stuck', async () => {

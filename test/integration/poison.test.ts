@@ -224,7 +224,7 @@ describe('a delivery', () => {
 
 describe('the log', () => {
   test('with segments that make no sense', async () => {
-    const beside = await endpoint('beside-segments', { deliveryLog: 'Segments' })
+    const beside = await endpoint('beside-segments')
     const where = { namespace: davit.namespace }
     const names = await storeAll(deliverySegments, SPECS, where)
     names.push(...(await storeAll(outcomeSegments, SPECS, where)))
@@ -233,7 +233,7 @@ describe('the log', () => {
   })
 
   test('of which a segment cannot be read is searched for what is to be delivered again', async () => {
-    const made = await endpoint('searched', { deliveryLog: 'Segments' })
+    const made = await endpoint('searched')
     const event = await davit.publish(made.type, { n: 1 })
     await receiver.waitFor(1, { path: made.path })
     await store(deliverySegments, '0-newest-of-all', { spec: { version: 2 } }, davit.namespace)

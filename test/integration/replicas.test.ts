@@ -25,7 +25,6 @@ beforeAll(async () => {
       url: `${receiver.url}/to-${n}`,
       eventTypes: [type],
       ordered: n % 2 === 0,
-      deliveryLog: n % 3 === 0 ? 'Segments' : 'Objects',
     })
 })
 

@@ -161,19 +161,18 @@ describe('a backlog that is held', () => {
   }
 
   test.for([
-    { deliveryLog: 'Objects', moves: 7, fault: 'dies before' },
-    { deliveryLog: 'Objects', moves: 7, fault: 'dies after' },
-    { deliveryLog: 'Segments', moves: 10, fault: 'dies after' },
+    { moves: 7, fault: 'dies before' },
+    { moves: 7, fault: 'dies after' },
+    { moves: 10, fault: 'dies after' },
   ] as const)(
-    'goes on in its order where the process $fault the object of one of it is made ($deliveryLog)',
-    async ({ deliveryLog, moves, fault }) => {
+    'goes on in its order where the process $fault object $moves of it is made',
+    async ({ moves, fault }) => {
       const { davit } = mortal
-      const name = `held-${deliveryLog.toLowerCase()}-${fault.replace(' ', '-')}`
+      const name = `held-${moves}-${fault.replace(' ', '-')}`
       const path = `/${name}`
       const spec = {
         url: receiver.url + path,
         ordered: true,
-        deliveryLog,
         eventTypes: ['environment.started'],
       }
       receiver.answer(path, { status: 503 }, { status: 200 })

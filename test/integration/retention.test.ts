@@ -89,7 +89,7 @@ test('a day later successes and the log are gone, and a restart sends nothing ag
   receiver.answer('/failing', { status: 503 })
   const eventTypes = ['environment.started']
   await davit.endpoint('objects', { url: `${receiver.url}/objects`, eventTypes })
-  await davit.endpoint('lines', { url: `${receiver.url}/lines`, eventTypes, deliveryLog: 'Segments' })
+  await davit.endpoint('lines', { url: `${receiver.url}/lines`, eventTypes })
   await davit.endpoint('failing', { url: `${receiver.url}/failing`, eventTypes })
   for (let n = 0; n < 5; n += 1) await davit.publish('environment.started', { n })
   await succeeded('objects', 5)

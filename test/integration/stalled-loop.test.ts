@@ -40,7 +40,6 @@ beforeAll(async () => {
         url: receiver.url + path,
         eventTypes: [NOTE_TYPE],
         ordered: n % 2 === 0,
-        deliveryLog: n % 3 === 0 ? 'Segments' : 'Objects',
       },
     })
   folder = await mkdtemp(join(tmpdir(), 'davit-stalled-'))

@@ -37,7 +37,7 @@ async function retrying(path: string) {
     async () => server.catalogue.get(type),
     () => 'the facade does not see the type',
   )
-  const draft = { url: receiver.url + path, eventTypes: [type], deliveryLog: 'Objects' as const }
+  const draft = { url: receiver.url + path, eventTypes: [type] }
   const { endpoint } = await server.endpoints.create(davit.organization, draft, {})
   await server.publishing.publish(davit.organization, { type, dataText: '{}' }, {})
   await driveToAttempt(davit, endpoint.endpointId.slice('whe_'.length), 1)

@@ -80,17 +80,15 @@ function areAll(status: DeliveryLine['status'], count: number): (lines: Delivery
   return (lines) => lines.length === count && lines.every((line) => line.status === status)
 }
 
-describe.each(['Objects', 'Segments'])('with deliveryLog %s the log of an endpoint', (deliveryLog) => {
-  const way = deliveryLog.toLowerCase()
-
+describe('the log of an endpoint', () => {
   /** It alone gets events of its type. */
   async function endpoint(
     name: string,
     spec: Record<string, unknown> = {},
   ): Promise<{ of: EndpointIdentity; type: string }> {
     const type = await ownEventType(davit)
-    const url = `${receiver.url}/${way}-${name}`
-    const made = await davit.endpoint(`${way}-${name}`, { url, eventTypes: [type], deliveryLog, ...spec })
+    const url = `${receiver.url}/${name}`
+    const made = await davit.endpoint(name, { url, eventTypes: [type], ...spec })
     return { of: logged(made.endpoint), type }
   }
 
@@ -111,14 +109,14 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s the log of an endpoi
   })
 
   test('has a failure with each of its attempts, and when the next one comes', async () => {
-    receiver.answer(`/${way}-failing`, { status: 503, body: 'overloaded' }, { status: 200 })
+    receiver.answer('/failing', { status: 503, body: 'overloaded' }, { status: 200 })
     const { of, type } = await endpoint('failing')
     const event = await davit.publish(type, {})
     const id = event.status?.eventId ?? ''
     const [waiting] = await allWhen(of, areAll('retrying', 1))
     expect(waiting).toMatchObject({ deliveryId: id, attemptCount: 1, nextAttemptAt: expect.any(String) })
     expect(await index.read(of, id)).toMatchObject({ attempts: [{ code: 503, response: 'overloaded' }] })
-    // The object exists by now, in both cases.
+    // The object exists by now.
     await davit.deliveriesWhen(of.name, ([delivery]) => delivery?.status?.state === 'retrying')
     davit.clock.jump(31_000)
     await allWhen(of, areAll('succeeded', 1))
@@ -141,7 +139,7 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s the log of an endpoi
   })
 
   test('has what an endpoint that does not answer holds up', async () => {
-    receiver.answer(`/${way}-hanging`, 'hang')
+    receiver.answer('/hanging', 'hang')
     const { of, type } = await endpoint('hanging', { ordered: true })
     for (let number = 0; number < 3; number += 1) await davit.publish(type, { number })
     await allWhen(of, areAll('pending', 3))
@@ -171,17 +169,16 @@ describe.each(['Objects', 'Segments'])('with deliveryLog %s the log of an endpoi
   test('is the same for another replica, and after a restart', async () => {
     const ofs = await Promise.all(
       ['plain', 'failing', 'again', 'busy'].map(async (name) =>
-        logged(await davit.endpointWhen(`${way}-${name}`, () => true)),
+        logged(await davit.endpointWhen(name, () => true)),
       ),
     )
     for (const of of ofs) {
       const lines = await allWhen(of, (held) => held.every(({ status }) => status === 'succeeded'))
       // An object is made behind the outcome, and gets its status with a second write.
-      if (deliveryLog === 'Objects')
-        await davit.deliveriesWhen(of.name, (shown) => {
-          const ended = shown.filter(({ status }) => status?.state === 'succeeded')
-          return ended.length === lines.length
-        })
+      await davit.deliveriesWhen(of.name, (shown) => {
+        const ended = shown.filter(({ status }) => status?.state === 'succeeded')
+        return ended.length === lines.length
+      })
     }
     const other = openIndex()
     try {

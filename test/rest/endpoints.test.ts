@@ -48,7 +48,6 @@ describe('creating', () => {
       ordered: false,
       status: 'enabled',
       consecutiveFailures: 0,
-      deliveryLog: 'Objects',
       concurrency: 8,
       createdAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
       updatedAt: endpoint.createdAt,

@@ -59,7 +59,7 @@ function publish(at: LiveServer, type: string, idempotencyKey?: string) {
 }
 
 async function create(at: LiveServer, type: string) {
-  const draft = { url: `${receiver.url}/hook`, eventTypes: [type], deliveryLog: 'Segments' as const }
+  const draft = { url: `${receiver.url}/hook`, eventTypes: [type] }
   const { endpoint } = await at.endpoints.create(davit.organization, draft, {})
   return { organization: davit.organization, endpointId: endpoint.endpointId }
 }

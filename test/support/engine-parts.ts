@@ -36,6 +36,8 @@ export type EnginePartsOptions = {
   lowWater: number
   /** Scale of the waits between attempts; absent: as documented. */
   waitScale?: number
+  /** Absent: 1000. */
+  viewsPerSecond?: number
   /** Of bodies in memory; absent: a mebibyte. */
   maxPayloadBytes?: number
   giveUp: AbortSignal
@@ -67,7 +69,13 @@ export function engineParts(options: EnginePartsOptions) {
     clock,
     random,
     log,
-    metrics: { attempt: nothing, finished: nothing, started: nothing, payloadsRead: nothing },
+    metrics: {
+      attempt: nothing,
+      finished: nothing,
+      started: nothing,
+      payloadsRead: nothing,
+      viewLeftOut: nothing,
+    },
     sender: options.sender,
     events: options.events,
     directory,
@@ -98,6 +106,7 @@ export function engineParts(options: EnginePartsOptions) {
     waitScale: options.waitScale ?? 1,
     giveUp,
     maxInFlight: 100,
+    viewsPerSecond: options.viewsPerSecond ?? 1000,
     onEnded: ({ name }, state) => onEnded?.(name, state),
   })
   const follower = new LogFollower({

@@ -31,12 +31,12 @@ export type Plan = {
 }
 
 export const ENDPOINTS = [
-  { name: 'ordered-objects', ordered: true, deliveryLog: 'Objects' },
-  { name: 'ordered-segments', ordered: true, deliveryLog: 'Segments' },
-  { name: 'objects', ordered: false, deliveryLog: 'Objects' },
-  { name: 'segments', ordered: false, deliveryLog: 'Segments' },
-  { name: 'ordered-more', ordered: true, deliveryLog: 'Objects' },
-  { name: 'more', ordered: false, deliveryLog: 'Segments' },
+  { name: 'ordered', ordered: true },
+  { name: 'ordered-too', ordered: true },
+  { name: 'one', ordered: false },
+  { name: 'two', ordered: false },
+  { name: 'ordered-more', ordered: true },
+  { name: 'more', ordered: false },
 ] as const
 
 const ORGANIZATION = 'acme'

@@ -13,6 +13,9 @@ import {
 
 type Fields = Record<string, unknown>
 
+/** What the CRD gives a new object, by plural. */
+const DEFAULT_STATUS: Partial<Record<string, Fields>> = { webhookdeliveries: { state: 'pending' } }
+
 /**
  * Objects in memory with versions, UIDs and preconditions, for tests of code above the store with a stepped clock. It does not
  * validate schemas: rejections by the API server are tested on a real one.
@@ -71,7 +74,8 @@ export class MemoryStore implements ResourceReader, ResourceWriter {
       generation: 1,
       creationTimestamp: new Date(this.#now()).toISOString(),
     }
-    const created = { ...rest, metadata }
+    const status = DEFAULT_STATUS[type.plural]
+    const created = { ...rest, metadata, ...(status ? { status: { ...status } } : {}) }
     this.#objects.set(key, created)
     return structuredClone(created)
   }

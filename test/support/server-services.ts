@@ -239,7 +239,6 @@ function endpointOf(endpointId: string): EndpointResource {
     ordered: false,
     status: 'enabled',
     consecutiveFailures: 0,
-    deliveryLog: 'Objects',
     concurrency: 8,
     createdAt: AT,
     updatedAt: AT,

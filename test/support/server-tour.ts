@@ -29,29 +29,26 @@ export async function tourServer(options: TourOptions): Promise<void> {
   const { organization, keys, receiverUrl } = options
   const call = callerOf(options)
   const home = `/organizations/${organization}`
-  const create = (name: string, deliveryLog: string) =>
+  const create = (name: string) =>
     call(201, 'POST', `${home}/webhooks`, {
-      body: { url: `${receiverUrl}/${name}`, eventTypes: [TYPE], deliveryLog },
+      body: { url: `${receiverUrl}/${name}`, eventTypes: [TYPE] },
       idempotencyKey: name,
     })
   await untilLetIn({ ...options, owner: keys.owner })
   await call(200, 'GET', `${home}/webhooks/event-types`)
-  const [objects, segments] = await Promise.all([
-    create('objects', 'Objects'),
-    create('segments', 'Segments'),
-  ])
-  const [inObjects, inSegments] = [pathIn(objects), pathIn(segments)]
-  await create('objects', 'Objects')
+  const [first, second] = await Promise.all([create('first'), create('second')])
+  const [one, other] = [pathIn(first), pathIn(second)]
+  await create('first')
   await call(200, 'GET', `${home}/webhooks`)
-  await call(200, 'GET', inObjects)
-  await call(200, 'PATCH', inObjects, { body: { description: 'Changed' } })
+  await call(200, 'GET', one)
+  await call(200, 'PATCH', one, { body: { description: 'Changed' } })
   const event = await call(202, 'POST', `${home}/events`, {
     body: { type: TYPE, data: {} },
     key: keys.publisher,
     idempotencyKey: 'event',
   })
   await call(403, 'GET', `${home}/webhooks`, { key: keys.viewer })
-  for (const path of [inObjects, inSegments]) {
+  for (const path of [one, other]) {
     const delivery = `${path}/deliveries/${event.json.eventId}`
     await untilSucceeded(call, delivery)
     await call(200, 'GET', `${path}/deliveries`)
@@ -59,7 +56,7 @@ export async function tourServer(options: TourOptions): Promise<void> {
     await call(202, 'POST', `${path}/ping`)
     await call(200, 'POST', `${path}/secret/roll`)
   }
-  await call(204, 'DELETE', inSegments)
+  await call(204, 'DELETE', other)
   await createInVain(options, call)
   await tourSecrets(options, call)
 }

@@ -34,10 +34,6 @@ test.each([
   { given: { url, eventTypes: ['*'], concurrency: 1.5 }, want: [['/concurrency', 'must be a whole number']] },
   { given: { url, eventTypes: ['*'], concurrency: 33 }, want: [['/concurrency', 'must be at most 32']] },
   { given: { url, eventTypes: ['*'], concurrency: 0 }, want: [['/concurrency', 'must be at least 1']] },
-  {
-    given: { url, eventTypes: ['*'], deliveryLog: 'x' },
-    want: [['/deliveryLog', 'must be "Objects" or "Segments"']],
-  },
   { given: { url, eventTypes: ['*'], description: null }, want: [['/description', 'must be a string']] },
   {
     given: { url, eventTypes: ['*'], description: '\ud83d' },

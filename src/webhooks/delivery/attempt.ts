@@ -4,6 +4,7 @@ import { isApiError, UnreadableError } from '../../kube/client.ts'
 import type { AttemptClass } from '../../lib/metrics.ts'
 import { exponentialMs, sleep } from '../../lib/time.ts'
 import type { EndpointView } from '../endpoints/directory.ts'
+import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import { activeKeys } from '../sender/key-rotation.ts'
 import type { SendOutcome } from '../sender/send-failures.ts'
 import { signatureHeader } from '../sender/signature.ts'
@@ -25,6 +26,7 @@ import {
   toAttemptResult,
 } from './delivery-state.ts'
 import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
+import type { EventBody } from './payloads.ts'
 import { cancelEntry, endEntry, promoteToObject } from './promotion.ts'
 
 /**
@@ -361,6 +363,11 @@ async function recordOfEntry(
   ctx.engine.runInBackground(promoteFailed(ctx, delivery, storage), queue, 'settles')
 }
 
+/** A body for after the end of its entry, which frees the entry's own. An object only names a large one. */
+function bodyOfView(body: EventBody): EventBody {
+  return { ...body, buffer: body.bytes > INLINE_PAYLOAD_BYTES ? undefined : body.buffer }
+}
+
 async function recordSuccess(
   ctx: EngineContext,
   delivery: Delivery,
@@ -370,10 +377,16 @@ async function recordSuccess(
   const { queue } = delivery
   const view = ctx.directory.find(queue.endpoint)
   await ctx.streaks.succeeded(queue.endpoint, view)
-  const { deliveryLog = 'Objects', ordered: isUrgent = false } = view?.endpoint.spec ?? {}
-  const object = deliveryLog === 'Objects' || storage.objectMayExist === true
+  const isUrgent = view?.endpoint.spec.ordered ?? false
+  // One that a call without an answer may still create has to show the end.
+  const object = storage.objectMayExist === true
+  const body = bodyOfView(bodyOf(storage))
   await ctx.outcomes.record({ kind: 'sent', position: delivery, attempt, object }, { isUrgent })
-  if (!object) return endEntry(ctx, delivery, storage, 'succeeded')
+  if (!object) {
+    endEntry(ctx, delivery, storage, 'succeeded')
+    ctx.engine.addView(delivery, storage, body)
+    return
+  }
   queue.pass(delivery)
   ctx.engine.runInBackground(promoteToObject(ctx, delivery, storage), queue, 'settles')
 }

@@ -10,10 +10,10 @@ import { type EndpointDirectory, type EndpointIdentity, recordEndpointEvent } fr
 import type { EndpointHealth } from '../endpoints/health.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
 import type { WebhookSender } from '../sender/send-failures.ts'
-import type { Delivery, EndpointQueue, OpenSegment } from './endpoint-queue.ts'
+import type { Delivery, EndpointQueue, InLog, OpenSegment } from './endpoint-queue.ts'
 import type { OpenSegments } from './low-water-mark.ts'
 import type { DeliveryObjects } from './objects.ts'
-import type { Payloads } from './payloads.ts'
+import type { EventBody, Payloads } from './payloads.ts'
 import type { RemoteOutcomes } from './remote-deliveries.ts'
 
 /**
@@ -55,6 +55,8 @@ export interface EngineActions {
   /** Ends a delivery whose end is durable. @param hasObject whether a WebhookDelivery shows it */
   finish(delivery: Delivery, state: DeliveryState, hasObject: boolean): void
   drop(delivery: Delivery): void
+  /** Shows a delivery that the log has as a success in an object, if there is time. */
+  addView(delivery: Delivery, storage: InLog, body: EventBody): void
   /** Tracks work that a handoff has to wait for. @param how `settles` if too much of it must stop the queue */
   runInBackground(work: Promise<unknown>, queue: EndpointQueue, how?: 'settles'): void
   /** Gives the entries of the segment that were only counted a delivery in their queue. */

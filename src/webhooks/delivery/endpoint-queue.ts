@@ -150,6 +150,8 @@ export class EndpointQueue {
   /** Members in the log's order; kept only while the endpoint is ordered. */
   #sequence: Delivery[] | undefined
   #head = 0
+  /** When a delivery last succeeded and got no object, milliseconds since 1970. */
+  leftOutAt: number | undefined
   #inFlight = 0
   #concurrency = 8
   #bytes = 0

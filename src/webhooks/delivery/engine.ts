@@ -24,13 +24,16 @@ import {
   dueTime,
   type EndpointQueue,
   IN_OBJECT,
+  type InLog,
   type OpenEntry,
   type OpenSegment,
   type Stage,
 } from './endpoint-queue.ts'
+import type { EventBody } from './payloads.ts'
 import { PendingCounters } from './pending-counts.ts'
-import { PromotionScheduler } from './promotion.ts'
+import { PromotionScheduler, warnOfRefusedObject } from './promotion.ts'
 import { ObjectBackedDeliveries, RemoteOutcomes } from './remote-deliveries.ts'
+import { ViewWriter } from './views.ts'
 
 /**
  * The delivery engine: takes deliveries from the log and from objects, and sends them by endpoint in fair turns. Queues of other
@@ -47,6 +50,10 @@ export type EngineOptions = EngineDependencies & {
   maxInFlight: number
   statuses: EndpointStatusWriter
   onEnded?: (delivery: Delivery, state: DeliveryState, hasObject: boolean) => void
+  /** Objects per second that show successes, of all controllers together; 0 for none. */
+  viewsPerSecond: number
+  /** Called for a delivery that has ended and got its object later. */
+  onViewWritten?: (delivery: Delivery) => void
   /** Called for a delivery whose object was deleted before its end. */
   onDropped?: (delivery: Delivery) => void
 }
@@ -62,6 +69,7 @@ export class DeliveryEngine implements EngineActions {
   readonly #dispatcher: Dispatcher
   readonly #timers: Timers<Delivery>
   readonly #work: BackgroundWork
+  readonly views: ViewWriter
   #running = false
 
   constructor(options: EngineOptions) {
@@ -75,6 +83,11 @@ export class DeliveryEngine implements EngineActions {
     })
     this.#work = new BackgroundWork(this.ctx, (queue) => this.#dispatcher.wake(queue))
     this.promotions = new PromotionScheduler(this.ctx)
+    this.views = new ViewWriter({
+      ...options,
+      perSecond: options.viewsPerSecond,
+      share: () => this.queues.shareOfShards,
+    })
     this.#dispatcher = new Dispatcher({
       maxInFlight: options.maxInFlight,
       maxBytesInFlight: MAX_BYTES_IN_FLIGHT,
@@ -288,6 +301,15 @@ export class DeliveryEngine implements EngineActions {
     this.ctx.metrics.finished(state, Math.max(0, (this.ctx.clock.now() - delivery.acceptedAt) / 1000))
     this.end(delivery)
     this.#options.onEnded?.(delivery, state, hasObject)
+  }
+
+  addView(delivery: Delivery, storage: InLog, body: EventBody): void {
+    this.views.add(delivery, async () => {
+      const result = await this.ctx.objects.storeView(delivery, storage, body)
+      if (result.kind === 'stored') this.#options.onViewWritten?.(delivery)
+      if (result.kind === 'refused') warnOfRefusedObject(this.ctx, delivery, result.message)
+      return result.kind === 'stored'
+    })
   }
 
   drop(delivery: Delivery): void {

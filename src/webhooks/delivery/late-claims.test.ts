@@ -17,7 +17,7 @@ const MINUTE = 60 * SECOND
 /** Two replicas: one was about to take a shard, and the other one has it by now. */
 async function overtaken() {
   const late = new EngineBed()
-  const one = await late.endpoint('one', { deliveryLog: 'Segments' })
+  const one = await late.endpoint('one')
   const shards = new Set([shardOf(one.metadata.uid)])
   const way = Promise.withResolvers<void>()
   late.api.fail(calling('create', outcomeSegments), { hold: way.promise })

@@ -11,6 +11,8 @@ import { readSegment } from '../log/reader.ts'
 const SECOND = 1000
 const MINUTE = 60 * SECOND
 
+const SUCCEEDED = { state: 'succeeded', attemptCount: 1 }
+
 type Shown = { state?: string; attemptCount?: number; nextAttemptAt?: string }
 
 function shown(bed: EngineBed): (Shown | undefined)[] {
@@ -60,28 +62,30 @@ describe('a process that was killed', () => {
     expect(shown(next)).toMatchObject([{ state: 'succeeded', attemptCount: 1 }])
   })
 
-  it('when the record was written and nobody knew: it is not attempted again, and shown', async () => {
+  it('when the record was written and nobody knew: it is not attempted again', async () => {
     const { next } = await killed({ code: 200, at: recording, after: true })
     await next.elapse(SECOND)
     expect(next.begun('one')).toEqual([])
-    expect(shown(next)).toMatchObject([{ state: 'succeeded', attemptCount: 1 }])
-    expect(await kinds(next)).toEqual(['sent', 'moved'])
+    expect(await kinds(next)).toEqual(['sent'])
+    expect(next.segments.size).toBe(0)
   })
 
   it.each([
-    { where: 'before its object', at: showing },
-    { where: 'between its object and the status', at: showing, after: true },
-    { where: 'before the status', at: telling },
-    { where: 'between the status and the record of the move', at: telling, after: true },
-    { where: 'before the record of the move', at: recorded('moved') },
-  ])('after a success, $where: it is not attempted again, and shown', async ({ at, after = false }) => {
-    const { next } = await killed({ code: 200, at, after })
-    await next.elapse(SECOND)
-    expect(next.begun('one')).toEqual([])
-    expect(shown(next)).toMatchObject([{ state: 'succeeded', attemptCount: 1 }])
-    expect((await kinds(next)).at(-1)).toBe('moved')
-    expect(next.segments.size).toBe(0)
-  })
+    { where: 'before its object', at: showing, objects: [] },
+    { where: 'between its object and the status', at: showing, after: true, objects: [SUCCEEDED] },
+    { where: 'before the status', at: telling, objects: [SUCCEEDED] },
+    { where: 'after the status', at: telling, after: true, objects: [SUCCEEDED] },
+  ])(
+    'after a success, $where: it is not attempted again, and its object has its end',
+    async ({ at, after = false, objects }) => {
+      const { next } = await killed({ code: 200, at, after })
+      await next.elapse(SECOND)
+      expect(next.begun('one')).toEqual([])
+      expect(shown(next)).toMatchObject(objects)
+      expect((await kinds(next)).filter((kind) => kind !== 'ended')).toEqual(['sent'])
+      expect(next.segments.size).toBe(0)
+    },
+  )
 
   it.each([
     { where: 'after the record', at: recorded('failed'), after: true },
@@ -136,8 +140,8 @@ describe('a process that was killed', () => {
 
   it('of several deliveries only the open ones go on', async () => {
     const bed = new EngineBed()
-    const good = await bed.endpoint('good', { deliveryLog: 'Segments' })
-    const bad = await bed.endpoint('bad', { deliveryLog: 'Segments', ordered: true })
+    const good = await bed.endpoint('good')
+    const bad = await bed.endpoint('bad', { ordered: true })
     bed.sender.answers.set('/good', 200)
     bed.start()
     await bed.accept(...Array.from({ length: 50 }, () => bed.event([good, bad])))
@@ -171,7 +175,7 @@ describe('an event that was appended twice', () => {
 
   it('is delivered once, though the first place was closed before a restart and the second seen after it', async () => {
     const bed = new EngineBed()
-    const endpoint = await bed.endpoint('one', { deliveryLog: 'Segments' })
+    const endpoint = await bed.endpoint('one')
     bed.sender.answers.set('/one', 200)
     bed.start()
     const open = bed.event([await bed.endpoint('hangs')])
@@ -188,7 +192,7 @@ describe('an event that was appended twice', () => {
 
   it('is delivered once, though the first place is behind the mark', async () => {
     const bed = new EngineBed()
-    const endpoint = await bed.endpoint('one', { deliveryLog: 'Segments' })
+    const endpoint = await bed.endpoint('one')
     bed.sender.answers.set('/one', 200)
     bed.start()
     const event = bed.event([endpoint], 'key')

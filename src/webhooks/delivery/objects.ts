@@ -1,6 +1,6 @@
 import { formatPosition } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, messageId } from '../../apis/ids.ts'
-import { API_VERSION, NO_BACKUP_LABEL, SHARD_LABEL } from '../../apis/meta.ts'
+import { API_VERSION, NO_BACKUP_LABEL, SHARD_LABEL, VIEW_LABEL } from '../../apis/meta.ts'
 import {
   type WebhookDelivery,
   type WebhookDeliverySpec,
@@ -24,11 +24,14 @@ import type { Clock } from '../../lib/time.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import { isFinal, isSetAside } from './delivery-state.ts'
 import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
-import type { Payloads } from './payloads.ts'
+import type { EventBody, Payloads } from './payloads.ts'
 
 /** WebhookDelivery objects, which show deliveries to users and hold their state from the first failure on. */
 
 type Resources = ResourceReader & ResourceWriter
+
+/** What an object is made of, and whether it is a view. */
+type Stored = { status: WebhookDeliveryStatus | undefined; body: EventBody; isView: boolean }
 
 type Payload = Pick<WebhookDeliverySpec, 'payload' | 'payloadRef'>
 
@@ -96,13 +99,25 @@ export class DeliveryObjects {
 
   /** Creates the object of an entry, with its status. Repeatable. @throws ApiError if a retry may help */
   async store(delivery: Delivery, storage: InLog, status?: WebhookDeliveryStatus): Promise<StoreResult> {
+    return await this.#store(delivery, storage, { status, body: bodyOf(storage), isView: false })
+  }
+
+  /** Creates the object of a delivery that the log has as a success, for people. @throws ApiError if a retry may help */
+  async storeView(delivery: Delivery, storage: InLog, body: EventBody): Promise<StoreResult> {
+    return await this.#store(delivery, storage, { status: storage.status, body, isView: true })
+  }
+
+  async #store(delivery: Delivery, storage: InLog, what: Stored): Promise<StoreResult> {
+    const { status, body, isView } = what
     try {
-      const payload = await this.#payloadOf(storage)
+      const payload = await this.#payloadOf(storage, body)
       if (!payload) return { kind: 'payloadLost' }
-      const created = await this.#create(delivery, storage, payload)
+      const created = await this.#create(delivery, storage, { ...payload, isView })
       const { payloadRef } = payload
       if (payloadRef) this.#listener.onReferred?.(deliveryRef(delivery), payloadRef.segment)
-      if (status && isBehind(created.status, status))
+      // Without attempts it is what is known of a view whose status was not written.
+      const isUnwritten = isView && created.status?.attempts === undefined
+      if (status && (isUnwritten || isBehind(created.status, status)))
         await this.writeStatus(delivery, created.version, status, { urgent: false })
       return { kind: 'stored' }
     } catch (error) {
@@ -147,13 +162,13 @@ export class DeliveryObjects {
   async #create(
     delivery: Delivery,
     storage: InLog,
-    payload: Payload,
+    content: Payload & { isView: boolean },
   ): Promise<{ version: string; status?: WebhookDeliveryStatus | undefined }> {
     const mayExist = storage.objectMayExist === true
     // The call may take effect even if its response, or the shard, is lost.
     storage.objectMayExist = true
     try {
-      const object = this.#newObject(delivery, storage, payload)
+      const object = this.#newObject(delivery, storage, content)
       const create = () => this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
       const created = await this.#slots.run(create, { group: delivery.queue.endpoint.namespace })
       this.#reportWrite(delivery, 0)
@@ -178,15 +193,18 @@ export class DeliveryObjects {
   }
 
   /** Its body, or for a large one its place in the log. Undefined if its segment is gone. @throws ApiError; UnreadableError */
-  async #payloadOf(storage: InLog): Promise<Payload | undefined> {
-    const body = bodyOf(storage)
+  async #payloadOf(storage: InLog, body: EventBody): Promise<Payload | undefined> {
     const { segment, event, bytes } = body
     if (bytes > INLINE_PAYLOAD_BYTES) return { payloadRef: { segment, event, bytes } }
     const read = await this.#payloads.read(body, storage.entry.event.namespace)
     return read && { payload: read.toString('utf8') }
   }
 
-  #newObject(delivery: Delivery, storage: InLog, payload: Payload): RawObject {
+  #newObject(
+    delivery: Delivery,
+    storage: InLog,
+    { isView, ...payload }: Payload & { isView: boolean },
+  ): RawObject {
     const { endpoint } = delivery.queue
     const { event } = storage.entry
     const spec: WebhookDeliverySpec = {
@@ -204,7 +222,11 @@ export class DeliveryObjects {
       kind: webhookDeliveryKind.kind,
       metadata: {
         ...deliveryRef(delivery),
-        labels: { [SHARD_LABEL]: String(shardOf(endpoint.uid)), [NO_BACKUP_LABEL]: 'true' },
+        labels: {
+          [SHARD_LABEL]: String(shardOf(endpoint.uid)),
+          [NO_BACKUP_LABEL]: 'true',
+          ...(isView ? { [VIEW_LABEL]: 'true' } : {}),
+        },
         ownerReferences: [
           { apiVersion: API_VERSION, kind: webhookEndpointKind.kind, name: endpoint.name, uid: endpoint.uid },
         ],

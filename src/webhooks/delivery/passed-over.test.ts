@@ -4,6 +4,7 @@ import { calling } from '../../../test/support/faulty-api.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
+import { ApiError } from '../../kube/client.ts'
 import { lateSeconds } from './pending-counts.ts'
 
 const SECOND = 1000
@@ -65,13 +66,20 @@ describe('a delivery that was sent well, and whose object is on its way,', () =>
   async function sent() {
     const bed = new EngineBed()
     const one = await bed.endpoint('one')
-    bed.sender.answers.set('/one', 200)
+    bed.sender.answers.set('/one', 500)
     const made = Promise.withResolvers<void>()
-    bed.api.fail(calling('create', webhookDeliveries), { hold: made.promise })
+    const isCreate = calling('create', webhookDeliveries)
+    // A call that was not answered may still make the object, so the end has to be in it.
+    bed.api.fail(isCreate, { before: new ApiError('Unavailable', 'no answer') })
+    const refused = bed.api.fail(isCreate, { before: new ApiError('Quota', 'exceeded quota') }, 1000)
     bed.start()
     await bed.accept(bed.event([one]))
-    await bed.elapse(SECOND)
-    expect(bed.begun('one')).toHaveLength(1)
+    await bed.elapse(5 * SECOND)
+    refused()
+    bed.api.fail(isCreate, { hold: made.promise })
+    bed.sender.answers.set('/one', 200)
+    await bed.elapse(35 * SECOND)
+    expect(bed.begun('one')).toHaveLength(2)
     return { bed, one, made }
   }
 
@@ -91,7 +99,7 @@ describe('a delivery that was sent well, and whose object is on its way,', () =>
     await bed.elapse(SECOND)
     made.resolve()
     await bed.elapse(SECOND)
-    expect((await bed.records()).map(({ kind }) => kind)).toEqual(['sent', 'moved'])
+    expect((await bed.records()).map(({ kind }) => kind)).toEqual(['failed', 'sent', 'moved'])
     expect(bed.engine.counters.total).toBe(0)
   })
 })

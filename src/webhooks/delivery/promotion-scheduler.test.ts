@@ -15,7 +15,7 @@ test('a segment is looked at again by one timer, however often that was asked fo
 test('segments that come within a quarter of a second are looked at together, none before two seconds', async () => {
   const bed = new EngineBed()
   bed.start()
-  const hanging = await bed.endpoint('one', { deliveryLog: 'Segments', concurrency: 10 })
+  const hanging = await bed.endpoint('one', { concurrency: 10 })
   const shown = []
   const timers = [bed.clock.pending]
   for (const waitMs of [0, 200, 100]) {

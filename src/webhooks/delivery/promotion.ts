@@ -75,7 +75,7 @@ async function promote(
     showInObject(ctx, delivery, storage)
   } else if (end) {
     // Its end is durable, even if no object will show it.
-    if (result.kind === 'refused') complain(ctx, delivery, result.message)
+    if (result.kind === 'refused') warnOfRefusedObject(ctx, delivery, result.message)
     await ctx.outcomes.record({ kind: 'moved', position: delivery })
     endEntry(ctx, delivery, storage, end)
   } else if (result.kind === 'namespaceGone') await cancelEntry(ctx, delivery, storage, 'NamespaceGone')
@@ -104,12 +104,16 @@ async function continueRefused(
 ): Promise<void> {
   const now = ctx.clock.now()
   storage.refusedSince ??= now
-  complain(ctx, delivery, message)
+  warnOfRefusedObject(ctx, delivery, message)
   if (now - storage.refusedSince > REFUSED_FOR_MS && !mayCome(ctx, storage))
     await cancelEntry(ctx, delivery, storage, 'CannotStore')
 }
 
-function complain(ctx: EngineContext, { name, queue }: Delivery, message: string): void {
+export function warnOfRefusedObject(
+  ctx: EngineContext,
+  { name, queue }: Delivery,
+  message: string,
+): void {
   warnOnEndpoint(ctx, queue.endpoint, 'CannotStoreDelivery', `No WebhookDelivery can be made: ${message}`)
   ctx.log.warn('A delivery object was refused', { delivery: messageId(name), message })
 }

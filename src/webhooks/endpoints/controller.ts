@@ -17,7 +17,7 @@ import {
 } from './directory.ts'
 import type { EventTypeStore } from './event-types.ts'
 import type { DisabledNotifier } from './notifier.ts'
-import { createdMs, endpointStatus, type Problem, requestOf } from './plan.ts'
+import { conditionOf, createdMs, decideShown, endpointStatus, type Problem, requestOf } from './plan.ts'
 import type { SigningKeyReconciler } from './signing-keys.ts'
 
 /**
@@ -41,6 +41,8 @@ export type ReconcileEndpointOptions = {
   notifier: DisabledNotifier
   recorder: EventRecorder
   clock: Clock
+  /** When a delivery to the endpoint last succeeded and got no object, milliseconds since 1970. */
+  leftOutAt: (endpointUid: string) => number | undefined
   /** Why webhooks cannot be sent to the URL, for its owner; undefined if they can. */
   rejectUrl: (url: string) => string | undefined
 }
@@ -79,16 +81,17 @@ export class EndpointReconciler implements Reconciler {
     Object.assign(handled, await this.#ping(seen), await this.#redeliver(seen, originals))
     const announced = await this.#publishDisabled(seen)
     const view = directory.find({ namespace, name, uid }) ?? seen
-    const found = { problems, handled, announced, rolled: keys.rolled }
+    const leftOutAt = this.#options.leftOutAt(uid)
+    const found = { problems, handled, announced, rolled: keys.rolled, leftOutAt }
     let desired = endpointStatus(view, clock.now(), found)
     await statuses.write(view, (now) => {
       desired = endpointStatus(now, clock.now(), found)
       return statusPatch(now.endpoint.status ?? {}, desired)
     })
     notifier.notifyIfDisabled(view.endpoint.metadata, desired)
-    return keys.requeueAt === undefined
-      ? noRequeue()
-      : requeueAfter(Math.max(1000, keys.requeueAt - clock.now()))
+    const { changesAt } = decideShown(conditionOf(desired, 'SuccessesShown'), leftOutAt, clock.now())
+    const next = Math.min(keys.requeueAt ?? Number.POSITIVE_INFINITY, changesAt ?? Number.POSITIVE_INFINITY)
+    return next === Number.POSITIVE_INFINITY ? noRequeue() : requeueAfter(Math.max(1000, next - clock.now()))
   }
 
   #problemsOf({ endpoint }: EndpointView): Problem[] {

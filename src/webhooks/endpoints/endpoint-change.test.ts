@@ -22,7 +22,6 @@ function endpoint(over: Partial<WebhookEndpoint['spec']> = {}): WebhookEndpoint 
       ordered: false,
       state: 'enabled',
       concurrency: 8,
-      deliveryLog: 'Objects',
       ...over,
     },
   }

@@ -33,7 +33,6 @@ function endpoint({ spec = 'enabled', generation = 4, enable, disable, status }:
       ordered: false,
       state: spec,
       concurrency: 8,
-      deliveryLog: 'Objects',
     },
     ...(status ? { status: { consecutiveFailures: 0, observedGeneration: 4, ...status } } : {}),
   }

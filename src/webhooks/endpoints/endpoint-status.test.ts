@@ -36,7 +36,6 @@ function endpoint(status?: Partial<WebhookEndpointStatus>): WebhookEndpoint {
       ordered: false,
       state: 'enabled',
       concurrency: 8,
-      deliveryLog: 'Objects',
     },
     ...(status ? { status: { consecutiveFailures: 0, observedGeneration: 1, ...status } } : {}),
   }

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
-import { type EndpointFacts, endpointConditions, type Problem, type StateDecision } from './plan.ts'
+import {
+  decideShown,
+  type EndpointFacts,
+  endpointConditions,
+  type Problem,
+  type StateDecision,
+} from './plan.ts'
 
 const ENABLED: StateDecision = { state: 'enabled', newStreak: false, handled: {}, problems: [] }
 const PAUSED: StateDecision = { ...ENABLED, state: 'disabled', disabledReason: 'Requested' }
@@ -104,5 +110,58 @@ describe('any endpoint', () => {
       message: 'to 2 owners',
     } as const
     expect(endpointConditions({ ...HEALTHY, decision: AUTO, notified }).at(-1)).toEqual(notified)
+  })
+})
+
+describe('whether all successes are shown', () => {
+  const NOW = Date.parse('2026-01-31T12:00:00.000Z')
+  const MINUTE = 60_000
+  const conditionSince = (status: 'True' | 'False', since: number) => ({
+    type: 'SuccessesShown',
+    status,
+    reason: 'Any',
+    message: 'any',
+    lastTransitionTime: new Date(since).toISOString(),
+    observedGeneration: 1,
+  })
+
+  /** When the condition changed. */
+  function changesIn(steps: readonly { minutes: number; leavesOut: boolean }[]): number[] {
+    const changes: number[] = []
+    let now = NOW
+    let leftOutAt: number | undefined
+    let before: ReturnType<typeof conditionSince> | undefined
+    for (const { minutes, leavesOut } of steps) {
+      now += minutes * MINUTE
+      if (leavesOut) leftOutAt = now
+      const { condition } = decideShown(before, leftOutAt, now)
+      if (!condition || condition.status === before?.status) continue
+      changes.push(now)
+      before = conditionSince(condition.status === 'True' ? 'True' : 'False', now)
+    }
+    return changes
+  }
+
+  test('is not in question until one is left out, and then for five minutes after the last', () => {
+    expect(decideShown(undefined, undefined, NOW)).toEqual({})
+    expect(decideShown(undefined, NOW - MINUTE, NOW)).toMatchObject({
+      condition: { status: 'False', reason: 'TooMany' },
+      changesAt: NOW + 4 * MINUTE,
+    })
+    const before = conditionSince('False', NOW - 10 * MINUTE)
+    expect(decideShown(before, NOW - 5 * MINUTE, NOW)).toEqual({
+      condition: expect.objectContaining({ status: 'True', reason: 'AllShown' }),
+    })
+  })
+
+  test('changes at most once in five minutes, whatever happens', () => {
+    const step = fc.record({ minutes: fc.integer({ min: 0, max: 4 }), leavesOut: fc.boolean() })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+        const changes = changesIn(steps)
+        const gaps = changes.slice(1).map((at, index) => at - (changes[index] ?? 0))
+        expect(gaps.every((gap) => gap >= 5 * MINUTE)).toBe(true)
+      }),
+    )
   })
 })

@@ -1,13 +1,12 @@
 import { type Request, readRequest } from '../../apis/annotations.ts'
 import { createdAtOf } from '../../apis/ids.ts'
-import type { ObjectMeta } from '../../apis/meta.ts'
+import type { Condition, ObjectMeta } from '../../apis/meta.ts'
 import {
   DISABLE_ANNOTATION,
   ENABLE_ANNOTATION,
   type EndpointState,
   type LastHandled,
   type WebhookEndpoint,
-  type WebhookEndpointSpec,
   type WebhookEndpointStatus,
 } from '../../apis/webhook-endpoint.ts'
 import { type ConditionUpdate, mergeConditions, NOTHING_TO_MEND, UP_TO_DATE } from '../../kube/status.ts'
@@ -119,11 +118,14 @@ export type EndpointFacts = {
   failingSince?: string | undefined
   /** Whether the owners were notified of automatic disabling; absent if there was no reason to. */
   notified?: ConditionUpdate | undefined
+  /** Whether all successes have objects; absent if that was never in question. */
+  shown?: ConditionUpdate | undefined
 }
 
 /** `Ready` follows from the problems. */
 export function endpointConditions(facts: EndpointFacts): ConditionUpdate[] {
-  const { decision, keysReady, consecutiveFailures, failingSince = 'an unknown time', notified } = facts
+  const { decision, keysReady, consecutiveFailures, failingSince = 'an unknown time' } = facts
+  const { notified, shown } = facts
   const stalled = stalledBy(facts)
   const waits = keysReady || stalled ? undefined : MAKING_KEY
   return [
@@ -132,6 +134,7 @@ export function endpointConditions(facts: EndpointFacts): ConditionUpdate[] {
     { type: 'Stalled', ...(stalled ? { status: 'True', ...stalled } : NOTHING_TO_MEND) },
     deliveringCondition(decision, consecutiveFailures, failingSince),
     ...(notified ? [notified] : []),
+    ...(shown ? [shown] : []),
   ]
 }
 
@@ -191,6 +194,8 @@ export type EndpointObservations = {
   announced: string | undefined
   /** A signing key was created on request. */
   rolled: boolean
+  /** When a success last got no object, milliseconds since 1970. */
+  leftOutAt?: number | undefined
 }
 
 /** The whole status after a pass. @param now milliseconds since 1970 */
@@ -212,6 +217,7 @@ export function endpointStatus(
       decision.disabledReason === 'ConsecutiveFailures'
         ? before.conditions?.find(({ type }) => type === 'OwnersNotified')
         : undefined,
+    shown: decideShown(conditionOf(before, SHOWN), found.leftOutAt, now).condition,
   })
   return defined({
     state: decision.state,
@@ -229,6 +235,53 @@ export function endpointStatus(
     observedGeneration: generation,
     conditions: mergeConditions(before.conditions, conditions, { now, generation }),
   })
+}
+
+const SHOWN = 'SuccessesShown'
+/** The condition changes at most once in this time. */
+const SHOWN_FOR_MS = 5 * 60_000
+
+/**
+ * Whether every delivery that succeeded has an object.
+ * @param leftOutAt when one last got none, milliseconds since 1970
+ * @returns no condition while none was ever left out; `changesAt`: when to decide again
+ */
+export function decideShown(
+  before: Condition | undefined,
+  leftOutAt: number | undefined,
+  now: number,
+): { condition?: ConditionUpdate; changesAt?: number } {
+  const allUntil = (leftOutAt ?? Number.NEGATIVE_INFINITY) + SHOWN_FOR_MS
+  const isLeftOut = now < allUntil
+  if (!before && !isLeftOut) return {}
+  const condition = isLeftOut ? SOME_LEFT_OUT : ALL_SHOWN
+  const heldUntil = before ? Date.parse(before.lastTransitionTime) + SHOWN_FOR_MS : now
+  if (before && before.status !== condition.status && now < heldUntil) {
+    const { type, status, reason, message } = before
+    return { condition: { type, status, reason, message }, changesAt: heldUntil }
+  }
+  return { condition, ...(isLeftOut ? { changesAt: allUntil } : {}) }
+}
+
+const SOME_LEFT_OUT: ConditionUpdate = {
+  type: SHOWN,
+  status: 'False',
+  reason: 'TooMany',
+  message:
+    'Some deliveries that succeeded at once have no WebhookDelivery, since there were more than Davit writes objects for. The REST API lists them all.',
+}
+const ALL_SHOWN: ConditionUpdate = {
+  type: SHOWN,
+  status: 'True',
+  reason: 'AllShown',
+  message: 'Every delivery has a WebhookDelivery.',
+}
+
+export function conditionOf(
+  { conditions }: Pick<Partial<WebhookEndpointStatus>, 'conditions'>,
+  type: string,
+): Condition | undefined {
+  return conditions?.find((condition) => condition.type === type)
 }
 
 /** Enabling after automatic disabling starts a new streak (interface S10). */
@@ -280,7 +333,6 @@ export type WantedChange = {
   eventTypes?: readonly string[] | undefined
   description?: string | null | undefined
   ordered?: boolean | undefined
-  deliveryLog?: WebhookEndpointSpec['deliveryLog'] | undefined
   concurrency?: number | undefined
 }
 

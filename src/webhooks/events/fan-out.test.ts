@@ -13,7 +13,6 @@ const endpoint: WebhookEndpoint = {
     ordered: false,
     state: 'enabled',
     concurrency: 8,
-    deliveryLog: 'Objects',
   },
 }
 

@@ -91,7 +91,7 @@ async function play(steps: readonly Step[]) {
   let bed = new EngineBed()
   const endpoints = [
     await bed.endpoint('objects'),
-    await bed.endpoint('segments', { deliveryLog: 'Segments' }),
+    await bed.endpoint('segments'),
     await bed.endpoint('ordered', { ordered: true }),
   ]
   bed.start()

@@ -1,5 +1,4 @@
 /** Each kind of request that an owner makes, again and again, on endpoints that are there for it. */
-import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import { type Asked, bodyOf, type HttpClient } from './http-client.ts'
 
 export const REQUEST_KINDS = [
@@ -12,10 +11,8 @@ export const REQUEST_KINDS = [
   'event types',
   'ping',
   'deliveries',
-  'delivery (object)',
-  'delivery (line)',
-  'redeliver (object)',
-  'redeliver (line)',
+  'delivery',
+  'redeliver',
   'roll',
 ] as const
 export type RequestKind = (typeof REQUEST_KINDS)[number]
@@ -25,8 +22,8 @@ export type Tenant = {
   /** `/organizations/...` */
   path: string
   key: string
-  /** Endpoints with deliveries, and the ids of those. */
-  logged: Record<DeliveryLogMode, { id: string; deliveries: readonly string[] }>
+  /** An endpoint with deliveries, and the ids of those. */
+  logged: { id: string; deliveries: readonly string[] }
   /** Ids of endpoints that get nothing. */
   plain: readonly string[]
   paused: { id: string; disabled: boolean }[]
@@ -71,13 +68,10 @@ const MAKERS: Readonly<Record<RequestKind, Maker>> = {
     wanted: 204,
   }),
   'event types': ({ path }) => get(`${path}/webhooks/event-types`),
-  ping: ({ path, logged }, turn) =>
-    post(`${path}/webhooks/${(turn % 2 === 0 ? logged.Objects : logged.Segments).id}/ping`),
-  deliveries: ({ path, logged }) => get(`${path}/webhooks/${logged.Segments.id}/deliveries?limit=${PAGE}`),
-  'delivery (object)': (tenant, turn) => get(deliveryPath(tenant, 'Objects', turn)),
-  'delivery (line)': (tenant, turn) => get(deliveryPath(tenant, 'Segments', turn)),
-  'redeliver (object)': (tenant, turn) => post(`${deliveryPath(tenant, 'Objects', turn)}/redeliver`),
-  'redeliver (line)': (tenant, turn) => post(`${deliveryPath(tenant, 'Segments', turn)}/redeliver`),
+  ping: ({ path, logged }) => post(`${path}/webhooks/${logged.id}/ping`),
+  deliveries: ({ path, logged }) => get(`${path}/webhooks/${logged.id}/deliveries?limit=${PAGE}`),
+  delivery: (tenant, turn) => get(deliveryPath(tenant, turn)),
+  redeliver: (tenant, turn) => post(`${deliveryPath(tenant, turn)}/redeliver`),
   roll: ({ path, plain }, turn) => ({
     method: 'POST',
     path: `${path}/webhooks/${at(plain, turn + APART)}/secret/roll`,
@@ -108,8 +102,8 @@ export function endpointIdOf(created: unknown): string {
   return (created as { endpoint: { endpointId: string } }).endpoint.endpointId
 }
 
-function deliveryPath({ path, logged }: Tenant, way: DeliveryLogMode, turn: number): string {
-  const { id, deliveries } = logged[way]
+function deliveryPath({ path, logged }: Tenant, turn: number): string {
+  const { id, deliveries } = logged
   return `${path}/webhooks/${id}/deliveries/${at(deliveries, turn)}`
 }
 

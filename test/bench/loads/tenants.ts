@@ -1,6 +1,5 @@
 /** Makes the organizations' endpoints and deliveries that requests of each kind are about, by REST as well. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type DeliveryLogMode, deliveryLog } from '../../../src/apis/webhook-endpoint.ts'
 import { bodyOf, type HttpClient } from './http-client.ts'
 import { createRequest, type Draft, endpointIdOf, type Question, type Tenant } from './request-kinds.ts'
 
@@ -23,20 +22,14 @@ export async function makeTenant(
   const ask = makeAsk(client, key)
   const create = async (more: object) =>
     endpointIdOf(await ask(createRequest(path, { url: plan.url, eventTypes: [plan.type], ...more })))
-  const ids = { Objects: '', Segments: '' }
-  for (const way of deliveryLog.options)
-    ids[way] = await create({ eventTypes: [plan.delivered], deliveryLog: way })
+  const id = await create({ eventTypes: [plan.delivered] })
   const body = JSON.stringify({ type: plan.delivered, data: { text: 'x'.repeat(80) } })
   for (let n = 0; n < DELIVERIES; n += 1)
     await ask({ method: 'POST', path: `${path}/events`, body, wanted: 202 })
-  const delivered = async (way: DeliveryLogMode) => ({
-    id: ids[way],
-    deliveries: await untilDelivered(ask, `${path}/webhooks/${ids[way]}`),
-  })
   return {
     path,
     key,
-    logged: { Objects: await delivered('Objects'), Segments: await delivered('Segments') },
+    logged: { id, deliveries: await untilDelivered(ask, `${path}/webhooks/${id}`) },
     plain: await several(() => create({})),
     paused: (await several(() => create({}))).map((id) => ({ id, disabled: false })),
     spare: await several(() => create({})),

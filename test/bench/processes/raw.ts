@@ -1,8 +1,7 @@
-/** The raw loops: what this API server can take of the same writes, with nothing of Davit between them. */
+/** The raw loop: what this API server can take of the same writes, with nothing of Davit between them. */
 
 import { connectKubernetes } from '../../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../../src/lib/time.ts'
-import { type RawObjectsLoad, rawObjects } from '../loads/raw-objects.ts'
 import { type RawSegmentsLoad, rawSegments } from '../loads/raw-segments.ts'
 import { serveCalls } from './remote-calls.ts'
 
@@ -10,19 +9,14 @@ import { serveCalls } from './remote-calls.ts'
 export type RawResult = { deliveries: number; startedAt: number; endedAt: number }
 
 export type RawCalls = {
-  objects: (load: RawObjectsLoad) => Promise<RawResult>
-  segments: (load: RawSegmentsLoad) => Promise<RawResult>
+  run: (load: RawSegmentsLoad) => Promise<RawResult>
 }
 
 const clock = createClock()
 const random = createRandom()
 
 serveCalls({
-  objects: async (load: RawObjectsLoad) => {
-    const api = await connectKubernetes({ kubeconfigPath: load.kubeconfigPath, clock, random })
-    return await rawObjects(load, { api, clock, random }).finally(() => api.close())
-  },
-  segments: async (load: RawSegmentsLoad) => {
+  run: async (load: RawSegmentsLoad) => {
     const api = await connectKubernetes({ kubeconfigPath: load.kubeconfigPath, clock, random })
     return await rawSegments(load, { api, clock, random }).finally(() => api.close())
   },

@@ -1,15 +1,13 @@
 /** Many events at once, to an endpoint that takes them as they come. */
-import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { runLoad } from '../davit-load.ts'
 import type { Route } from '../loads/publishing.ts'
 import type { Quantiles } from '../measure/samples.ts'
 import { report } from '../progress.ts'
-import { BODY_BYTES } from './both-ways.ts'
+import { BODY_BYTES } from './usual-load.ts'
 
 export type Burst = {
-  way: DeliveryLogMode
   events: number
   /** Until the last was received, and until the last was settled. */
   receivedSeconds: number
@@ -26,18 +24,16 @@ const SETTLE_SECONDS = 300
 export async function measureBurst(options: {
   bed: Bed
   controller: Controller
-  way: DeliveryLogMode
   routes: readonly Route[]
   events: number
 }): Promise<Burst> {
-  const { bed, controller, way, routes, events } = options
+  const { bed, controller, routes, events } = options
   const load = { routes, seconds: SECONDS, perSecond: events / SECONDS, bytes: BODY_BYTES }
   const result = await runLoad({ bed, controllerPid: controller.pid, load, settleSeconds: SETTLE_SECONDS })
   const { published, received, perSecond } = result
   const settledSeconds = published.deliveries / perSecond
-  report(`${way}: ${events} at once settled after ${settledSeconds.toFixed(1)} s`)
+  report(`${events} at once settled after ${settledSeconds.toFixed(1)} s`)
   return {
-    way,
     events,
     receivedSeconds: (received.lastAt - published.startedAt) / 1e6,
     settledSeconds,

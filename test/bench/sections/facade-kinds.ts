@@ -13,8 +13,8 @@ import type { Quantiles } from '../measure/samples.ts'
 import type { HttpKindsCalls, KindTimes } from '../processes/http-kinds.ts'
 import { type RemoteProcess, spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
-import { BODY_BYTES } from './both-ways.ts'
 import type { ServerBed } from './facade-saturation.ts'
+import { BODY_BYTES } from './usual-load.ts'
 
 /** Milliseconds. */
 export type KindLatencies = {
@@ -40,18 +40,18 @@ const POLL_MS = 100
 
 type Options = { perSecond: number; seconds: number }
 
-/** @param perSecond events published, to the endpoint that keeps its log in segments */
+/** @param perSecond events published */
 export async function measureKinds(
   on: ServerBed,
   facade: MeasuredServer,
   { perSecond, seconds }: Options,
 ): Promise<KindLatencies> {
-  const { bed, clients, controller, endpoints } = on
+  const { bed, clients, controller, routes } = on
   const asking = await prepare(bed, facade)
   try {
     const run = nextRun()
     await bed.receiver.call('begin', run)
-    const load = { run, routes: endpoints.Segments, seconds, perSecond, bytes: BODY_BYTES }
+    const load = { run, routes, seconds, perSecond, bytes: BODY_BYTES }
     const pids = { controller: controller.pid, facade: facade.pid, clients: clients.pid, asking: asking.pid }
     const { result, cost } = await costOf(bed, pids, async () => {
       const publishing = clients.publish(load)

@@ -109,7 +109,7 @@ async function makeOrganization(bed: Bed): Promise<{ uid: string; keyFiles: KeyF
     apiVersion: API_VERSION,
     kind: webhookEndpointKind.kind,
     metadata: { name: ENDPOINT, namespace: ORGANIZATION },
-    spec: { url: `${bed.receiverUrl}/ok`, eventTypes: [USUAL_TYPE, RARE_TYPE], deliveryLog: 'Segments' },
+    spec: { url: `${bed.receiverUrl}/ok`, eventTypes: [USUAL_TYPE, RARE_TYPE] },
   })
   return { uid: metadata.uid ?? '', keyFiles: await makeKeys(bed, [ORGANIZATION]) }
 }

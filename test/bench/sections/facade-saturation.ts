@@ -1,5 +1,4 @@
 /** Publishing by REST as fast as it goes, against the publishers without HTTP just before and after. */
-import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { type LoadResult, runLoad } from '../davit-load.ts'
@@ -9,7 +8,7 @@ import type { Route } from '../loads/publishing.ts'
 import { residentBytes } from '../measure/process-usage.ts'
 import { type Spread, spreadOf } from '../measure/samples.ts'
 import { report } from '../progress.ts'
-import { BODY_BYTES, type EndpointOfEach, PUBLISHERS, runClosed, WAYS, WINDOW } from './both-ways.ts'
+import { BODY_BYTES, PUBLISHERS, runClosed, WINDOW } from './usual-load.ts'
 
 export type ServerSaturation = {
   /** Deliveries per second over REST, and of publishers that append without HTTP while no REST server runs. */
@@ -34,13 +33,12 @@ export type ServerBed = {
   bed: Bed
   controller: Controller
   clients: ServerClients
-  endpoints: EndpointOfEach
+  routes: readonly Route[]
   keyFiles: KeyFiles
 }
 
 type Turn = LoadResult & { facadeMiB: number }
-type Turns = { direct: LoadResult[]; rest: Turn[]; followed: LoadResult[] }
-type TurnsOfEach = Record<DeliveryLogMode, Turns>
+type Turns = { direct: LoadResult[]; rest: Turn[]; followed: number }
 
 /** Long enough for the engine to compile what is hot. */
 const WARM_UP_SECONDS = 3
@@ -49,18 +47,17 @@ const WARM_UP_SECONDS = 3
 export async function measureServerSaturation(
   on: ServerBed,
   { rounds, seconds }: { rounds: number; seconds: number },
-): Promise<Record<DeliveryLogMode, ServerSaturation>> {
-  const turns: TurnsOfEach = { Objects: noTurns(), Segments: noTurns() }
-  await directTurn(on, seconds, (way, result) => turns[way].direct.push(result))
+): Promise<ServerSaturation> {
+  const turns: Turns = { direct: [await directTurn(on, seconds)], rest: [], followed: 0 }
   for (let round = 0; round < rounds; round += 1) {
     const facade = await startServerBed(on.bed)
     report(`the facade has read the log after ${facade.readyAfter.toFixed(1)} s`)
-    await restTurn(on, facade, seconds, turns)
-    if (round === 0) await directTurn(on, seconds, (way, result) => turns[way].followed.push(result))
+    turns.rest.push(await restTurn(on, facade, seconds))
+    if (round === 0) turns.followed = (await directTurn(on, seconds)).perSecond
     await facade.stop()
-    await directTurn(on, seconds, (way, result) => turns[way].direct.push(result))
+    turns.direct.push(await directTurn(on, seconds))
   }
-  return { Objects: summarize(turns.Objects), Segments: summarize(turns.Segments) }
+  return summarize(turns)
 }
 
 /** At saturation. @param clients requests at a time */
@@ -82,37 +79,20 @@ export async function runByRest(
   })
 }
 
-async function directTurn(
-  { bed, controller, endpoints }: ServerBed,
-  seconds: number,
-  take: (way: DeliveryLogMode, result: LoadResult) => void,
-): Promise<void> {
-  for (const way of WAYS) {
-    const result = await runClosed(bed, controller, { routes: endpoints[way], seconds })
-    report(`${way} without HTTP: ${Math.round(result.perSecond)}/s`)
-    take(way, result)
-  }
+async function directTurn({ bed, controller, routes }: ServerBed, seconds: number): Promise<LoadResult> {
+  const result = await runClosed(bed, controller, { routes, seconds })
+  report(`without HTTP: ${Math.round(result.perSecond)}/s`)
+  return result
 }
 
-async function restTurn(
-  on: ServerBed,
-  facade: MeasuredServer,
-  seconds: number,
-  into: TurnsOfEach,
-): Promise<void> {
+async function restTurn(on: ServerBed, facade: MeasuredServer, seconds: number): Promise<Turn> {
   await on.clients.connect(facade, on.keyFiles, PUBLISHERS)
-  for (const way of WAYS) {
-    const load = { routes: on.endpoints[way], clients: PUBLISHERS }
-    await runByRest(on, facade, { ...load, seconds: WARM_UP_SECONDS })
-    const result = await runByRest(on, facade, { ...load, seconds })
-    if (result.published.refused > 0) throw new Error(`${result.published.refused} events were refused`)
-    into[way].rest.push({ ...result, facadeMiB: residentBytes(facade.pid) / 2 ** 20 })
-    report(`${way} by REST: ${Math.round(result.perSecond)}/s`)
-  }
-}
-
-function noTurns(): Turns {
-  return { direct: [], rest: [], followed: [] }
+  const load = { routes: on.routes, clients: PUBLISHERS }
+  await runByRest(on, facade, { ...load, seconds: WARM_UP_SECONDS })
+  const result = await runByRest(on, facade, { ...load, seconds })
+  if (result.published.refused > 0) throw new Error(`${result.published.refused} events were refused`)
+  report(`by REST: ${Math.round(result.perSecond)}/s`)
+  return { ...result, facadeMiB: residentBytes(facade.pid) / 2 ** 20 }
 }
 
 function summarize({ direct, rest, followed }: Turns): ServerSaturation {
@@ -123,7 +103,7 @@ function summarize({ direct, rest, followed }: Turns): ServerSaturation {
     perSecond: spreadOf(rest.map(({ perSecond }) => perSecond)),
     direct: spreadOf(direct.map(({ perSecond }) => perSecond)),
     ofDirect: spreadOf(rest.map(({ perSecond }, round) => perSecond / around(round))),
-    followed: followed[0]?.perSecond ?? 0,
+    followed,
     writesPerDelivery: spreadOf(rest.map(({ writesPerDelivery }) => writesPerDelivery)),
     directWrites: spreadOf(direct.map(({ writesPerDelivery }) => writesPerDelivery)),
     cpu: spreads(rest.map(({ cpuPerDelivery }) => cpuPerDelivery)),

@@ -1,13 +1,12 @@
 /** The REST server: publishing, each kind of request, memory over many requests, and a long log. */
-import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
-import { installServer, type KeyFiles, makeKeys, startServerBed } from '../facade.ts'
+import { installServer, makeKeys, startServerBed } from '../facade.ts'
 import { startClients } from '../facade-clients.ts'
+import type { Route } from '../loads/publishing.ts'
 import { describeVersions, type Facts } from '../machine.ts'
 import { report } from '../progress.ts'
 import type { Plan } from '../settings.ts'
 import { makeEndpoints } from '../topology.ts'
-import { makeEndpointOfEach, WAYS, warm } from './both-ways.ts'
 import { type KindLatencies, measureKinds } from './facade-kinds.ts'
 import { measureServerLog, type ServerLog } from './facade-log.ts'
 import { measureServerMemory, type ServerMemory } from './facade-memory.ts'
@@ -17,12 +16,13 @@ import {
   type ServerBed,
   type ServerSaturation,
 } from './facade-saturation.ts'
+import { makeEndpoint, startWarm } from './usual-load.ts'
 
 export type ServerResult = {
   versions: Facts
-  saturation: Record<DeliveryLogMode, ServerSaturation>
+  saturation: ServerSaturation
   /** Deliveries a second of 200 clients, with the keys of 10 organizations of 10 endpoints. */
-  manyClients: Record<DeliveryLogMode, number>
+  manyClients: number
   kinds: KindLatencies
   memory: ServerMemory
   log: ServerLog
@@ -46,44 +46,35 @@ export async function measureServer(plan: Plan): Promise<ServerResult> {
 
 async function setUp(bed: Bed): Promise<ServerBed> {
   await installServer(bed)
-  const controller = await bed.startController()
-  const endpoints = await makeEndpointOfEach(bed)
-  await warm(bed, controller, endpoints)
-  const organizations = WAYS.flatMap((way) => endpoints[way].map(({ namespace }) => namespace))
-  const keyFiles = await makeKeys(bed, organizations)
-  return { bed, controller, clients: startClients(), endpoints, keyFiles }
+  const routes = await makeEndpoint(bed)
+  const controller = await startWarm(bed, routes)
+  const keyFiles = await makeKeys(bed, organizationsOf(routes))
+  return { bed, controller, clients: startClients(), routes, keyFiles }
 }
 
 async function measureRunning(on: ServerBed, plan: Plan): Promise<Omit<ServerResult, 'log'>> {
   const { rounds, facadeSeconds: seconds } = plan
   const saturation = await measureServerSaturation(on, { rounds, seconds })
-  const many = await makeMany(on.bed)
+  const { routes, keyFiles } = await makeMany(on.bed)
   const facade = await startServerBed(on.bed)
-  const manyClients = { Objects: 0, Segments: 0 }
-  for (const way of WAYS) {
-    const { routes, keyFiles } = many[way]
-    await on.clients.connect(facade, keyFiles, CLIENTS)
-    manyClients[way] = (await runByRest(on, facade, { routes, seconds, clients: CLIENTS })).perSecond
-    report(`${way} by REST, ${CLIENTS} clients: ${Math.round(manyClients[way])}/s`)
-  }
+  await on.clients.connect(facade, keyFiles, CLIENTS)
+  const { perSecond: manyClients } = await runByRest(on, facade, { routes, seconds, clients: CLIENTS })
+  report(`by REST, ${CLIENTS} clients: ${Math.round(manyClients)}/s`)
   await on.clients.connect(facade, on.keyFiles, CLIENTS)
-  const perSecond = Math.round(saturation.Segments.perSecond.median / 2)
+  const perSecond = Math.round(saturation.perSecond.median / 2)
   const kinds = await measureKinds(on, facade, { perSecond, seconds: plan.kindsSeconds })
   await facade.stop()
-  const target = { keyFiles: many.Segments.keyFiles, endpointId: 'whe_endpoint-0' }
-  const type = many.Segments.routes[0]?.type ?? ''
-  const memory = await measureServerMemory(on, plan.requests, { ...target, type })
+  const target = { keyFiles, endpointId: 'whe_endpoint-0', type: routes[0]?.type ?? '' }
+  const memory = await measureServerMemory(on, plan.requests, target)
   return { versions: await describeVersions(on.bed.controlPlane), saturation, manyClients, kinds, memory }
 }
 
 async function makeMany(bed: Bed) {
-  const of = async (way: DeliveryLogMode) => {
-    const name = `many-${way.toLowerCase()}`
-    const topology = { name, organizations: ORGANIZATIONS, endpoints: ENDPOINTS, deliveryLog: way }
-    const routes = await makeEndpoints(bed, { ...topology, path: '/ok' })
-    const names = new Set(routes.map(({ namespace }) => namespace))
-    const keyFiles: KeyFiles = await makeKeys(bed, [...names])
-    return { routes, keyFiles }
-  }
-  return { Objects: await of('Objects'), Segments: await of('Segments') }
+  const topology = { name: 'many', organizations: ORGANIZATIONS, endpoints: ENDPOINTS, path: '/ok' }
+  const routes = await makeEndpoints(bed, topology)
+  return { routes, keyFiles: await makeKeys(bed, organizationsOf(routes)) }
+}
+
+function organizationsOf(routes: readonly Route[]): string[] {
+  return [...new Set(routes.map(({ namespace }) => namespace))]
 }

@@ -1,7 +1,7 @@
 /** What an endpoint that hangs does to the others. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { configMaps } from '../../../src/apis/core-kinds.ts'
-import { type DeliveryLogMode, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
+import { webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
 import { nextRun } from '../davit-load.ts'
 import { openLoop } from '../loads/pace.ts'
@@ -10,22 +10,21 @@ import { type Beside, inTurn, type Rounds, ratioOf } from '../measure/in-turn.ts
 import type { Quantiles } from '../measure/samples.ts'
 import { report } from '../progress.ts'
 import { type EndpointRoute, makeEndpoints } from '../topology.ts'
-import { BODY_BYTES, makeEndpointOfEach, startWarm, WAYS } from './both-ways.ts'
+import { BODY_BYTES, makeEndpoint, startWarm } from './usual-load.ts'
 
 /** Receipts of the endpoints that do not hang, in milliseconds. */
 export type Isolation = Beside & {
-  way: DeliveryLogMode
   perSecond: number
   /** Nothing hangs, and another process creates as many objects as Davit does for the hanging endpoint. */
   made: Rounds
 }
 
-export type IsolationPlan = { rounds: Readonly<Record<DeliveryLogMode, number>>; seconds: number }
+export type IsolationPlan = { rounds: number; seconds: number }
 
 type Rate = { seconds: number; perSecond: number }
 
 /** Below saturation on two cores, where a queue would hide what the endpoint that hangs does. */
-const PER_SECOND: Record<DeliveryLogMode, number> = { Objects: 100, Segments: 300 }
+const PER_SECOND = 300
 /** One of so many events goes to the endpoint that hangs. */
 const ONE_OF = 10
 /** Of a delivery's object. */
@@ -38,42 +37,27 @@ const LAST_RECEIPT_MS = 60_000
 const ATTEMPT_MS = 22_000
 const POLL_MS = 200
 
-export async function measureIsolation(plan: IsolationPlan): Promise<Isolation[]> {
+export async function measureIsolation(plan: IsolationPlan): Promise<Isolation> {
   return await onBed(async (bed) => {
-    const controller = await startWarm(bed, await prepare(bed), SHORT_DRAIN)
-    const results: Isolation[] = []
-    for (const way of WAYS) results.push(await measureWay(bed, way, plan))
+    const controller = await startWarm(bed, await makeEndpoint(bed), SHORT_DRAIN)
+    const result = await measureRunning(bed, plan)
     await controller.stop()
-    return results
+    return result
   })
 }
 
-/** Their keys are made by a controller without load. */
-async function prepare(bed: Bed) {
-  const first = await bed.startController()
-  const endpoints = await makeEndpointOfEach(bed)
-  await first.stop()
-  return endpoints
-}
-
-async function measureWay(
-  bed: Bed,
-  way: DeliveryLogMode,
-  { rounds, seconds }: IsolationPlan,
-): Promise<Isolation> {
-  const name = way.toLowerCase()
-  const make = async (suffix: string, path: string) => {
-    const one = { organizations: 1, endpoints: 1, deliveryLog: way }
-    const [route] = await makeEndpoints(bed, { ...one, name: `${name}-${suffix}`, path })
+async function measureRunning(bed: Bed, { rounds, seconds }: IsolationPlan): Promise<Isolation> {
+  const make = async (name: string, path: string) => {
+    const [route] = await makeEndpoints(bed, { name, organizations: 1, endpoints: 1, path })
     if (!route) throw new Error('there is no route')
     return route
   }
   const good = await make('good', '/ok/good')
   const other = await make('other', '/ok/other')
   const hanging = await make('hanging', '/hang')
-  const rate = { seconds, perSecond: PER_SECOND[way] }
+  const rate = { seconds, perSecond: PER_SECOND }
   const mixed = (last: Route) => [...Array.from({ length: ONE_OF - 1 }, () => good), last]
-  const found = await inTurn(rounds[way], {
+  const found = await inTurn(rounds, {
     without: async () => await receiptsOf(bed, mixed(other), rate),
     beside: async () =>
       await whileItHangs(bed, hanging, async () => await receiptsOf(bed, mixed(hanging), rate)),
@@ -84,10 +68,10 @@ async function measureWay(
   })
   const byMade = ratioOf({ without: found.made, beside: found.beside }, 'p99')
   report(
-    `${way}: p99 beside one that hangs over that without: ${ratioOf(found, 'p99').toFixed(2)}, ` +
+    `p99 beside one that hangs over that without: ${ratioOf(found, 'p99').toFixed(2)}, ` +
       `over that where somebody else makes the objects: ${byMade.toFixed(2)}`,
   )
-  return { way, perSecond: rate.perSecond, ...found }
+  return { perSecond: PER_SECOND, ...found }
 }
 
 /** As many as events go to the endpoint that hangs, and as large, of a kind that Davit does not look at. */
@@ -133,7 +117,7 @@ export async function receiptsOf(bed: Bed, routes: readonly Route[], rate: Rate)
 
 /** Routes are taken in turn. */
 function countOfGood(events: number, routes: readonly Route[]): number {
-  const good = routes.map(({ namespace }) => (/(^|-)good-\d+$/.test(namespace) ? 1 : 0))
+  const good = routes.map(({ namespace }) => (/^good-\d+$/.test(namespace) ? 1 : 0))
   const inOne = good.reduce<number>((sum, one) => sum + one, 0)
   const rest = good.slice(0, events % routes.length).reduce<number>((sum, one) => sum + one, 0)
   return Math.floor(events / routes.length) * inOne + rest

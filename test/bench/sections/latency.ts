@@ -1,5 +1,4 @@
 /** How long an event takes to its receiver below saturation. */
-import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import type { Bed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { runLoad } from '../davit-load.ts'
@@ -7,11 +6,10 @@ import type { Route } from '../loads/publishing.ts'
 import { residentBytes } from '../measure/process-usage.ts'
 import type { Quantiles } from '../measure/samples.ts'
 import { report } from '../progress.ts'
-import { BODY_BYTES } from './both-ways.ts'
+import { BODY_BYTES } from './usual-load.ts'
 
 /** At a rate. Milliseconds. */
 export type Latency = {
-  way: DeliveryLogMode
   perSecond: number
   receipt: Quantiles
   accepted: Quantiles
@@ -24,21 +22,19 @@ export type Latency = {
 export type LatencyOptions = {
   bed: Bed
   controller: Controller
-  way: DeliveryLogMode
   routes: readonly Route[]
   perSecond: number
   seconds: number
 }
 
 export async function measureLatency(options: LatencyOptions): Promise<Latency> {
-  const { bed, controller, way, routes, seconds } = options
+  const { bed, controller, routes, seconds } = options
   const perSecond = Math.round(options.perSecond)
   const load = { routes, seconds, perSecond, bytes: BODY_BYTES }
   const result = await runLoad({ bed, controllerPid: controller.pid, load })
   const { latency } = result.received
-  report(`${way} at ${perSecond}/s: p50 ${latency.p50.toFixed(1)} ms, p99 ${latency.p99.toFixed(1)} ms`)
+  report(`at ${perSecond}/s: p50 ${latency.p50.toFixed(1)} ms, p99 ${latency.p99.toFixed(1)} ms`)
   return {
-    way,
     perSecond,
     receipt: latency,
     accepted: result.published.accepted,

@@ -11,7 +11,7 @@ import { nextRun } from '../davit-load.ts'
 import { residentBytes } from '../measure/process-usage.ts'
 import { report } from '../progress.ts'
 import { makeEndpoints } from '../topology.ts'
-import { BODY_BYTES } from './both-ways.ts'
+import { BODY_BYTES } from './usual-load.ts'
 
 export type Pending = {
   deliveries: number
@@ -38,7 +38,6 @@ export async function measurePending(counts: readonly number[]): Promise<Pending
       name: 'failing',
       organizations: 1,
       endpoints: 1,
-      deliveryLog: 'Objects',
       path: '/fail',
     })
     const namespace = route?.namespace ?? ''

@@ -1,5 +1,4 @@
 /** What several controllers cost that share the work, against one alone in the same round. */
-import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, startBed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { type LoadResult, runLoad } from '../davit-load.ts'
@@ -9,22 +8,22 @@ import { residentBytes } from '../measure/process-usage.ts'
 import { type Spread, spreadOf } from '../measure/samples.ts'
 import { report } from '../progress.ts'
 import { makeEndpoints } from '../topology.ts'
-import { BODY_BYTES, PUBLISHERS, WAYS, WINDOW } from './both-ways.ts'
+import { BODY_BYTES, PUBLISHERS, WINDOW } from './usual-load.ts'
 
 export type ReplicasPlan = {
   rounds: { saturation: number; limited: number; atRates: number }
   /**
-   * For each way, at saturation, for each controller: each process compiles its code again, and one of three takes three times as
-   * long to have run it often enough.
+   * At saturation, for each controller: each process compiles its code again, and one of three takes three times as long to have
+   * run it often enough.
    */
   warmUpSeconds: number
   seconds: number
   /** Parts of a core that each of them has, so that they are what limits the rate, and not the store. */
-  cores: Readonly<Record<DeliveryLogMode, number>>
+  cores: number
   /** Low rates, all of them together. */
   perSecond: readonly number[]
   /** A load of each of them: how much of its own a controller has says what its deliveries cost more than anything else. */
-  each: Readonly<Record<DeliveryLogMode, number>>
+  each: number
 }
 
 /**
@@ -35,7 +34,6 @@ type Rate = 'saturation' | { cores: number } | { perSecond: number } | { each: n
 
 /** The CPU of all controllers together, in milliseconds for each delivery. */
 export type ReplicasLoad = {
-  way: DeliveryLogMode
   rate: Rate
   controllers: number
   delivered: Spread
@@ -66,8 +64,6 @@ export type ReplicasLoad = {
 const COUNTS = [1, 2, 3] as const
 /** What is deleted to keep the log bounded was written minutes before, at another rate. */
 const KEEP_ALL = { DAVIT_MAX_LOG_BYTES: String(8192 * 2 ** 20) }
-/** Publisher and receiver are new as well, and have run their code often enough only where it runs fast. */
-const FASTEST_FIRST = ['Segments', 'Objects'] as const
 /** So many that each controller has its share of them. */
 const ORGANIZATIONS = 10
 /** With few, one of three controllers would have half of them. */
@@ -79,7 +75,7 @@ const LIMITED_WINDOW = 150
 type Team = {
   bed: Bed
   controllers: readonly Controller[]
-  routes: Record<DeliveryLogMode, readonly Route[]>
+  routes: readonly Route[]
 }
 type Measured = { cpu: number; all: number; same: number; result: LoadResult; residentMiB: number }
 
@@ -98,12 +94,10 @@ export async function measureReplicas(wanted: ReplicasPlan): Promise<ReplicasLoa
       beds.push(bed)
       teams.push(await startTeam(bed, count))
     }
-    for (const way of FASTEST_FIRST) {
-      for (const team of teams) await warmUp(team, way, plan.warmUpSeconds)
-      for (const rate of ratesOf(plan, way))
-        for (let round = 0; round < roundsOf(plan, rate); round += 1)
-          for (const team of rotated(teams, round)) await measureTurn(team, { plan, way, rate }, measured)
-    }
+    for (const team of teams) await warmUp(team, plan.warmUpSeconds)
+    for (const rate of ratesOf(plan))
+      for (let round = 0; round < roundsOf(plan, rate); round += 1)
+        for (const team of rotated(teams, round)) await measureTurn(team, { plan, rate }, measured)
   } finally {
     for (const bed of beds) await bed.stop()
   }
@@ -122,15 +116,8 @@ async function startTeam(bed: Bed, count: number): Promise<Team> {
   const controllers: Controller[] = []
   for (let number = 0; number < count; number += 1)
     controllers.push(await bed.startController({ env: { ...KEEP_ALL, DAVIT_REPLICA: `bench-${number}` } }))
-  const of = async (way: DeliveryLogMode) =>
-    await makeEndpoints(bed, {
-      name: `shared-${way.toLowerCase()}`,
-      organizations: ORGANIZATIONS,
-      endpoints: ENDPOINTS,
-      deliveryLog: way,
-      path: '/ok',
-    })
-  return { bed, controllers, routes: { Objects: await of('Objects'), Segments: await of('Segments') } }
+  const topology = { name: 'shared', organizations: ORGANIZATIONS, endpoints: ENDPOINTS, path: '/ok' }
+  return { bed, controllers, routes: await makeEndpoints(bed, topology) }
 }
 
 /** Another one begins each round. */
@@ -141,21 +128,21 @@ function rotated(teams: readonly Team[], round: number): Team[] {
 
 const CLOSED = { publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
 
-async function warmUp(team: Team, way: DeliveryLogMode, seconds: number): Promise<void> {
-  await run(team, { routes: team.routes[way], ...CLOSED, seconds: seconds * team.controllers.length })
+async function warmUp(team: Team, seconds: number): Promise<void> {
+  await run(team, { routes: team.routes, ...CLOSED, seconds: seconds * team.controllers.length })
 }
 
-type Of = { plan: ReplicasPlan; way: DeliveryLogMode; rate: Rate }
+type Of = { plan: ReplicasPlan; rate: Rate }
 
 async function measureTurn(team: Team, of: Of, measured: Map<string, Measured[]>): Promise<void> {
-  const { plan, way, rate } = of
+  const { plan, rate } = of
   const count = team.controllers.length
-  const load = { routes: team.routes[way], ...paceOf(rate, count), seconds: plan.seconds }
+  const load = { routes: team.routes, ...paceOf(rate, count), seconds: plan.seconds }
   const pids = team.controllers.map(({ pid }) => pid)
   const release = typeof rate === 'object' && 'cores' in rate ? limitCpu(pids, rate.cores) : undefined
   const result = await run(team, load).finally(() => release?.())
   const last = measuredOf(team, result)
-  const key = keyOf(way, rate, count)
+  const key = keyOf(rate, count)
   measured.set(key, [...(measured.get(key) ?? []), last])
   report(`${key}: ${Math.round(last.result.perSecond)}/s, ${last.cpu.toFixed(3)} ms CPU of controllers each`)
 }
@@ -180,10 +167,10 @@ function measuredOf({ controllers }: Team, result: LoadResult): Measured {
   return { cpu, all, same, result, residentMiB }
 }
 
-function ratesOf(plan: ReplicasPlan, way: DeliveryLogMode): Rate[] {
+function ratesOf(plan: ReplicasPlan): Rate[] {
   const perSecond = plan.perSecond.map((each) => ({ perSecond: each }))
-  const limited = plan.rounds.limited > 0 ? [{ cores: plan.cores[way] }] : []
-  return ['saturation', ...limited, ...perSecond, { each: plan.each[way] }]
+  const limited = plan.rounds.limited > 0 ? [{ cores: plan.cores }] : []
+  return ['saturation', ...limited, ...perSecond, { each: plan.each }]
 }
 
 function roundsOf({ rounds }: ReplicasPlan, rate: Rate): number {
@@ -204,8 +191,8 @@ export function wordsOfRate(rate: Rate): string {
   return 'perSecond' in rate ? `at ${rate.perSecond}/s` : `at ${rate.each}/s each`
 }
 
-function keyOf(way: DeliveryLogMode, rate: Rate, count: number): string {
-  return `${way} ${wordsOfRate(rate)}, ${count} controllers`
+function keyOf(rate: Rate, count: number): string {
+  return `${wordsOfRate(rate)}, ${count} controllers`
 }
 
 function atSameSpeedAs(alone: readonly Measured[]) {
@@ -216,31 +203,28 @@ function atSameSpeedAs(alone: readonly Measured[]) {
 }
 
 function summarize(plan: ReplicasPlan, measured: ReadonlyMap<string, Measured[]>): ReplicasLoad[] {
-  return WAYS.flatMap((way) =>
-    ratesOf(plan, way).flatMap((rate) =>
-      COUNTS.map((controllers) => {
-        const of = measured.get(keyOf(way, rate, controllers)) ?? []
-        const alone = measured.get(keyOf(way, rate, 1)) ?? []
-        const spread = (value: (one: Measured) => number) => spreadOf(of.map(value))
-        const byOne = (name: 'cpu' | 'all' | 'same') =>
-          spreadOf(of.map((one, round) => one[name] / (alone[round]?.[name] ?? one[name])))
-        return {
-          way,
-          rate,
-          controllers,
-          delivered: spread(({ result }) => result.perSecond),
-          cpu: spread(({ cpu }) => cpu),
-          cpuOfOne: byOne('cpu'),
-          cpuOfAll: spread(({ all }) => all),
-          cpuOfAllOfOne: byOne('all'),
-          sameWork: byOne('same'),
-          ...(rate === 'saturation' ? { atSameSpeed: spreadOf(of.map(atSameSpeedAs(alone))) } : {}),
-          apiServerCpu: spread(({ result }) => result.cpuPerDelivery.apiServer ?? 0),
-          writes: spread(({ result }) => result.writesPerDelivery),
-          p99: spread(({ result }) => result.received.latency.p99),
-          resident: spread(({ residentMiB }) => residentMiB),
-        }
-      }),
-    ),
+  return ratesOf(plan).flatMap((rate) =>
+    COUNTS.map((controllers) => {
+      const of = measured.get(keyOf(rate, controllers)) ?? []
+      const alone = measured.get(keyOf(rate, 1)) ?? []
+      const spread = (value: (one: Measured) => number) => spreadOf(of.map(value))
+      const byOne = (name: 'cpu' | 'all' | 'same') =>
+        spreadOf(of.map((one, round) => one[name] / (alone[round]?.[name] ?? one[name])))
+      return {
+        rate,
+        controllers,
+        delivered: spread(({ result }) => result.perSecond),
+        cpu: spread(({ cpu }) => cpu),
+        cpuOfOne: byOne('cpu'),
+        cpuOfAll: spread(({ all }) => all),
+        cpuOfAllOfOne: byOne('all'),
+        sameWork: byOne('same'),
+        ...(rate === 'saturation' ? { atSameSpeed: spreadOf(of.map(atSameSpeedAs(alone))) } : {}),
+        apiServerCpu: spread(({ result }) => result.cpuPerDelivery.apiServer ?? 0),
+        writes: spread(({ result }) => result.writesPerDelivery),
+        p99: spread(({ result }) => result.received.latency.p99),
+        resident: spread(({ residentMiB }) => residentMiB),
+      }
+    }),
   )
 }

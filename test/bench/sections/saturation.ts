@@ -1,12 +1,11 @@
 /** How many deliveries a second, against the raw loop of the same writes just before and after. */
-import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
-import type { RawObject } from '../../../src/kube/client.ts'
 import type { Bed } from '../bed.ts'
 import type { LoadResult } from '../davit-load.ts'
+import type { Route } from '../loads/publishing.ts'
 import { type Spread, spreadOf } from '../measure/samples.ts'
 import { report } from '../progress.ts'
-import { type RawRate, runRawObjects, runRawSegments } from '../raw-load.ts'
-import { BODY_BYTES, type EndpointOfEach, PUBLISHERS, runClosed, startWarm, WAYS } from './both-ways.ts'
+import { type RawRate, runRaw } from '../raw-load.ts'
+import { BODY_BYTES, PUBLISHERS, runClosed, startWarm } from './usual-load.ts'
 
 export type Saturation = {
   /** Deliveries a second. */
@@ -22,49 +21,41 @@ export type Saturation = {
 
 export type SaturationOptions = {
   bed: Bed
-  endpoints: EndpointOfEach
-  sample: RawObject
+  routes: readonly Route[]
   rounds: number
   seconds: number
 }
 
-/** No controller may run: it is started for Davit's turns only, so that it costs the raw loops nothing. */
-export async function measureSaturation(
-  options: SaturationOptions,
-): Promise<Record<DeliveryLogMode, Saturation>> {
-  const davit: Record<DeliveryLogMode, LoadResult[]> = { Objects: [], Segments: [] }
-  const raw: Record<DeliveryLogMode, RawRate[]> = { Objects: [], Segments: [] }
-  await rawTurn(options, raw)
+/** No controller may run: it is started for Davit's turns only, so that it costs the raw loop nothing. */
+export async function measureSaturation(options: SaturationOptions): Promise<Saturation> {
+  await warmUp(options)
+  const davit: LoadResult[] = []
+  const raw = [await rawTurn(options)]
   for (let round = 0; round < options.rounds; round += 1) {
-    await davitTurn(options, davit)
-    await rawTurn(options, raw)
+    davit.push(await davitTurn(options))
+    raw.push(await rawTurn(options))
   }
-  return {
-    Objects: summarize(davit.Objects, raw.Objects),
-    Segments: summarize(davit.Segments, raw.Segments),
-  }
+  return summarize(davit, raw)
 }
 
-async function rawTurn(options: SaturationOptions, into: Record<DeliveryLogMode, RawRate[]>): Promise<void> {
-  const { bed, seconds, sample } = options
-  const load = { publishers: PUBLISHERS, seconds, bytes: BODY_BYTES }
-  into.Objects.push(await runRawObjects(bed, load, sample))
-  into.Segments.push(await runRawSegments(bed, load))
-  for (const way of WAYS) report(`raw loop of ${way}: ${Math.round(into[way].at(-1)?.perSecond ?? 0)}/s`)
-}
-
-async function davitTurn(
-  options: SaturationOptions,
-  into: Record<DeliveryLogMode, LoadResult[]>,
-): Promise<void> {
-  const { bed, endpoints, seconds } = options
-  const controller = await startWarm(bed, endpoints)
-  for (const way of WAYS) {
-    const result = await runClosed(bed, controller, { routes: endpoints[way], seconds })
-    into[way].push(result)
-    report(`Davit with ${way}: ${Math.round(result.perSecond)}/s`)
-  }
+/** Receiver and store have had load before the first raw turn, as they have before the others. */
+async function warmUp({ bed, routes }: SaturationOptions): Promise<void> {
+  const controller = await startWarm(bed, routes)
   await controller.stop()
+}
+
+async function rawTurn({ bed, seconds }: SaturationOptions): Promise<RawRate> {
+  const rate = await runRaw(bed, { publishers: PUBLISHERS, seconds, bytes: BODY_BYTES })
+  report(`raw loop: ${Math.round(rate.perSecond)}/s`)
+  return rate
+}
+
+async function davitTurn({ bed, routes, seconds }: SaturationOptions): Promise<LoadResult> {
+  const controller = await startWarm(bed, routes)
+  const result = await runClosed(bed, controller, { routes, seconds })
+  report(`Davit: ${Math.round(result.perSecond)}/s`)
+  await controller.stop()
+  return result
 }
 
 function summarize(davit: readonly LoadResult[], raw: readonly RawRate[]): Saturation {

@@ -1,14 +1,12 @@
 /** A long run at half of saturation, with retention and the API server's compaction of etcd at work. */
-import type { DeliveryLogMode } from '../../../src/apis/webhook-endpoint.ts'
 import { type Bed, onBed } from '../bed.ts'
 import { runLoad } from '../davit-load.ts'
 import { type Footprint, sampleFootprints } from '../measure/footprint.ts'
 import type { Quantiles } from '../measure/samples.ts'
 import { report } from '../progress.ts'
-import { BODY_BYTES, makeEndpointOfEach, runClosed, startWarm } from './both-ways.ts'
+import { BODY_BYTES, makeEndpoint, runClosed, startWarm } from './usual-load.ts'
 
 export type Soak = {
-  way: DeliveryLogMode
   bytes: number
   /** Deliveries a second at saturation, measured just before, and of the long run. */
   saturation: number
@@ -31,27 +29,22 @@ const RETENTION = {
 }
 const LARGE_BODY_BYTES = 4096
 
-/** Segments with small bodies and with large ones, and Objects. */
+/** With small bodies, and with large ones. */
 export async function measureSoak(minutes: number): Promise<Soak[]> {
-  return [
-    await soak('Segments', BODY_BYTES, minutes),
-    await soak('Segments', LARGE_BODY_BYTES, minutes),
-    await soak('Objects', BODY_BYTES, minutes),
-  ]
+  return [await soak(BODY_BYTES, minutes), await soak(LARGE_BODY_BYTES, minutes)]
 }
 
-async function soak(way: DeliveryLogMode, bytes: number, minutes: number): Promise<Soak> {
+async function soak(bytes: number, minutes: number): Promise<Soak> {
   return await onBed(async (bed) => {
-    const { controller, routes, saturation } = await saturate(bed, way)
+    const { controller, routes, saturation } = await saturate(bed)
     const perSecond = Math.round(saturation / 2)
-    report(`${way} with ${bytes} bytes: ${minutes} minutes at ${perSecond}/s`)
+    report(`${bytes} bytes: ${minutes} minutes at ${perSecond}/s`)
     const sampling = sampleFootprints(bed, controller)
     const load = { routes, seconds: minutes * 60, perSecond, bytes }
     const result = await runLoad({ bed, controllerPid: controller.pid, load })
     const footprints = await sampling.stop()
     await controller.stop()
     return {
-      way,
       bytes,
       saturation,
       perSecond: result.perSecond,
@@ -63,12 +56,9 @@ async function soak(way: DeliveryLogMode, bytes: number, minutes: number): Promi
   })
 }
 
-async function saturate(bed: Bed, way: DeliveryLogMode) {
-  const first = await bed.startController()
-  const endpoints = await makeEndpointOfEach(bed)
-  await first.stop()
-  const controller = await startWarm(bed, endpoints, RETENTION)
-  const routes = endpoints[way]
+async function saturate(bed: Bed) {
+  const routes = await makeEndpoint(bed)
+  const controller = await startWarm(bed, routes, RETENTION)
   const { perSecond } = await runClosed(bed, controller, { routes, seconds: SATURATION_SECONDS })
   return { controller, routes, saturation: perSecond }
 }

@@ -7,9 +7,9 @@ export const EVENT_TYPES = { usual: 'environment.started', ordered: 'environment
 
 /** By name, which is the path at the receiver. */
 const ENDPOINTS = {
-  objects: { eventTypes: [EVENT_TYPES.usual], deliveryLog: 'Objects' },
-  segments: { eventTypes: [EVENT_TYPES.usual], deliveryLog: 'Segments' },
-  ordered: { eventTypes: [EVENT_TYPES.ordered], deliveryLog: 'Segments', ordered: true },
+  one: { eventTypes: [EVENT_TYPES.usual] },
+  two: { eventTypes: [EVENT_TYPES.usual] },
+  ordered: { eventTypes: [EVENT_TYPES.ordered], ordered: true },
 } as const
 
 export const ORDERED = 'ordered'

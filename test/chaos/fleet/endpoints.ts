@@ -13,7 +13,6 @@ export const EVENT_TYPES = {
 
 type EndpointKind = {
   types: readonly string[]
-  deliveryLog: 'Objects' | 'Segments'
   ordered?: true
   /** Its receiver is always healthy. */
   steady?: true
@@ -24,14 +23,14 @@ type EndpointKind = {
 const { troubled, steady, noted } = EVENT_TYPES
 
 const KINDS: Readonly<Record<string, EndpointKind>> = {
-  'ordered-objects': { types: [troubled, noted], deliveryLog: 'Objects', ordered: true },
-  'ordered-segments': { types: [troubled], deliveryLog: 'Segments', ordered: true },
-  objects: { types: [troubled], deliveryLog: 'Objects' },
-  segments: { types: [troubled, noted], deliveryLog: 'Segments' },
-  'steady-ordered': { types: [steady], deliveryLog: 'Segments', ordered: true, steady: true },
-  'steady-segments': { types: [steady], deliveryLog: 'Segments', steady: true },
-  'steady-objects': { types: [steady], deliveryLog: 'Objects', steady: true },
-  paused: { types: [steady], deliveryLog: 'Segments', toggled: true },
+  'ordered-both': { types: [troubled, noted], ordered: true },
+  ordered: { types: [troubled], ordered: true },
+  one: { types: [troubled] },
+  both: { types: [troubled, noted] },
+  'steady-ordered': { types: [steady], ordered: true, steady: true },
+  'steady-one': { types: [steady], steady: true },
+  'steady-two': { types: [steady], steady: true },
+  paused: { types: [steady], toggled: true },
 }
 
 /** Names are unique across organizations. */

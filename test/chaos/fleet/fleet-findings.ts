@@ -11,7 +11,7 @@ import type { Archive } from './archive.ts'
 import type { Course } from './explained.ts'
 import type { FaultRecord } from './fault-work.ts'
 import type { Fleet } from './fleet.ts'
-import { type FleetEvidence, type FleetVerdict, judgeFleet } from './fleet-verdict.ts'
+import { type FleetEvidence, type FleetVerdict, judgeFleet, knownFailures } from './fleet-verdict.ts'
 import { fleetViolations } from './fleet-violations.ts'
 import { type Gap, gapsOf } from './gaps.ts'
 import { leftLeases } from './left-leases.ts'
@@ -168,18 +168,14 @@ function exhaustedAmong(objects: readonly WebhookDelivery[]): Set<string> {
   return new Set(keys)
 }
 
-/** Every delivery of an endpoint that promotes all must have an object. */
-function unshownIn(
-  { log, endpoints, deleted }: FleetEvidence,
-  objects: readonly WebhookDelivery[],
-): AcceptedDelivery[] {
-  const promoted = new Set(objects.map(keyOfObject))
-  const showing = new Set(
-    endpoints
-      .filter(({ name, deliveryLog }) => deliveryLog === 'Objects' && !deleted.has(name))
-      .map(({ name }) => name),
+/** Every delivery that failed once must have an object. */
+function unshownIn(evidence: FleetEvidence, objects: readonly WebhookDelivery[]): AcceptedDelivery[] {
+  const { log, deleted } = evidence
+  const shown = new Set(objects.map(keyOfObject))
+  const failed = knownFailures(evidence)
+  return log.deliveries.filter(
+    (one) => failed.has(keyOf(one)) && !deleted.has(one.endpoint) && !shown.has(keyOf(one)),
   )
-  return log.deliveries.filter((one) => showing.has(one.endpoint) && !promoted.has(keyOf(one)))
 }
 
 function keyOfObject({ spec }: WebhookDelivery): string {

@@ -79,6 +79,14 @@ const AGAIN_MS = 1000
 /** An attempt that takes longer keeps others waiting. */
 const SLOW_MS = 1000
 
+/** Deliveries with a failed attempt whose outcome no fault has made unknown, `<endpoint> <id>`. */
+export function knownFailures({ receptions, faults }: FleetEvidence): ReadonlySet<string> {
+  const attempts = attemptsAmong(receptions)
+  const times = timesOf(attempts)
+  const known = attempts.filter((one) => one.answer === 'failed' && faultAt(times(one), faults) === undefined)
+  return new Set(known.map(keyOf))
+}
+
 /** A fault whose outcome or time says nothing about Davit's behavior. */
 const CLOCK: RecordKind = 'clock step'
 

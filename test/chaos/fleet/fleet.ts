@@ -125,12 +125,12 @@ async function makeOrganizations(
 }
 
 export async function makeEndpoints({ davit, endpoints }: Fleet, receiverUrl: string): Promise<void> {
-  for (const { name, organization, types, deliveryLog, ordered = false } of endpoints) {
+  for (const { name, organization, types, ordered = false } of endpoints) {
     await davit.api.create(webhookEndpoints, {
       apiVersion: API_VERSION,
       kind: webhookEndpointKind.kind,
       metadata: { namespace: organization, name },
-      spec: { url: `${receiverUrl}/${name}`, eventTypes: [...types], deliveryLog, ordered },
+      spec: { url: `${receiverUrl}/${name}`, eventTypes: [...types], ordered },
     })
   }
 }

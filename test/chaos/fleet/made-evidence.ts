@@ -10,7 +10,6 @@ const O: FleetEndpoint = {
   name: 'o',
   organization: 'acme',
   types: ['t'],
-  deliveryLog: 'Segments',
   ordered: true,
   steady: true,
 }
@@ -18,7 +17,6 @@ const P: FleetEndpoint = {
   name: 'p',
   organization: 'acme',
   types: ['u'],
-  deliveryLog: 'Segments',
   toggled: true,
 }
 

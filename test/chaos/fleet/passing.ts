@@ -80,9 +80,8 @@ export class Passing {
     const turn = this.#stays.length
     const name = `passing-${organization}-${turn}`
     const ordered = random.chance(0.5)
-    const deliveryLog = random.chance(0.5) ? 'Objects' : 'Segments'
     const types = [EVENT_TYPES.troubled]
-    const body = { url: `${receiverUrl}/${name}`, eventTypes: types, ordered, deliveryLog }
+    const body = { url: `${receiverUrl}/${name}`, eventTypes: types, ordered }
     const to = performance.now()
     const path = `/organizations/${organization}/webhooks`
     const answer = await link.ask({ method: 'POST', path, body, idempotencyKey: name }, turn)
@@ -94,7 +93,7 @@ export class Passing {
     const stay: Stay = {
       id,
       comes,
-      endpoint: { name, organization, types, deliveryLog, toggled: true, ...more },
+      endpoint: { name, organization, types, toggled: true, ...more },
     }
     this.#stays.push(stay)
     return stay

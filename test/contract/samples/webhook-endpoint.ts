@@ -18,7 +18,6 @@ export const endpointSamples = samplesOf(webhookEndpointKind, goodEndpoint, [
         ordered: true,
         state: 'disabled',
         concurrency: 32,
-        deliveryLog: 'Segments',
         signingSecret: { name: 'billing-signing.keys' },
       },
     },
@@ -105,13 +104,6 @@ export const endpointSamples = samplesOf(webhookEndpointKind, goodEndpoint, [
   [
     'an unknown state',
     { spec: { state: 'paused' }, refusal: ['spec.state: Unsupported value', '"enabled", "disabled"'] },
-  ],
-  [
-    'an unknown log',
-    {
-      spec: { deliveryLog: 'None' },
-      refusal: ['spec.deliveryLog: Unsupported value', '"Objects", "Segments"'],
-    },
   ],
   [
     'a Secret in another namespace',

@@ -31,7 +31,6 @@ export async function measureLargeOrganization({ endpoints, ...rate }: LargePlan
       name: 'few',
       organizations: 1,
       endpoints: 5,
-      deliveryLog: 'Segments',
       path: '/ok/few',
     })
     const without = await roundsOf(bed, few, rate)

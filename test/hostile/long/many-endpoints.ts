@@ -56,5 +56,5 @@ async function make(
   many: { organizations: number; endpoints: number },
   path = `/ok/${name}`,
 ) {
-  return await makeEndpoints(bed, { ...many, name, path, deliveryLog: 'Segments' })
+  return await makeEndpoints(bed, { ...many, name, path })
 }

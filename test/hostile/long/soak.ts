@@ -106,8 +106,8 @@ function clientFigures({ good, wrong, hostile, held }: Met): Figures {
 async function goodRoutes(bed: Bed): Promise<EndpointRoute[]> {
   const one = { organizations: 1, endpoints: 1 }
   return [
-    ...(await makeEndpoints(bed, { ...one, name: 'good', deliveryLog: 'Objects', path: '/ok/good' })),
-    ...(await makeEndpoints(bed, { ...one, name: 'other', deliveryLog: 'Segments', path: '/ok/other' })),
+    ...(await makeEndpoints(bed, { ...one, name: 'good', path: '/ok/good' })),
+    ...(await makeEndpoints(bed, { ...one, name: 'other', path: '/ok/other' })),
   ]
 }
 

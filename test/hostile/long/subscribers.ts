@@ -39,7 +39,7 @@ export async function makeSubscribers(
         apiVersion: API_VERSION,
         kind: webhookEndpointKind.kind,
         metadata: { name: `endpoint-${i}`, namespace },
-        spec: { url: `${bed.receiverUrl}/ok/${namespace}/${i}`, eventTypes: [type], deliveryLog: 'Segments' },
+        spec: { url: `${bed.receiverUrl}/ok/${namespace}/${i}`, eventTypes: [type] },
       })
     }
   }

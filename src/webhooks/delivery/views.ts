@@ -1,0 +1,173 @@
+import { type ShardOwnership, withOwnership, withoutOwnership } from '../../ha/ownership.ts'
+import { FairQueue, KeyedSums, remainingShare } from '../../lib/fair-queue.ts'
+import type { Logger } from '../../lib/log.ts'
+import { TokenBucket } from '../../lib/rate-limit.ts'
+import { type Clock, sleep } from '../../lib/time.ts'
+import type { EndpointIdentity } from '../endpoints/directory.ts'
+import type { Delivery } from './endpoint-queue.ts'
+
+/**
+ * Views: the WebhookDeliveries of deliveries that succeeded at the first attempt. The log has their state, so these objects are for
+ * people alone. They are written behind the delivery, within a rate for the whole installation, and some are left out when there are more.
+ */
+
+/** Deliveries wait for no longer than this at the full rate. */
+const WAITING_SECONDS = 30
+/** At most this many, whatever the rate: each may hold a body of 16 KiB. */
+const MAX_WAITING = 1000
+/** Views that could be written at once after a pause. */
+const BURST_SECONDS = 2
+const WRITES_AT_A_TIME = 8
+/** A write that takes longer tells that the API server is busy. */
+const SLOW_MS = 1000
+/** After such a write, or one that was refused as too many, the rate is halved for so long. */
+const SLOWED_MS = 10_000
+/** Before another try. */
+const RETRY_MS = 1000
+const NEWS_MS = 60_000
+/** Retention may have deleted the segment of an older one. */
+const MAX_AGE_MS = 60_000
+
+/** @property write creates the object with its final status; false if that is not possible */
+type View = { delivery: Delivery; write: () => Promise<boolean>; since: number }
+
+export type ViewWriterOptions = {
+  clock: Clock
+  log: Logger
+  shards: ShardOwnership
+  giveUp: AbortSignal
+  /** Of all controllers together; 0 to write none. */
+  perSecond: number
+  /** The part of all shards that this replica owns. */
+  share: () => number
+  metrics: { viewLeftOut(): void }
+}
+
+export class ViewWriter {
+  readonly #options: ViewWriterOptions
+  readonly #bucket: TokenBucket
+  /** An organization for each of its views. */
+  readonly #turns = new FairQueue<string>()
+  /** By organization, in turns by endpoint. */
+  readonly #views = new Map<string, FairQueue<View>>()
+  readonly #waiting = new KeyedSums()
+  readonly #running = new Set<Promise<void>>()
+  /** Views are of many shards, whichever of them started the loop. */
+  readonly #withoutOwnership = withoutOwnership()
+  /** Called for an endpoint whose first view in minutes is left out. */
+  onLeftOut: ((endpoint: EndpointIdentity) => void) | undefined
+  #isRunning = false
+  #slowedUntil = Number.NEGATIVE_INFINITY
+
+  constructor(options: ViewWriterOptions) {
+    this.#options = options
+    const burst = Math.max(1, options.perSecond * BURST_SECONDS)
+    this.#bucket = new TokenBucket(burst, (from, to) => ((to - from) / 1000) * this.perSecond)
+  }
+
+  get waiting(): number {
+    return this.#waiting.total
+  }
+
+  /** What this replica writes now. */
+  get perSecond(): number {
+    const { perSecond, share, clock } = this.#options
+    return perSecond * share() * (clock.monotonic() < this.#slowedUntil ? 0.5 : 1)
+  }
+
+  /** Writes a view soon, or never, if the organization has too many waiting. */
+  add(delivery: Delivery, write: View['write']): void {
+    if (!this.#hasRoom(delivery.queue.endpoint.namespace)) {
+      this.#leaveOut(delivery)
+      return
+    }
+    this.#push({ delivery, write, since: this.#options.clock.monotonic() })
+    if (this.#isRunning) return
+    this.#isRunning = true
+    void this.#withoutOwnership(() => this.#writeAll())
+  }
+
+  #push(view: View): void {
+    const { namespace, uid } = view.delivery.queue.endpoint
+    const views = this.#views.get(namespace) ?? new FairQueue<View>()
+    this.#views.set(namespace, views)
+    views.push(uid, view)
+    this.#turns.push(namespace, namespace)
+    this.#waiting.add(namespace, 1)
+  }
+
+  #hasRoom(namespace: string): boolean {
+    const { perSecond, share } = this.#options
+    const max = Math.min(MAX_WAITING, perSecond * share() * WAITING_SECONDS)
+    const used = { organization: this.#waiting.of(namespace), all: this.#waiting.total }
+    return remainingShare(used, { organization: max, all: max }) > 0
+  }
+
+  async #writeAll(): Promise<void> {
+    const { clock, giveUp } = this.#options
+    // One that is being written may have to wait again.
+    while (this.waiting + this.#running.size > 0 && !giveUp.aborted) {
+      if (this.waiting === 0 || this.#running.size >= WRITES_AT_A_TIME) await Promise.race(this.#running)
+      else if (!this.#bucket.tryTake(clock.monotonic())) await sleep(clock, this.#waitMs(), giveUp)
+      else this.#writeNext()
+    }
+    this.#isRunning = false
+  }
+
+  #waitMs(): number {
+    const missing = 1 - this.#bucket.available(this.#options.clock.monotonic())
+    // Without shards nothing is written until there are some.
+    return Math.min(1000, Math.max(1, (missing / this.perSecond) * 1000))
+  }
+
+  #writeNext(): void {
+    const view = this.#takeNext()
+    if (!view) return
+    const writing = this.#write(view).finally(() => this.#running.delete(writing))
+    this.#running.add(writing)
+  }
+
+  #takeNext(): View | undefined {
+    const organization = this.#turns.take()
+    if (organization === undefined) return undefined
+    const views = this.#views.get(organization)
+    const view = views?.take()
+    if (views?.size === 0) this.#views.delete(organization)
+    this.#waiting.add(organization, -1)
+    return view
+  }
+
+  async #write(view: View): Promise<void> {
+    const { delivery, write, since } = view
+    const { clock, giveUp, log, shards } = this.#options
+    const startedAt = clock.monotonic()
+    const { shard } = delivery.queue
+    if (startedAt - since > MAX_AGE_MS || !shards.owns(shard)) {
+      this.#leaveOut(delivery)
+      return
+    }
+    try {
+      if (!(await withOwnership(shards, shard, write))) this.#leaveOut(delivery)
+    } catch (error) {
+      log.warn('The object of a delivery that succeeded cannot be made now', { error })
+      this.#slowDown()
+      await sleep(clock, RETRY_MS, giveUp)
+      this.#push(view)
+    }
+    if (clock.monotonic() - startedAt > SLOW_MS) this.#slowDown()
+  }
+
+  #slowDown(): void {
+    this.#slowedUntil = this.#options.clock.monotonic() + SLOWED_MS
+  }
+
+  #leaveOut(delivery: Delivery): void {
+    const { clock, metrics } = this.#options
+    const { queue } = delivery
+    const now = clock.now()
+    const isNews = queue.leftOutAt === undefined || now - queue.leftOutAt > NEWS_MS
+    queue.leftOutAt = now
+    metrics.viewLeftOut()
+    if (isNews) this.onLeftOut?.(queue.endpoint)
+  }
+}
