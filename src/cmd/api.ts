@@ -135,6 +135,7 @@ function createListener(
       credentials: services.credentials,
       settings: services.settings,
       deliveries: index,
+      events: services.events,
       catalogue: services.catalogue,
       cursors: new Cursors(deriveKey('cursor', key), dependencies.clock),
     }),

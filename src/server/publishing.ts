@@ -236,8 +236,8 @@ export type PublishingServiceOptions = EndpointSources &
     random: Random
   }
 
-/** An event and where it was appended, if there was anything to append. */
-type Entered = { accepted: AcceptedEvent; place?: Appended }
+/** An event and where it was appended. */
+type Entered = { accepted: AcceptedEvent; place: Appended }
 
 const FULL_RETRY_SECONDS = 5
 
@@ -316,34 +316,31 @@ export class PublishingService {
       return entered.accepted.event.id
     })
     // A second record of the same key is never delivered, so the index does not learn it.
-    if (entered?.place && !replayed) this.#options.index.appended(entered.place, [entered.accepted])
+    if (entered && !replayed) this.#options.index.appended(entered.place, [entered.accepted])
     return { eventId: messageId(first.id), deliveries: first.deliveries, replayed }
   }
 
   async #append(accepted: AcceptedEvent, mark?: KeyMark): Promise<Entered> {
     const { eventLog, index } = this.#options
     const { event, targets } = accepted
-    if (targets.length > 0) {
-      const ended = this.#reserve(event, targets.length)
-      try {
-        const place = await eventLog.append([accepted])
-        ended(true)
-        if (!mark) index.appended(place, [accepted])
-        return { accepted, place }
-      } catch (error) {
-        ended(false)
-        throw error
-      }
+    const ended = this.#reserve(event, targets.length)
+    try {
+      const place = await eventLog.append([accepted])
+      ended(true)
+      if (!mark) index.appended(place, [accepted])
+      return { accepted, place }
+    } catch (error) {
+      ended(false)
+      throw error
     }
-    // No endpoint subscribes. The log has to know a key nevertheless, but not the body.
-    if (mark) await eventLog.append([{ event: { ...event, payload: '' }, targets }])
-    return { accepted }
   }
 
   #reserve({ namespace, payload }: AcceptedEvent['event'], deliveries: number): (appended: boolean) => void {
     const { quota, counts } = this.#options
     const left = quota.remaining(namespace)
-    if (typeof left === 'number') return counts.reserve(namespace, deliveries, byteLength(payload))
+    // A body is open while one of its deliveries is.
+    const openBytes = deliveries === 0 ? 0 : byteLength(payload)
+    if (typeof left === 'number') return counts.reserve(namespace, deliveries, openBytes)
     throw new Problem('intake_full', { detail: explain(left), retryAfter: FULL_RETRY_SECONDS })
   }
 

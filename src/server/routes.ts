@@ -6,6 +6,7 @@ import { deliveryRoutes } from './delivery-routes.ts'
 import { endpointRoutes } from './endpoint-routes.ts'
 import type { EndpointService } from './endpoints.ts'
 import { eventTypeRoutes } from './event-types.ts'
+import { type EventService, eventReadRoutes } from './events.ts'
 import type { Route } from './http/route.ts'
 import type { Cursors } from './lists.ts'
 import { eventRoutes, type PublishingService } from './publishing.ts'
@@ -15,6 +16,7 @@ export type RouteServices = {
   endpoints: EndpointService
   publishing: PublishingService
   deliveries: OpenDeliveryIndex
+  events: Pick<EventService, 'read'>
   catalogue: Pick<EventTypeStore, 'all'>
   credentials: CredentialService
   settings: SecretsSettingsService
@@ -23,12 +25,13 @@ export type RouteServices = {
 
 /** All routes. The event types come before the endpoints, since their path would also match an endpoint's. */
 export function allRoutes(services: RouteServices): Route[] {
-  const { endpoints, publishing, deliveries, catalogue, credentials, settings, cursors } = services
+  const { endpoints, publishing, deliveries, events, catalogue, credentials, settings, cursors } = services
   return [
     ...eventTypeRoutes(catalogue, cursors),
     ...endpointRoutes(endpoints, publishing, cursors),
     ...deliveryRoutes(endpoints, deliveries, publishing, cursors),
     ...eventRoutes(publishing),
+    ...eventReadRoutes(events),
     ...credentialRoutes(credentials, cursors),
     ...settingsRoutes(settings),
   ]

@@ -20,6 +20,7 @@ import { CredentialService } from './credentials.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import { LiveControllers } from './endpoint-writes.ts'
 import { EndpointService } from './endpoints.ts'
+import { EventService } from './events.ts'
 import { withLogProblems } from './http/problems.ts'
 import { Idempotency, IdempotencyCache } from './idempotent-requests.ts'
 import { apiLeases, EndpointProgress, PeerServers, ReplicaBarrier, ReplicaHeartbeat } from './peers.ts'
@@ -136,6 +137,7 @@ export function createServerServices(options: ServerServicesOptions) {
         limits: limits.intake,
       }),
     }),
+    events: new EventService({ resources: api, namespace, index }),
     credentials: new CredentialService({
       ...shared,
       directory: credentialDirectory,

@@ -104,8 +104,8 @@ export class EventsBed {
           }
           const version = 7 + this.appended.length
           this.appended.push(...events.map(({ event }) => event.id))
-          for (const [index, { event }] of events.entries())
-            keys.isDuplicate(event, version, index, clock.monotonic())
+          for (const [index, { event, targets }] of events.entries())
+            keys.isDuplicate({ ...event, receivers: targets.length }, version, index, clock.monotonic())
           return { segment: 's', version, firstDelivery: 0 }
         },
       },

@@ -41,6 +41,7 @@ export async function startHttpServer(davit: TestDavit) {
       credentials: server.credentials,
       settings: server.settings,
       deliveries: server.index,
+      events: server.events,
       catalogue: server.catalogue,
       cursors: new Cursors(KEY, clock),
     }),

@@ -86,6 +86,7 @@ export async function openServerBed(options: BedOptions = {}) {
     credentials: options.credentials ?? services.credentials,
     settings: services.settings,
     deliveries: services.deliveries,
+    events: services.events,
     catalogue: services.catalogue,
     cursors,
   })

@@ -7,6 +7,7 @@ import type { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery
 import type { DeliveryLine } from '../../src/server/delivery-resource.ts'
 import type { EndpointResource } from '../../src/server/endpoint-resource.ts'
 import type { EndpointService } from '../../src/server/endpoints.ts'
+import type { EventService } from '../../src/server/events.ts'
 import { Problem } from '../../src/server/http/problems.ts'
 import type { Published, PublishingService } from '../../src/server/publishing.ts'
 import type { SecretsSettingsService } from '../../src/server/secrets-settings.ts'
@@ -18,6 +19,8 @@ const AT = '2026-01-31T12:00:00.000Z'
 export const EVENT_ID = 'msg_00000000000000000000000001'
 export const DELIVERY_ID = 'msg_00000000000000000000000002'
 export const SECRET = 'whsec_c2lnbmluZyBzZWNyZXQgMjQgYnl0ZXM='
+
+const PAYLOAD = '{"type":"environment.started","timestamp":"2026-01-31T12:00:00.000Z","data":{}}'
 
 export type Asked = { operation: string; of: unknown }
 
@@ -110,6 +113,14 @@ export class FakeServices {
       return { ...LINE, deliveryId, attempts: [{ at: AT, code: 200, latencyMs: 12, response: 'ok' }] }
     },
   } satisfies Pick<OpenDeliveryIndex, 'list' | 'read'> as unknown as OpenDeliveryIndex
+
+  readonly events = {
+    read: async (organization, eventId) => {
+      await this.#ask('event', { organization, eventId })
+      if (eventId !== EVENT_ID || !this.#organizations.includes(organization)) return undefined
+      return { eventId, type: 'environment.started', deliveries: 2, createdAt: AT, payload: PAYLOAD }
+    },
+  } satisfies PublicOf<EventService>
 
   readonly credentials = {
     create: async (organization, draft, how) => {

@@ -10,7 +10,7 @@ import type { OpenBodies } from '../../webhooks/events/open-bodies.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
 import type { DeliveryDetail } from '../delivery-resource.ts'
 import { Problem } from '../http/problems.ts'
-import { countEnded, NONE, packedName } from './line-table.ts'
+import { countEnded, NONE, type PackedId, packedName } from './line-table.ts'
 import { type LogPage, type LogQuery, logPage, readDetail } from './queries.ts'
 import { IndexReading } from './reader.ts'
 
@@ -105,7 +105,11 @@ export class OpenDeliveryIndex {
    * @throws Problem `overloaded` if the watch of the log is interrupted, so that the delivery may exist nevertheless
    */
   async appears(endpoint: EndpointIdentity, deliveryId: string): Promise<boolean> {
-    if (await this.#waitFor(endpoint, deliveryId)) return true
+    return await this.#appears(deliveryId, () => this.#find(endpoint, deliveryId) !== NONE)
+  }
+
+  async #appears(id: string, isKnown: () => boolean): Promise<boolean> {
+    if (await this.#waitFor(id, isKnown)) return true
     if (!this.#reading.isCutOff) return false
     throw new Problem('overloaded', {
       detail: 'The log of deliveries cannot be watched now; whether it has this one is not known.',
@@ -114,9 +118,9 @@ export class OpenDeliveryIndex {
   }
 
   /** @returns whether it appeared; false at once if that cannot be expected */
-  async #waitFor(endpoint: EndpointIdentity, deliveryId: string): Promise<boolean> {
+  async #waitFor(id: string, isKnown: () => boolean): Promise<boolean> {
     const { clock } = this.#options.needs
-    const age = clock.now() - timeOfName(nameOfMessage(deliveryId) ?? '')
+    const age = clock.now() - timeOfName(nameOfMessage(id) ?? '')
     const isYoung = age > -YOUNG_MS && age < YOUNG_MS
     if (!isYoung || this.#waiting === MAX_WAITING) return false
     this.#waiting += 1
@@ -124,7 +128,7 @@ export class OpenDeliveryIndex {
       const until = clock.monotonic() + MAX_WAIT_MS
       while (clock.monotonic() < until) {
         await sleep(clock, POLL_MS)
-        if (this.#find(endpoint, deliveryId) !== NONE) return true
+        if (isKnown()) return true
       }
       return false
     } finally {
@@ -150,6 +154,29 @@ export class OpenDeliveryIndex {
     const { segments, table } = this.#lines()
     const line = this.#find(endpoint, deliveryId)
     return line === NONE ? undefined : segments.at(table.segment(line))?.name
+  }
+
+  /**
+   * The name of the DeliverySegment with an event, whether anybody gets it or not; undefined if there is none (any more).
+   * @throws Problem `overloaded` while the log is being read, or if it may have the event and cannot be watched
+   */
+  async segmentOfEvent(namespace: string, eventId: string): Promise<string | undefined> {
+    const id = packedName(nameOfMessage(eventId) ?? '')
+    if (!id) return undefined
+    const find = () => this.#segmentOfEvent(namespace, id)
+    const found = find()
+    if (found !== undefined) return found
+    return (await this.#appears(eventId, () => find() !== undefined)) ? find() : undefined
+  }
+
+  #segmentOfEvent(namespace: string, id: PackedId): string | undefined {
+    const { logs, segments, table } = this.#lines()
+    for (const { lines } of logs.in(namespace)) {
+      const line = lines.find(id)
+      const segment = line === NONE ? undefined : segments.at(table.segment(line))
+      if (segment) return segment.name
+    }
+    return undefined
   }
 
   #find({ namespace, uid }: EndpointIdentity, deliveryId: string): number {

@@ -12,7 +12,7 @@
  */
 
 import type { AcceptedEvent, DeliveryTarget } from '../../apis/delivery-segment.ts'
-import { deliveryObjectName, nameOfMessage } from '../../apis/ids.ts'
+import { deliveryObjectName, nameOfMessage, timeOfName } from '../../apis/ids.ts'
 import { decodeOutcomeRecords, type OutcomeRecord, readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import { type DeliveryState, deliveryListItem, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
 import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
@@ -23,7 +23,7 @@ import { byteLength } from '../../webhooks/log/codec.ts'
 import { attemptsOf, fold, type LogEnd, type LogState, NO_RECORDS } from '../../webhooks/log/fold.ts'
 import type { Appended, LoggedEvent, LogSegment } from '../../webhooks/log/store.ts'
 import { type LineStatus, NONE, type PackedId, packedName } from './line-table.ts'
-import { type IndexedSegment, isBelowFloor, type LineContent, Lines, UNKNOWN } from './lines.ts'
+import { type IndexedSegment, isBelowFloor, type LineContent, Lines, NOBODY, UNKNOWN } from './lines.ts'
 
 type Entry = { index: number; event: LoggedEvent; endpoint: DeliveryTarget }
 
@@ -100,12 +100,13 @@ export class DeliveryLines {
   appended({ segment: name, version, firstDelivery }: Appended, events: readonly AcceptedEvent[]): void {
     const { segments } = this.lines
     const count = events.reduce((sum, { targets }) => sum + targets.length, firstDelivery)
-    if (count === firstDelivery || segments.find(name)?.complete) return
+    if (segments.find(name)?.complete) return
     const segment = segments.findOrAdd(name, version, count)
     let index = firstDelivery
     for (const { event: accepted, targets } of events) {
       const { payload, ...words } = accepted
       const event = { ...words, bodyBytes: byteLength(payload), receivers: targets.length }
+      if (targets.length === 0) this.#addUndelivered(segment, event)
       for (const endpoint of targets) {
         this.#addEntry(segment, { index, event, endpoint })
         index += 1
@@ -114,11 +115,12 @@ export class DeliveryLines {
   }
 
   /** Idempotent. */
-  segment({ name, version, deliveries }: LogSegment): void {
+  segment({ name, version, deliveries, undelivered = [] }: LogSegment): void {
     const count = (deliveries.at(-1)?.index ?? -1) + 1
     const segment = this.lines.segments.findOrAdd(name, version, count)
     if (segment.complete) return
     for (const entry of deliveries) this.#addEntry(segment, entry)
+    for (const { event } of undelivered) this.#addUndelivered(segment, event)
     segment.complete = true
   }
 
@@ -133,6 +135,7 @@ export class DeliveryLines {
     const { lines } = this
     const segment = lines.segments.find(name)
     if (!segment) return
+    for (const line of [...segment.undelivered]) lines.remove(line)
     for (const line of segment.lines) {
       if (line === NONE || line === UNKNOWN) continue
       if (lines.table.hasObject(line)) this.#forgetLog(line)
@@ -233,6 +236,18 @@ export class DeliveryLines {
     const sharesBody = event.receivers > 1
     const line = held === NONE ? this.lines.add(log, id, { ...event, sharesBody }) : held
     if (line !== NONE && this.#isFirstOffset(line, segment, index)) this.lines.setOffset(line, segment, index)
+  }
+
+  /** An event that nobody gets has ended, so that such lines are evicted like those of other endpoints. */
+  #addUndelivered(segment: IndexedSegment, event: LoggedEvent): void {
+    const id = packedName(event.id)
+    if (!id) return
+    const log = this.lines.logs.findOrAdd(event.namespace, NOBODY)
+    if (log.lines.find(id) !== NONE) return
+    const line = this.lines.add(log, id, { ...event, sharesBody: false })
+    if (line === NONE) return
+    this.lines.setStatus(line, { state: 'succeeded', attempts: 0, at: timeOfName(event.id) })
+    this.lines.setUndelivered(line, segment)
   }
 
   /** If a delivery is in the log several times, only the first one is delivered. */

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { sortableName } from '../../apis/ids.ts'
 import { NONE, packedName } from './line-table.ts'
 import { DeliveryLines, type ObjectDelivery } from './line-updates.ts'
+import { NOBODY } from './lines.ts'
 
 const START = Date.UTC(2026, 0, 31, 12)
 
@@ -18,6 +19,19 @@ function accept(index: DeliveryLines, number: number, uid = 'uid-a'): void {
   const about = { name: nameAt(number + 1_000_000), version: number, writtenAt: START, createdAt: START }
   index.segment({ ...about, deliveries: [delivery], bodies: ['{}'], unreadable: 0 })
   for (const _ of index.segmentsSeenUpTo(number));
+}
+
+/** A segment of an event that nobody gets. */
+function acceptForNobody(index: DeliveryLines, number: number): void {
+  const event = { id: nameAt(number), namespace: 'org', type: 'test.happened', bodyBytes: 2, receivers: 0 }
+  const about = { name: nameAt(number + 1_000_000), version: number, writtenAt: START, createdAt: START }
+  index.segment({
+    ...about,
+    deliveries: [],
+    undelivered: [{ eventIndex: 0, event }],
+    bodies: ['{}'],
+    unreadable: 0,
+  })
 }
 
 function send(index: DeliveryLines, number: number): void {
@@ -48,6 +62,39 @@ function names(...numbers: number[]): string[] {
 const never = () => {
   throw new Error('nothing is lost here')
 }
+
+describe('an event that nobody gets', () => {
+  it('is known, open nowhere, and goes with its segment', () => {
+    const index = new DeliveryLines(3, never)
+    acceptForNobody(index, 1)
+    acceptForNobody(index, 1)
+    expect(held(index, NOBODY)).toEqual(names(1))
+    expect(index.lines.bodies.total).toBe(0)
+    index.segmentGone(nameAt(1_000_001))
+    expect([index.size, index.lines.logs.size, index.lines.segments.size]).toEqual([0, 0, 0])
+  })
+
+  it('is known at once where this process appended it, before and after its segment was seen', () => {
+    const index = new DeliveryLines(3, never)
+    const event = { id: nameAt(1), namespace: 'org', type: 'test.happened', payload: '{}' }
+    const place = { segment: nameAt(1_000_001), version: 1, firstDelivery: 0 }
+    index.appended(place, [{ event, targets: [] }])
+    expect(held(index, NOBODY)).toEqual(names(1))
+    acceptForNobody(index, 1)
+    expect(held(index, NOBODY)).toEqual(names(1))
+    index.segmentGone(nameAt(1_000_001))
+    expect(index.size).toBe(0)
+  })
+
+  it('makes room like a delivery that has ended', () => {
+    const index = new DeliveryLines(3, never)
+    for (const number of [1, 2, 3]) acceptForNobody(index, number)
+    accept(index, 4)
+    expect([held(index), held(index, NOBODY)]).toEqual([names(4), names(2, 3)])
+    index.segmentGone(nameAt(1_000_001))
+    expect(index.size).toBe(3)
+  })
+})
 
 describe('the room for lines', () => {
   it('is made by leaving out the oldest that have ended', () => {

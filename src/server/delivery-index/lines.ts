@@ -226,11 +226,15 @@ export type EndpointLog = {
 
 const TAG_CHARACTERS = 8
 
+/** In place of the UID of an endpoint: the events that were accepted for nobody. */
+export const NOBODY = ''
+
 /** The endpoints that have lines, by UID (as in the log) and by tag (as in names of objects). */
 export class EndpointLogs {
   readonly #table: LineTable
   readonly #byUid = new Map<string, EndpointLog>()
   readonly #byTag = new Map<string, EndpointLog>()
+  readonly #byOrganization = new Map<string, Set<EndpointLog>>()
   readonly #byNumber: (EndpointLog | undefined)[] = []
   readonly #free: number[] = []
 
@@ -255,6 +259,11 @@ export class EndpointLogs {
   /** A UID is valid in its own namespace only. */
   find(namespace: string, uid: string): EndpointLog | undefined {
     return this.#byUid.get(`${namespace}/${uid}`)
+  }
+
+  /** All of an organization. */
+  in(namespace: string): Iterable<EndpointLog> {
+    return this.#byOrganization.get(namespace) ?? []
   }
 
   /** The endpoint of an object. @param key `<namespace>/<26 characters of the id>-<tag>` */
@@ -282,6 +291,8 @@ export class EndpointLogs {
     this.#byNumber[log.number] = log
     this.#byUid.set(`${log.namespace}/${log.uid}`, log)
     this.#byTag.set(`${log.namespace}/${log.tag}`, log)
+    const own = this.#byOrganization.get(log.namespace) ?? new Set()
+    this.#byOrganization.set(log.namespace, own.add(log))
     return log
   }
 
@@ -291,6 +302,9 @@ export class EndpointLogs {
     this.#free.push(log.number)
     this.#byUid.delete(`${log.namespace}/${log.uid}`)
     this.#byTag.delete(`${log.namespace}/${log.tag}`)
+    const own = this.#byOrganization.get(log.namespace)
+    own?.delete(log)
+    if (own?.size === 0) this.#byOrganization.delete(log.namespace)
   }
 }
 
@@ -310,6 +324,8 @@ export type IndexedSegment = {
   readonly version: number
   /** Lines by index: NONE if there is none (any more), UNKNOWN before the entry was seen. */
   lines: number[] | Uint32Array
+  /** Lines of its events without deliveries. */
+  readonly undelivered: Set<number>
   /** The whole segment was seen, not only what this process appended to it. */
   complete: boolean
 }
@@ -358,6 +374,7 @@ class IndexedSegments {
       name: copyString(name),
       version,
       lines: offsetTable(count, []),
+      undelivered: new Set(),
       complete: false,
     }
     this.#byNumber[segment.number] = segment
@@ -490,7 +507,7 @@ export class Lines {
   /** Drops what the log said about the line. */
   forgetLog(line: number): void {
     const segment = this.segments.at(this.table.segment(line))
-    if (segment) segment.lines[this.table.indexInSegment(line)] = NONE
+    if (segment && !segment.undelivered.delete(line)) segment.lines[this.table.indexInSegment(line)] = NONE
     const newest = this.table.outcomes(line)
     if (newest !== NONE) this.outcomes.release(newest)
     for (const older of this.#olderOutcomes.get(line) ?? []) this.outcomes.release(older)
@@ -504,6 +521,11 @@ export class Lines {
   setOffset(line: number, segment: IndexedSegment, index: number): void {
     this.table.setOffset(line, segment.number, index)
     segment.lines[index] = line
+  }
+
+  setUndelivered(line: number, segment: IndexedSegment): void {
+    this.table.setOffset(line, segment.number, 0)
+    segment.undelivered.add(line)
   }
 
   setStatus(line: number, status: LineStatus): void {

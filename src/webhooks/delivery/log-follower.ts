@@ -312,10 +312,7 @@ export class LogFollower {
   #noteUndelivered(segment: LogSegment): void {
     const { undelivered = [], deliveries } = segment
     if (undelivered.length === 0 || isRestored(segment.writtenAt, segment.createdAt)) return
-    const keyed: KeyedEvent[] = [
-      ...undelivered.map(({ eventIndex, ...event }) => ({ eventIndex, event })),
-      ...deliveries,
-    ]
+    const keyed: KeyedEvent[] = [...undelivered, ...deliveries]
     for (const one of keyed.sort((a, b) => a.eventIndex - b.eventIndex)) this.#isDuplicate(segment, one)
   }
 

@@ -99,7 +99,8 @@ function isPremature(
   event: EventOutline,
   { append, isInLog }: ValidatedEvent,
 ): boolean {
-  return append.length === 0 && !isInLog && unconfirmed.isUnanswered(eventName(event))
+  const isForNobody = append.every(({ targets }) => targets.length === 0)
+  return isForNobody && !isInLog && unconfirmed.isUnanswered(eventName(event))
 }
 
 async function append(
@@ -141,12 +142,9 @@ async function validateEvent(
   const { namespace } = outline.metadata
   const { type } = outline.spec
   const name = eventName(outline)
-  const targets = matchEndpoints(type, subscribers)
-  if (keys.has(namespace, name, clock.monotonic())) {
-    // The real receivers are in the log; report as many as it would have today.
-    const deliveries = Math.max(1, targets.length)
+  const deliveries = keys.receiversOf(namespace, name, clock.monotonic())
+  if (deliveries !== undefined)
     return { decision: { kind: 'accepted', deliveries }, append: [], isInLog: true }
-  }
   const event = await readEvent(resources, outline)
   if (event === 'gone') return 'gone'
   if (event === 'unreadable') return rejected(UNREADABLE)
@@ -154,10 +152,11 @@ async function validateEvent(
   const dataText = given === undefined ? JSON.stringify(data) : given.trim()
   const refusal = await check(options, namespace, event.spec.type, dataText)
   if (refusal) return rejected(refusal)
+  const targets = matchEndpoints(type, subscribers)
   const accepted = { name, namespace, type, dataText, acceptedAt: clock.now(), key: name }
   return {
     decision: { kind: 'accepted', deliveries: targets.length },
-    append: targets.length === 0 ? [] : [acceptEvent(accepted, targets)],
+    append: [acceptEvent(accepted, targets)],
   }
 }
 
@@ -302,6 +301,6 @@ export class Publisher {
   async #append(accepted: AcceptedEvent): Promise<void> {
     const { keys, clock, log } = this.#options
     const { namespace, id } = accepted.event
-    if (!keys.has(namespace, id, clock.monotonic())) await log.append([accepted])
+    if (keys.receiversOf(namespace, id, clock.monotonic()) === undefined) await log.append([accepted])
   }
 }

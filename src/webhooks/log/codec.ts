@@ -116,37 +116,31 @@ export function decodeDeliveries(spec: Pick<DeliverySegmentSpec, 'events' | 'del
     event.receivers += 1
     deliveries.push({ index, eventIndex, event, endpoint })
   })
-  const content = { deliveries, bodies, unreadable: lines.length - deliveries.length }
-  // The common case, on the hot path of every replica.
-  if (events.every((event) => event?.key === undefined && event?.fingerprint === undefined)) return content
-  const keys = keysIn(decoded, deliveries)
-  const undelivered = undeliveredIn(events, deliveries)
-  return { ...content, ...(keys ? { keys } : {}), ...(undelivered.length > 0 ? { undelivered } : {}) }
+  const keys = keysIn(decoded)
+  const undelivered = undeliveredIn(events)
+  return {
+    deliveries,
+    bodies,
+    unreadable: lines.length - deliveries.length,
+    ...(keys ? { keys } : {}),
+    ...(undelivered.length > 0 ? { undelivered } : {}),
+  }
 }
 
-function undeliveredIn(
-  events: readonly (LoggedEvent | undefined)[],
-  deliveries: readonly LogDelivery[],
-): UndeliveredEvent[] {
-  const delivered = new Set(deliveries.map(({ eventIndex }) => eventIndex))
-  return events.flatMap((event, eventIndex) => {
-    const { id = '', namespace = '', key, type = '' } = event ?? {}
-    if (key === undefined || delivered.has(eventIndex) || isKeyLine(type)) return []
-    return { eventIndex, id, namespace, key }
-  })
+function undeliveredIn(events: readonly (LoggedEvent | undefined)[]): UndeliveredEvent[] {
+  const found: UndeliveredEvent[] = []
+  for (const [eventIndex, event] of events.entries())
+    if (event?.receivers === 0 && !isKeyLine(event.type)) found.push({ eventIndex, event })
+  return found
 }
 
-function keysIn(
-  events: readonly (SegmentEvent | undefined)[],
-  deliveries: readonly LogDelivery[],
-): SegmentKeys | undefined {
-  if (events.every((event) => event?.fingerprint === undefined)) return undefined
-  const delivered = new Set(deliveries.map(({ eventIndex }) => eventIndex))
-  const keys: SegmentKeys = { newestAt: 0, bytes: 0 }
-  for (const [index, event] of events.entries()) {
+function keysIn(events: readonly (SegmentEvent | undefined)[]): SegmentKeys | undefined {
+  let keys: SegmentKeys | undefined
+  for (const event of events) {
     if (event?.fingerprint === undefined) continue
+    keys ??= { newestAt: 0, bytes: 0 }
     keys.newestAt = Math.max(keys.newestAt, timeOfName(event.id) || 0)
-    if (!delivered.has(index)) keys.bytes += sizeOf([{ event, targets: [] }]).bytes
+    if (isKeyLine(event.type)) keys.bytes += sizeOf([{ event, targets: [] }]).bytes
   }
   return keys
 }

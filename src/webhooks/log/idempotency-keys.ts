@@ -117,7 +117,7 @@ function targetsByEvent(deliveries: string): Map<number, { count: number; first:
   return targets
 }
 
-type FirstUse = { id: string; version: number; eventIndex: number; seenAt: number }
+type FirstUse = { id: string; version: number; eventIndex: number; receivers: number; seenAt: number }
 
 /** As long as a retry after a crash can take. */
 const REMEMBERED_MS = 15 * 60_000
@@ -140,7 +140,7 @@ export class DedupeIndex {
 
   /** Call in log order. @returns true if an earlier position has the key, unless that key had expired by then */
   isDuplicate(
-    event: Pick<SegmentEvent, 'id' | 'namespace' | 'key'>,
+    event: Pick<SegmentEvent, 'id' | 'namespace' | 'key'> & { receivers: number },
     version: number,
     eventIndex: number,
     now: number,
@@ -152,19 +152,22 @@ export class DedupeIndex {
       return first.version !== version || first.eventIndex !== eventIndex
     // Re-insert it as the newest.
     this.#first.delete(key)
-    this.#first.set(key, { id: event.id, version, eventIndex, seenAt: now })
+    this.#first.set(key, { id: event.id, version, eventIndex, receivers: event.receivers, seenAt: now })
     this.#forget(now)
     return false
   }
 
-  /** Whether the log is known to have the key. The caller may retry for long, so a key that is looked up is kept. */
-  has(namespace: string, key: string, now: number): boolean {
+  /**
+   * The number of receivers of the event that has the key in the log; undefined if none is known to. The caller may retry for long, so a
+   * key that is looked up is kept.
+   */
+  receiversOf(namespace: string, key: string, now: number): number | undefined {
     const name = `${namespace}/${key}`
     const first = this.#first.get(name)
-    if (!first) return false
+    if (!first) return undefined
     this.#first.delete(name)
     this.#first.set(name, { ...first, seenAt: now })
-    return true
+    return first.receivers
   }
 
   #forget(now: number): void {

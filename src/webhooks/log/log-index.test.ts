@@ -68,3 +68,12 @@ test('an event that goes to two endpoints counts its payload once', () => {
   expect(two - one).toBeLessThan(twoEvents - two)
   expect(one).toBeGreaterThan(500)
 })
+
+test('a segment of events that nobody gets is of their organization, and holds more than keys', () => {
+  const { index: _, endpoint: __, ...undelivered } = delivery(0, 0, 'acme')
+  const empty = { ...segment([]), keys: { newestAt: 1, bytes: 0 } }
+  const entry = toSegmentEntry({ ...empty, undelivered: [undelivered], bodies: ['"payload"'.repeat(100)] })
+  expect(entry).toMatchObject({ organization: 'acme', keysOnly: false })
+  expect(entry.bytes - toSegmentEntry(empty).bytes).toBeGreaterThan(900)
+  expect(toSegmentEntry(empty)).toMatchObject({ organization: '', keysOnly: true })
+})

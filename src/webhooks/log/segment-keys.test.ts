@@ -66,12 +66,14 @@ test('nobody receives claims, notes and short lines', () => {
   expect(keys?.bytes).toBeGreaterThan(spec.events.join('').length)
 })
 
-test('a segment tells which events with a key nobody gets, and no line that only speaks of one', () => {
-  const all = [event(1, 3), event(2, 0), claimLine(mark(3)), doneLine(mark(3)), withoutKey()]
+test('a segment tells which events nobody gets, and no line that only speaks of a key', () => {
+  const forNobody = { ...withoutKey(), targets: [] }
+  const all = [event(1, 3), event(2, 0), claimLine(mark(3)), doneLine(mark(3)), withoutKey(), forNobody]
   const [record] = keyRecordsOf(segmentSpec([event(4, 0)], 'x', NOW), 500)
   const spec = segmentSpec([...all, ...(record ? [keptLine(record)] : [])], 'x', NOW)
   expect(decodeDeliveries(spec).undelivered).toEqual([
-    { eventIndex: 1, id: expect.any(String), namespace: 'acme', key: 'key2' },
+    { eventIndex: 1, event: expect.objectContaining({ namespace: 'acme', key: 'key2', receivers: 0 }) },
+    { eventIndex: 5, event: expect.not.objectContaining({ key: expect.anything() }) },
   ])
   expect(decodeDeliveries(segmentSpec([event(1, 3)], 'x', NOW))).not.toHaveProperty('undelivered')
 })

@@ -99,19 +99,22 @@ export class LogSequence<T extends Entry> {
 }
 
 export function toSegmentEntry(segment: LogSegment): SegmentEntry {
-  const { name, version, createdAt, keys, deliveries } = segment
-  const namespace = deliveries[0]?.event.namespace ?? ''
+  const { name, version, createdAt, keys, deliveries, undelivered = [] } = segment
+  const events = [...deliveries, ...undelivered]
+  const namespace = events[0]?.event.namespace ?? ''
   // Empty if it holds events of several organizations, or none.
-  const organization = deliveries.every(({ event }) => event.namespace === namespace) ? namespace : ''
+  const organization = events.every(({ event }) => event.namespace === namespace) ? namespace : ''
   const bytes = segment.bytes ?? OBJECT_OVERHEAD_BYTES + bytesOf(segment) + (keys?.bytes ?? 0)
   const entry = { name, version, createdAt, organization, bytes }
   if (!keys) return entry
-  return { ...entry, keysUntil: keys.newestAt + KEY_LIFE_MS, keysOnly: deliveries.length === 0 }
+  return { ...entry, keysUntil: keys.newestAt + KEY_LIFE_MS, keysOnly: events.length === 0 }
 }
 
 /** An event with several receivers counts once. */
-function bytesOf({ deliveries, bodies }: LogSegment): number {
+function bytesOf({ deliveries, undelivered = [], bodies }: LogSegment): number {
   const events = new Map<number, AcceptedEvent & { targets: LogDelivery['endpoint'][] }>()
+  for (const { eventIndex, event } of undelivered)
+    events.set(eventIndex, { event: { ...event, payload: bodies[eventIndex] ?? '' }, targets: [] })
   for (const { eventIndex, event, endpoint } of deliveries) {
     const held = events.get(eventIndex)
     if (held) held.targets.push(endpoint)

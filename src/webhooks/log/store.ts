@@ -41,12 +41,12 @@ export type LogDelivery = {
 export type SegmentKeys = {
   /** Time of the newest key, milliseconds since 1970. */
   newestAt: number
-  /** Bytes of the events with a key that make no delivery. */
+  /** Bytes of the lines that are only about a key. */
   bytes: number
 }
 
-/** An event with a key and no receivers. Later positions of its key are duplicates nevertheless. */
-export type UndeliveredEvent = { eventIndex: number; id: string; namespace: string; key: string }
+/** An event that had no receivers when it was accepted. */
+export type UndeliveredEvent = Pick<LogDelivery, 'eventIndex' | 'event'>
 
 /** What the lines of a segment say. */
 export type SegmentContent = {

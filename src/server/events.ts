@@ -1,0 +1,103 @@
+import { z } from 'zod'
+import { deliverySegments } from '../apis/delivery-segment.ts'
+import { nameOfMessage, timeOfName } from '../apis/ids.ts'
+import { findObject, type ResourceReader } from '../kube/client.ts'
+import { readSegment } from '../webhooks/log/reader.ts'
+import type { LogSegment, UndeliveredEvent } from '../webhooks/log/store.ts'
+import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
+import { deliveryId, EXAMPLE_ID } from './delivery-resource.ts'
+import { Problem } from './http/problems.ts'
+import { MANAGE_WEBHOOKS, type Route, route } from './http/route.ts'
+import { time } from './lists.ts'
+
+/** Accepted events, read from the log for as long as it keeps them. */
+
+const event = z
+  .object({
+    eventId: z.string().meta({
+      description: 'Id of the event, which is the webhook-id that receivers see.',
+      example: EXAMPLE_ID,
+    }),
+    type: z.string().meta({ description: 'Type of the event.', example: 'environment.started' }),
+    deliveries: z.int().min(0).meta({
+      description: 'How many endpoints get it: those that were enabled and subscribed when it was accepted.',
+    }),
+    redeliveryOf: z.string().optional().meta({ description: 'The delivery that this one repeats.' }),
+    createdAt: time('When it was accepted.'),
+    payload: z.string().meta({ description: 'The body that receivers get, byte for byte.' }),
+  })
+  .meta({ id: 'Event', description: 'An accepted event.' })
+
+type EventResource = z.output<typeof event>
+
+/** @property namespace of the log */
+type EventSources = {
+  resources: ResourceReader
+  namespace: string
+  index: Pick<OpenDeliveryIndex, 'segmentOfEvent'>
+}
+
+export class EventService {
+  readonly #sources: EventSources
+
+  constructor(sources: EventSources) {
+    this.#sources = sources
+  }
+
+  /**
+   * Undefined if there is no such event in the log, or no longer.
+   * @param eventId `msg_...` @throws Problem `overloaded`; ApiError; UnreadableError
+   */
+  async read(organization: string, eventId: string): Promise<EventResource | undefined> {
+    const { resources, namespace, index } = this.#sources
+    const name = await index.segmentOfEvent(organization, eventId)
+    if (name === undefined) return undefined
+    const raw = await findObject(resources, deliverySegments, { namespace, name })
+    return raw && eventIn(readSegment(raw), organization, eventId)
+  }
+}
+
+function eventIn(
+  { deliveries, undelivered = [], bodies }: LogSegment,
+  organization: string,
+  eventId: string,
+): EventResource | undefined {
+  const id = nameOfMessage(eventId)
+  const isWanted = ({ event }: UndeliveredEvent) => event.id === id && event.namespace === organization
+  const found = deliveries.find(isWanted) ?? undelivered.find(isWanted)
+  const payload = found && bodies[found.eventIndex]
+  if (!found || payload === undefined) return undefined
+  const { type, receivers, redeliveryOf } = found.event
+  return {
+    eventId,
+    type,
+    deliveries: receivers,
+    ...(redeliveryOf === undefined ? {} : { redeliveryOf }),
+    createdAt: new Date(timeOfName(found.event.id)).toISOString(),
+    payload,
+  }
+}
+
+export function eventReadRoutes(events: Pick<EventService, 'read'>): Route[] {
+  return [
+    route({
+      id: 'getEvent',
+      method: 'get',
+      path: '/events/{eventId}',
+      tag: 'Events',
+      summary: 'Read an event',
+      description:
+        'Finds an accepted event, also one that no endpoint subscribed to, for as long as the log keeps it: a day, unless its organization fills its share of the log before.',
+      permission: MANAGE_WEBHOOKS,
+      params: z.object({
+        eventId: deliveryId.meta({ description: 'Id of the event.', example: EXAMPLE_ID }),
+      }),
+      success: { status: 200, description: 'The event.', body: z.object({ event }) },
+      async handle({ organization, params: { eventId } }) {
+        const found = await events.read(organization, eventId)
+        if (!found) throw new Problem('not_found')
+        return { body: { event: found } }
+      },
+    }),
+  ]
+}
