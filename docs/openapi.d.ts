@@ -193,6 +193,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/organizations/{orgId}/events/{eventId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read an event
+         * @description Finds an accepted event, also one that no endpoint subscribed to, for as long as the log keeps it: a day, unless its organization fills its share of the log before.
+         */
+        get: operations["getEvent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/organizations/{orgId}/registry-credentials": {
         parameters: {
             query?: never;
@@ -424,6 +444,31 @@ export interface components {
                 /** @description First 256 bytes of the response body. */
                 response?: string;
             }[];
+        };
+        /** @description An accepted event. */
+        Event: {
+            /**
+             * @description Id of the event, which is the webhook-id that receivers see.
+             * @example msg_3ywq8x2k1m5n7p9r0s4t6v8w2z
+             */
+            eventId: string;
+            /**
+             * @description Type of the event.
+             * @example environment.started
+             */
+            type: string;
+            /** @description How many endpoints get it: those that were enabled and subscribed when it was accepted. */
+            deliveries: number;
+            /** @description The delivery that this one repeats. */
+            redeliveryOf?: string;
+            /**
+             * Format: date-time
+             * @description When it was accepted.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The body that receivers get, byte for byte. */
+            payload: string;
         };
         /** @description How an organization logs in to a private registry. */
         RegistryCredential: {
@@ -1537,6 +1582,51 @@ export interface operations {
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
             503: components["responses"]["overloaded.unavailable.intake_full"];
+        };
+    };
+    getEvent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization, which is a namespace of the cluster. */
+                orgId: string;
+                /** @description Id of the event. */
+                eventId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The event. */
+            200: {
+                headers: {
+                    /** @description Names the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description What is left of the limits of the key and of the organization. */
+                    RateLimit?: string;
+                    /** @description The limits, in requests a second. */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        event: components["schemas"]["Event"];
+                    };
+                };
+            };
+            400: components["responses"]["bad_request"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            414: components["responses"]["uri_too_long"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
         };
     };
     listCredentials: {

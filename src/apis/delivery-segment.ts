@@ -3,6 +3,7 @@
  * resourceVersion is its place in the log. Documented for people who debug, not an API to build on.
  */
 import { z } from 'zod'
+import { checkFormat, logFormat } from './log-format.ts'
 import {
   DNS_LABEL_NAME,
   isEpochMs,
@@ -63,6 +64,7 @@ const DELIVERIES = { min: 0, max: 700_000 }
 
 export const deliverySegmentSpec = z
   .object({
+    format: logFormat,
     writtenAt: z
       .int()
       .min(0)
@@ -103,9 +105,10 @@ const readSpec = deliverySegmentSpec.extend({
 export const deliverySegment = z.object({ metadata: logObjectMeta, spec: readSpec })
 export type DeliverySegment = z.infer<typeof deliverySegment>
 
-/** Validates the usual form by hand, at a twentieth of the schema's cost, since each replica reads every segment. @throws ZodError */
+/** Validates the usual form by hand, at a twentieth of the schema's cost, since each replica reads every segment. @throws ZodError; NewerFormatError */
 export function readDeliverySegment(raw: RawLogObject): DeliverySegment {
   const metadata = readLogMeta(raw.metadata)
+  checkFormat(String(metadata?.name), raw.spec)
   const { writtenAt, writer, events, deliveries } = (raw.spec ?? {}) as Record<string, unknown>
   if (!metadata || !isEpochMs(writtenAt) || !isTextOfLength(writer, WRITER)) return deliverySegment.parse(raw)
   if (!isTextOfLength(deliveries, DELIVERIES) || !isSomeLines(events)) return deliverySegment.parse(raw)

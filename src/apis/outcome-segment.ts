@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { formatPosition, type Position, parsePosition } from './delivery-segment.ts'
+import { checkFormat, logFormat } from './log-format.ts'
 import {
   DNS_LABEL_NAME,
   isEpochMs,
@@ -25,6 +26,7 @@ const DIGITS = /^[0-9]+$/
 
 export const outcomeSegmentSpec = z
   .object({
+    format: logFormat,
     writtenAt: z
       .int()
       .min(0)
@@ -50,9 +52,10 @@ export const outcomeSegmentSpec = z
 export const outcomeSegment = z.object({ metadata: logObjectMeta, spec: outcomeSegmentSpec })
 export type OutcomeSegment = z.infer<typeof outcomeSegment>
 
-/** Validates the usual form by hand, as readDeliverySegment does. @throws ZodError */
+/** Validates the usual form by hand, as readDeliverySegment does. @throws ZodError; NewerFormatError */
 export function readOutcomeSegment(raw: RawLogObject): OutcomeSegment {
   const metadata = readLogMeta(raw.metadata)
+  checkFormat(String(metadata?.name), raw.spec)
   const { writtenAt, writer, lowWater, records } = (raw.spec ?? {}) as Record<string, unknown>
   if (!metadata || !isEpochMs(writtenAt) || !isTextOfLength(writer, WRITER)) return outcomeSegment.parse(raw)
   if (!isTextOfLength(lowWater, MARK) || !DIGITS.test(lowWater)) return outcomeSegment.parse(raw)

@@ -42,6 +42,8 @@ export type RunningApi = {
   problems(): string[]
   /** Resolves with its address once everything that requests need was read. @throws Error when it cannot listen */
   listening: Promise<AddressInfo>
+  /** Rejects when only another version can go on. */
+  ended: Promise<never>
   inFlight(): number
   indexStats(): IndexStats
   replicaStats(): ReturnType<ServerServices['replicas']>
@@ -53,7 +55,11 @@ export type RunningApi = {
 const RETRY_MS = 1000
 
 /** @throws the reason of `stopping`, if it aborts while the API server does not answer */
-export async function startApi(options: ApiOptions): Promise<RunningApi> {
+export async function startApi(given: ApiOptions): Promise<RunningApi> {
+  const end = Promise.withResolvers<never>()
+  end.promise.catch(() => undefined)
+  const onNewerFormat = (error: Error) => end.reject(error)
+  const options = { ...given, dependencies: { ...given.dependencies, onNewerFormat } }
   const { config, dependencies, stopping } = options
   const key = await readInstallationKey(options)
   const index = new OpenDeliveryIndex({
@@ -83,6 +89,7 @@ export async function startApi(options: ApiOptions): Promise<RunningApi> {
       ...(server ? [] : ['it does not listen yet']),
     ],
     listening,
+    ended: end.promise,
     inFlight: () => server?.inFlight() ?? 0,
     indexStats: () => index.stats(),
     replicaStats: () => services.replicas(),

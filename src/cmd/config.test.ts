@@ -58,7 +58,12 @@ test('without any variable everything has its documented default', () => {
       maxTemplates: 500,
       limits: { organization: 5, all: 50 },
     },
-    limits: { endpointsPerOrganization: 500, inFlight: 2048, payloadBytes: 128 * 1024 * 1024 },
+    limits: {
+      endpointsPerOrganization: 500,
+      inFlight: 2048,
+      payloadBytes: 128 * 1024 * 1024,
+      viewsPerSecond: 15,
+    },
     isReplicaGiven: false,
     leaseMs: 9000,
     drainMs: 25_000,

@@ -38,9 +38,9 @@ async function run({ config, log }: CommandSettings, ending: Promise<string>): P
       },
     )
     started = starting.catch(() => undefined)
-    const failed = starting
-      .then((running) => running.listening)
-      .then(() => new Promise<never>(() => undefined))
+    const failed = starting.then((running) =>
+      Promise.race([running.ended, running.listening.then(() => running.ended)]),
+    )
     log.info('Ending', { signal: await Promise.race([ending, failed]) })
   } finally {
     stopping.abort()

@@ -117,7 +117,11 @@ export async function startController(options: ControllerOptions): Promise<Runni
     onReplaced: endWith(`another process has the name ${config.replica}`),
     onStoreRestored,
   })
-  const dependencies = { ...unfenced, api: withFencing(api, () => replica.mayWrite) }
+  const dependencies = {
+    ...unfenced,
+    api: withFencing(api, () => replica.mayWrite),
+    onNewerFormat: (error: Error) => end.reject(error),
+  }
   const retry = <T>(read: () => Promise<T>) => untilAnswered(dependencies, giveUp.signal, read)
   const lowWater = await retry(() => readLowWater(dependencies.api, namespace))
   const key = await retry(() => installationKey({ resources: api, namespace, random }))

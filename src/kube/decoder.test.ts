@@ -1,9 +1,11 @@
 import { expect, test } from 'vitest'
+import { NewerFormatError } from '../apis/log-format.ts'
 import type { RawObject } from './client.ts'
 import { Decoder } from './informer.ts'
 
 function world() {
   const said: unknown[] = []
+  const ended: string[] = []
   const log = {
     info: () => undefined,
     warn: () => undefined,
@@ -11,14 +13,15 @@ function world() {
   }
   const decode = ({ metadata }: RawObject) => {
     if (metadata.name === 'thrown') throw new Error('not an object')
+    if (metadata.name === 'newer') throw new NewerFormatError('newer', 2)
     return metadata.name === 'good' ? 'decoded' : undefined
   }
-  const decoder = new Decoder(decode, 'things', log)
+  const decoder = new Decoder(decode, 'things', { log, onNewerFormat: ({ message }) => ended.push(message) })
   const take = (name: string, uid = 'u') => {
     const metadata = { name, namespace: 'acme', uid, resourceVersion: '1' }
     return decoder.decode({ metadata } as unknown as RawObject, { key: `acme/${name}`, uid, version: 1 })
   }
-  return { decoder, take, said }
+  return { decoder, take, said, ended }
 }
 
 test('what cannot be decoded is counted each time, and told once for each object', () => {
@@ -47,4 +50,12 @@ test('what has been told is forgotten once a thousand others were', () => {
   expect(said).toHaveLength(1001)
   take('bad', 'u0')
   expect(said).toHaveLength(1002)
+})
+
+test('what only a newer version understands ends the process, and nothing else does', () => {
+  const { take, ended } = world()
+  take('thrown')
+  expect(ended).toEqual([])
+  take('newer')
+  expect(ended).toEqual([expect.stringContaining('has format 2')])
 })

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { NewerFormatError } from '../apis/log-format.ts'
 import type { ResourceType } from '../apis/meta.ts'
 import type { Logger } from '../lib/log.ts'
 import type { RuntimeMetrics } from '../lib/metrics.ts'
@@ -43,14 +44,20 @@ export class Decoder<T> {
   readonly #decode: (raw: RawObject, bytes?: number) => T | undefined
   readonly #resource: string
   readonly #log: Logger
+  readonly #onNewerFormat: ((error: NewerFormatError) => void) | undefined
   readonly #logged = new LRUCache<string, true>({ max: 1_000 })
   /** How often an object could not be decoded. */
   poisoned = 0
 
-  constructor(decode: (raw: RawObject, bytes?: number) => T | undefined, resource: string, log: Logger) {
+  constructor(
+    decode: (raw: RawObject, bytes?: number) => T | undefined,
+    resource: string,
+    { log, onNewerFormat }: Pick<InformerDependencies, 'log' | 'onNewerFormat'>,
+  ) {
     this.#decode = decode
     this.#resource = resource
     this.#log = log
+    this.#onNewerFormat = onNewerFormat
   }
 
   /** @param bytes of the object as JSON, if known */
@@ -60,6 +67,7 @@ export class Decoder<T> {
       if (object === undefined) this.#skip(identity, undefined)
       return object
     } catch (error) {
+      if (error instanceof NewerFormatError) this.#onNewerFormat?.(error)
       this.#skip(identity, error)
       return undefined
     }
@@ -126,6 +134,8 @@ export type InformerDependencies = {
   random: Random
   log: Logger
   metrics: RuntimeMetrics
+  /** Called for an object that only a newer version of Davit understands: this process has to end. */
+  onNewerFormat?: (error: NewerFormatError) => void
 }
 
 /** Calls handlers; exceptions are logged and counted. */
@@ -206,7 +216,7 @@ export class Informer<T> implements Watch {
     }
     this.#store =
       options.store ?? (options.streaming ? new StreamingStore<T>(listener) : new CachingStore<T>(listener))
-    this.#decoder = new Decoder(options.decode, options.type.plural, needs.log)
+    this.#decoder = new Decoder(options.decode, options.type.plural, needs)
     this.#restart = new RestartPolicy(needs.random)
     this.health = new WatchHealth(needs.clock)
     this.#gapDetector = new GapDetector(needs.clock, options.gapDetection)

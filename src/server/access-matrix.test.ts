@@ -32,6 +32,7 @@ function named(organization: string): Names[Whose] {
     ids: {
       endpointId: idIn(organization),
       deliveryId: deliveryIn(organization),
+      eventId: deliveryIn(organization),
       credentialId: credentialIn(organization),
     },
   }

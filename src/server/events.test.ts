@@ -9,7 +9,11 @@ const NOW = Date.parse('2026-01-31T12:00:00.000Z')
 const LOG = { namespace: 'davit-system', name: 'segment-1' }
 const BODY = '{"type":"test.happened","timestamp":"2026-01-31T12:00:00.000Z","data":1.0}'
 
-function accepted(number: number, receivers: number, given: Partial<AcceptedEvent['event']> = {}): AcceptedEvent {
+function accepted(
+  number: number,
+  receivers: number,
+  given: Partial<AcceptedEvent['event']> = {},
+): AcceptedEvent {
   const id = sortableName(NOW, new Uint8Array(10).fill(number))
   return {
     event: { id, namespace: 'acme', type: 'test.happened', payload: BODY, ...given },

@@ -42,6 +42,7 @@ const INVENTED: Names[Whose] = {
   ids: {
     endpointId: 'whe_invented',
     deliveryId: `msg_${'0'.repeat(26)}`,
+    eventId: `msg_${'0'.repeat(26)}`,
     credentialId: 'rc_invented',
   },
 }
@@ -118,6 +119,7 @@ async function furnish(whose: 'own' | 'other'): Promise<Names[Whose]> {
   const ids = {
     endpointId,
     deliveryId: String(pinged.json.webhookId),
+    eventId: String(pinged.json.webhookId),
     credentialId: String(credential.json.id),
   }
   return { organization, ids }

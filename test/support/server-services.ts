@@ -117,7 +117,7 @@ export class FakeServices {
   readonly events = {
     read: async (organization, eventId) => {
       await this.#ask('event', { organization, eventId })
-      if (eventId !== EVENT_ID || !this.#organizations.includes(organization)) return undefined
+      if (eventId !== deliveryIn(organization)) return undefined
       return { eventId, type: 'environment.started', deliveries: 2, createdAt: AT, payload: PAYLOAD }
     },
   } satisfies PublicOf<EventService>

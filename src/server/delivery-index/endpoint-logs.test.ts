@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
+import { SortedLines } from './endpoint-logs.ts'
 import { LineTable, NONE, STATES } from './line-table.ts'
-import { SortedLines } from './lines.ts'
 
 function idOf(number: number): Uint32Array {
   return new Uint32Array([0, 0, number >>> 16, number & 0xffff])

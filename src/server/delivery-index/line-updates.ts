@@ -22,8 +22,9 @@ import { MAX_ATTEMPTS } from '../../webhooks/delivery/retry-schedule.ts'
 import { byteLength } from '../../webhooks/log/codec.ts'
 import { attemptsOf, fold, type LogEnd, type LogState, NO_RECORDS } from '../../webhooks/log/fold.ts'
 import type { Appended, LoggedEvent, LogSegment } from '../../webhooks/log/store.ts'
+import { isBelowFloor, NOBODY } from './endpoint-logs.ts'
 import { type LineStatus, NONE, type PackedId, packedName } from './line-table.ts'
-import { type IndexedSegment, isBelowFloor, type LineContent, Lines, NOBODY, UNKNOWN } from './lines.ts'
+import { type IndexedSegment, type LineContent, Lines, UNKNOWN } from './lines.ts'
 
 type Entry = { index: number; event: LoggedEvent; endpoint: DeliveryTarget }
 

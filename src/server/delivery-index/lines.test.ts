@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { sortableName } from '../../apis/ids.ts'
+import { NOBODY } from './endpoint-logs.ts'
 import { NONE, packedName } from './line-table.ts'
 import { DeliveryLines, type ObjectDelivery } from './line-updates.ts'
-import { NOBODY } from './lines.ts'
 
 const START = Date.UTC(2026, 0, 31, 12)
 

@@ -13,9 +13,10 @@ import { findObject, type RawObject, type ResourceReader } from '../../kube/clie
 import { type Clock, yieldToEventLoop } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../../webhooks/endpoints/directory.ts'
 import { type DeliveryDetail, type DeliveryLine, describeLine } from '../delivery-resource.ts'
+import type { EndpointLog } from './endpoint-logs.ts'
 import { NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
 import { readObjectDelivery } from './line-updates.ts'
-import type { EndpointLog, Lines } from './lines.ts'
+import type { Lines } from './lines.ts'
 
 export type LogQuery = {
   /** Page size, at least 1. */

@@ -42,7 +42,7 @@ function states(bed: EngineBed) {
 test('a delivery held for seven days stays, and a moment later ends as canceled', async () => {
   const { bed, look } = await holding()
   await bed.elapse(7 * DAY - 60_000)
-  expect([await look(), states(bed)]).toEqual([0, [{}]])
+  expect([await look(), states(bed)]).toEqual([0, [{ state: 'pending' }]])
   await bed.elapse(60_000)
   expect(await look()).toBe(1)
   expect(states(bed)).toMatchObject([{ state: 'canceled', reason: 'HeldTooLong', attemptCount: 0 }])
@@ -95,7 +95,7 @@ test('one that cannot be read is held on, and ended at another look', async () =
   await bed.elapse(8 * DAY)
   bed.api.fail(calling('get', webhookDeliveries), { before: new ApiError('Unavailable', 'no answer') })
   expect(await look()).toBe(1)
-  expect(states(bed)).toEqual([{}])
+  expect(states(bed)).toEqual([{ state: 'pending' }])
   await bed.elapse(1000)
   expect(await look()).toBe(1)
   expect(states(bed)).toMatchObject([{ reason: 'HeldTooLong' }])

@@ -83,7 +83,7 @@ describe('what a store that fails for a while does to an outcome', () => {
     await bed.accept(bed.event([endpoint]), bed.event([endpoint]))
     // It hangs, so that it gets its object meanwhile.
     await bed.elapse(5 * SECOND)
-    expect(statesOf(bed)).toEqual([undefined, undefined])
+    expect(statesOf(bed)).toEqual(['pending', 'pending'])
     bed.api.fail(calling('get', webhookDeliveries), { before: UNAVAILABLE }, 5)
     bed.underWay[0]?.end(200)
     await bed.elapse(30 * SECOND)

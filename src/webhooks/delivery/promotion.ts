@@ -109,11 +109,7 @@ async function continueRefused(
     await cancelEntry(ctx, delivery, storage, 'CannotStore')
 }
 
-export function warnOfRefusedObject(
-  ctx: EngineContext,
-  { name, queue }: Delivery,
-  message: string,
-): void {
+export function warnOfRefusedObject(ctx: EngineContext, { name, queue }: Delivery, message: string): void {
   warnOnEndpoint(ctx, queue.endpoint, 'CannotStoreDelivery', `No WebhookDelivery can be made: ${message}`)
   ctx.log.warn('A delivery object was refused', { delivery: messageId(name), message })
 }

@@ -35,6 +35,7 @@ describe('a segment', () => {
     const second = { event: event({ id: '7yem9rzjg00000000000000002' }), targets: [] }
     const third = { event: event({ id: '7yem9rzjg00000000000000003' }), targets: targets(1, 'b') }
     expect(segmentSpec([first, second, third], 'davit-0', 1000)).toEqual({
+      format: 1,
       writtenAt: 1000,
       writer: 'davit-0',
       events: [first, second, third].map(
@@ -49,18 +50,20 @@ describe('a segment', () => {
       fc.property(fc.array(accepted, { minLength: 1, maxLength: 20 }), (given) => {
         const spec = segmentSpec(given, 'davit-0', 1000)
         expect(deliverySegmentSpec.safeParse(spec).success).toBe(true)
-        const want = given.flatMap(({ event: { payload, ...event }, targets }, eventIndex) =>
-          targets.map((endpoint) => ({
-            eventIndex,
-            event: { ...event, bodyBytes: Buffer.byteLength(payload), receivers: targets.length },
-            endpoint,
-          })),
+        const logged = given.map(({ event: { payload, ...event }, targets }, eventIndex) => ({
+          eventIndex,
+          event: { ...event, bodyBytes: Buffer.byteLength(payload), receivers: targets.length },
+        }))
+        const want = logged.flatMap((event, at) =>
+          given[at]?.targets.map((endpoint) => ({ ...event, endpoint })),
         )
+        const undelivered = logged.filter(({ event }) => event.receivers === 0)
         const stored: typeof spec = JSON.parse(JSON.stringify(spec))
         expect(decodeDeliveries(stored)).toEqual({
           deliveries: want.map((delivery, index) => ({ index, ...delivery })),
           bodies: given.map(({ event }) => event.payload),
           unreadable: 0,
+          ...(undelivered.length > 0 ? { undelivered } : {}),
         })
       }),
     )

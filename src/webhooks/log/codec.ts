@@ -9,6 +9,7 @@ import {
   type SegmentEvent,
 } from '../../apis/delivery-segment.ts'
 import { timeOfName } from '../../apis/ids.ts'
+import { LOG_FORMAT } from '../../apis/log-format.ts'
 import { DNS_LABEL } from '../../apis/meta.ts'
 import { memoize } from '../../lib/memoize.ts'
 import { copyString } from '../../lib/text.ts'
@@ -62,6 +63,7 @@ export function segmentSpec(
     targets.map(({ name, uid }) => `${eventIndex} ${name} ${uid}`),
   )
   return {
+    format: LOG_FORMAT,
     writtenAt: now,
     writer,
     events: events.map(({ event }) => encodeEventLine(event)),

@@ -1,5 +1,6 @@
 import { type AcceptedEvent, deliverySegmentKind, deliverySegments } from '../../apis/delivery-segment.ts'
 import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../../apis/ids.ts'
+import { LOG_FORMAT } from '../../apis/log-format.ts'
 import { API_VERSION, NO_BACKUP_LABEL, type ResourceType } from '../../apis/meta.ts'
 import { encodeLogRecord, outcomeSegmentKind, outcomeSegments } from '../../apis/outcome-segment.ts'
 import {
@@ -342,6 +343,7 @@ function planRecords(records: readonly string[]): string[][] {
 async function writeOutcomes(options: OutcomeLogOptions, records: readonly string[]): Promise<number[]> {
   const { clock, writer, lowWater, mayWrite, signal } = options
   const specOf = () => ({
+    format: LOG_FORMAT,
     writtenAt: clock.now(),
     writer,
     lowWater: String(lowWater()),
