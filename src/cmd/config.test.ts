@@ -28,13 +28,13 @@ test('without any variable everything has its documented default', () => {
       succeededMs: 86_400_000,
       failedMs: 604_800_000,
       maxFinishedPerEndpoint: 10_000,
-      maxFinished: 200_000,
+      maxFinishedBytes: 209_715_200,
       maxLogBytes: 268_435_456,
     },
     intake: {
       pending: { organization: 20_000, all: 200_000 },
-      openBytes: { organization: 67_108_864, all: 536_870_912 },
-      writtenBytes: { organization: 536_870_912, all: 1_073_741_824 },
+      openBytes: { organization: 67_108_864, all: 201_326_592 },
+      writtenBytes: { organization: 402_653_184, all: 603_979_776 },
     },
     cloud: {
       parameterPrefix: '/davit',
@@ -176,13 +176,13 @@ test.each([
   {
     given: {
       DAVIT_MAX_FINISHED_PER_ENDPOINT: '11',
-      DAVIT_MAX_FINISHED: '12',
+      DAVIT_MAX_FINISHED_BYTES: '1048576',
       DAVIT_MAX_LOG_BYTES: '1048576',
     },
     want: {
       retention: expect.objectContaining({
         maxFinishedPerEndpoint: 11,
-        maxFinished: 12,
+        maxFinishedBytes: 1_048_576,
         maxLogBytes: 1_048_576,
       }),
     },

@@ -94,7 +94,7 @@ export function registerControllerGauges(
   registerLoops(registry, running)
   registerLimits(registry, {
     deliveries_pending: config.intake.pending.all,
-    deliveries_finished: config.retention.maxFinished,
+    finished_bytes: config.retention.maxFinishedBytes,
     written_bytes: config.intake.writtenBytes.all,
     log_bytes: config.retention.maxLogBytes,
     attempts_in_flight: config.limits.inFlight,
@@ -193,6 +193,11 @@ function registerLog({ gauge }: GaugeRegistry, { webhooks }: RunningController):
     'davit_deliveries_finished',
     'Finished deliveries that have an object.',
     () => retention.stats().finished,
+  )
+  gauge(
+    'davit_finished_bytes',
+    'Size of the objects of finished deliveries, about.',
+    () => retention.stats().finishedBytes,
   )
   gauge('davit_log_bytes', 'Size of the delivery log, about.', () => retention.stats().logBytes)
   gauge(

@@ -139,11 +139,34 @@ describe.each(HELMS)('%s', (name) => {
       { api: { podLabels: { 'app.kubernetes.io/name': 'hooks' } } },
       /api\.podLabels: app\.kubernetes\.io\/name/,
     ],
+    [
+      'limits that do not fit into the quota of etcd',
+      { config: { maxLogBytes: 1024 * 1024 * 1024 } },
+      /maxLogBytes \(1024 MiB\).* add up to 1992 MiB.* 1228 MiB: lower them, or set etcd\.quotaBytes/,
+    ],
+    [
+      'the defaults where etcd has less than they need',
+      { etcd: { quotaBytes: 1024 * 1024 * 1024 } },
+      /add up to 1224 MiB.* 614 MiB/,
+    ],
     ['a role of AWS that is not named', { aws: { identity: 'irsa' } }, /aws\.roleArn/],
   ] as const)('refuses %s, and says so', async (_, values, words) => {
     await expect(template(name, values, RELEASE)).rejects.toThrow(words)
   })
 })
+
+test.each(HELMS)(
+  '%s takes larger limits for a larger quota, and the defaults for the quota that etcd has',
+  async (name) => {
+    const GIB = 1024 * 1024 * 1024
+    const larger = { maxLogBytes: GIB, maxOpenBytes: GIB, maxWrittenBytes: 2 * GIB }
+    for (const values of [
+      { etcd: { quotaBytes: 8 * GIB }, config: larger },
+      { etcd: { quotaBytes: 2 * GIB } },
+    ])
+      expect(await template(name, values, RELEASE)).not.toEqual([])
+  },
+)
 
 describe.each(SETS)('where %s', (_, values) => {
   let manifests: Manifest[]

@@ -16,7 +16,7 @@ const limits: RetentionLimits = {
   succeededMs: DAY,
   failedMs: 7 * DAY,
   maxFinishedPerEndpoint: 1000,
-  maxFinished: 1000,
+  maxFinishedBytes: 4_000_000,
   maxLogBytes: 256 * 1024 * 1024,
 }
 

@@ -74,7 +74,7 @@ describe('publishing', () => {
     expect(await line(id, eventId)).toMatchObject({ eventType: 'billing.updated' })
   })
 
-  test('is accepted where nobody subscribes, and writes nothing', async () => {
+  test('is accepted where nobody subscribes, and can be read', async () => {
     const type = await ownEventType(davit)
     await until(
       async () => server.catalogue.get(type),
@@ -84,15 +84,13 @@ describe('publishing', () => {
     for (const { endpointId, eventTypes } of endpoints)
       if (eventTypes.includes('*'))
         await server.endpoints.remove({ organization: davit.organization, endpointId }, {})
-    const writes = () =>
-      server.api.calls.filter(({ verb, plural }) => verb === 'create' && plural === 'deliverysegments')
-    const before = writes().length
-    expect(await publish('null', type)).toEqual({
-      eventId: expect.stringMatching(/^msg_/),
-      deliveries: 0,
-      replayed: false,
-    })
-    expect(writes()).toHaveLength(before)
+    const published = await publish('null', type)
+    expect(published).toEqual({ eventId: expect.stringMatching(/^msg_/), deliveries: 0, replayed: false })
+    const { eventId } = published
+    const event = await server.events.read(davit.organization, eventId)
+    expect(event).toMatchObject({ eventId, type, deliveries: 0 })
+    expect(JSON.parse(event?.payload ?? '')).toMatchObject({ type, data: null })
+    expect(await server.events.read('other', eventId)).toBeUndefined()
   })
 
   test.each([

@@ -36,7 +36,7 @@ const limits = {
   succeededMs: DAY,
   failedMs: 7 * DAY,
   maxFinishedPerEndpoint: 10,
-  maxFinished: 1000,
+  maxFinishedBytes: 4_000_000,
   maxLogBytes: 1_000_000,
 }
 

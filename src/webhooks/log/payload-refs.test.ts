@@ -8,6 +8,7 @@ function finished(name: string, succeeded: boolean): FinishedDelivery {
     name,
     succeeded,
     completedAt: 0,
+    bytes: 2048,
     version: 1,
     objectVersion: 0,
     isRemoved: false,

@@ -14,7 +14,7 @@ const limits = {
   succeededMs: MINUTE,
   failedMs: 30 * DAY,
   maxFinishedPerEndpoint: 1,
-  maxFinished: 1,
+  maxFinishedBytes: 4_000,
   maxLogBytes: 1,
 }
 

@@ -8,12 +8,13 @@ import type { RetentionLimits } from './retention-plan.ts'
 const DAY = 24 * 60 * 60_000
 const NOW = 30 * DAY
 const LOW_WATER = 1000
+const BYTES = 1000
 
 const limits: RetentionLimits = {
   succeededMs: DAY,
   failedMs: 7 * DAY,
   maxFinishedPerEndpoint: 3,
-  maxFinished: 5,
+  maxFinishedBytes: 5 * BYTES,
   maxLogBytes: 0,
 }
 
@@ -27,6 +28,7 @@ function finished(name: string, over: Partial<NewFinishedDelivery> = {}): NewFin
     name,
     succeeded: true,
     completedAt: NOW,
+    bytes: BYTES,
     version: 1,
     objectVersion: 1,
     ...over,
@@ -120,6 +122,7 @@ const anyFinished = fc.record({
   endpoint: fc.constantFrom('a', 'b', 'c', 'd').map(endpoint),
   succeeded: fc.boolean(),
   completedAt: fc.integer({ min: NOW - 9 * DAY, max: NOW }),
+  bytes: fc.constant(BYTES),
   version: fc.integer({ min: LOW_WATER - 20, max: LOW_WATER }),
   objectVersion: fc.nat(),
 })
@@ -130,7 +133,7 @@ type Given = NewFinishedDelivery & { name: string }
 function reasonFor(taken: Given, left: readonly Given[]): 'age' | readonly Given[] | undefined {
   const mates = left.filter((one) => one.endpoint.uid === taken.endpoint.uid)
   if (NOW - taken.completedAt > (taken.succeeded ? DAY : 7 * DAY)) return 'age'
-  if (left.length + 1 > limits.maxFinished) return left
+  if ((left.length + 1) * BYTES > limits.maxFinishedBytes) return left
   return mates.length + 1 > limits.maxFinishedPerEndpoint ? mates : undefined
 }
 
@@ -162,7 +165,7 @@ test('whatever was added, the bounds hold in the end', () => {
       const left = new Map(given.map((one, at) => [`${at}`, { ...one, name: `${at}` }]))
       for (const one of left.values()) index.add(one)
       for (const name of takeAll(index)) left.delete(name)
-      expect(left.size).toBeLessThanOrEqual(limits.maxFinished)
+      expect(left.size * BYTES).toBeLessThanOrEqual(limits.maxFinishedBytes)
       const counts = Object.values(Object.groupBy(left.values(), (one) => one.endpoint.name))
       for (const mates of counts) expect(mates?.length).toBeLessThanOrEqual(limits.maxFinishedPerEndpoint)
       for (const one of left.values()) expect(NOW - one.completedAt).toBeLessThanOrEqual(7 * DAY)
@@ -196,12 +199,25 @@ test('takes up what it forgot when that is told again', () => {
 
 test('keeps its share of what all may have, as that changes', () => {
   let share = 1
-  const index = new FinishedIndex({ ...limits, maxFinished: 4, maxFinishedPerEndpoint: 100 }, () => share)
+  const index = new FinishedIndex(
+    { ...limits, maxFinishedBytes: 4 * BYTES, maxFinishedPerEndpoint: 100 },
+    () => share,
+  )
   for (let n = 0; n < 4; n += 1) index.add(finished(`d${n}`, { completedAt: NOW - 10 + n }))
   expect(index.take(LOW_WATER, NOW)).toBeUndefined()
-  share = 0.6
+  share = 0.75
   expect(index.take(LOW_WATER, NOW)?.name).toBe('d0')
   expect(index.take(LOW_WATER, NOW)).toBeUndefined()
   share = 0.5
   expect(index.take(LOW_WATER, NOW)?.name).toBe('d1')
+})
+
+test('over the limit the organization gives way whose objects are the largest together, and no smaller one', () => {
+  const index = new FinishedIndex({ ...limits, maxFinishedPerEndpoint: 100 })
+  const small = { endpoint: { namespace: 'small', name: 'billing', uid: 'uid-small' }, bytes: BYTES / 10 }
+  for (let n = 0; n < 20; n += 1) index.add(finished(`small ${n}`, { ...small, completedAt: NOW - 1000 + n }))
+  for (let n = 0; n < 4; n += 1) index.add(finished(`large ${n}`, { completedAt: NOW - 10 + n }))
+  expect(index.bytes).toBe(6 * BYTES)
+  expect(takeAll(index)).toEqual(['large 0'])
+  expect(index.bytes).toBe(5 * BYTES)
 })

@@ -1,5 +1,6 @@
 import { shardOf } from '../../ha/assignment.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
+import { INLINE_PAYLOAD_BYTES } from './codec.ts'
 import { type FinishedCount, type Holders, nextToDelete, type RetentionLimits } from './retention-plan.ts'
 
 /**
@@ -92,6 +93,14 @@ export class ExpiryQueue<T extends ExpiringItem> {
   }
 }
 
+/** An object without its body, as it takes space in the store. */
+const OBJECT_BYTES = 2048
+
+/** @param bodyBytes of the body, a large one of which stays in its segment */
+export function finishedBytes(bodyBytes: number): number {
+  return OBJECT_BYTES + (bodyBytes > INLINE_PAYLOAD_BYTES ? 0 : bodyBytes)
+}
+
 /** A finished delivery with the name of its object. Times in milliseconds since 1970. */
 export type FinishedDelivery = {
   /** Shared by all deliveries of an endpoint. */
@@ -99,6 +108,8 @@ export type FinishedDelivery = {
   readonly name: string
   readonly succeeded: boolean
   readonly completedAt: number
+  /** About the size of its object in the store. */
+  readonly bytes: number
   /** Version of its segment. While its log entry is open, deleting the object would send it again. */
   readonly version: number
   /** The object's resourceVersion with the final status; 0 if unknown. */
@@ -111,6 +122,7 @@ export type FinishedDelivery = {
 export type NewFinishedDelivery = Omit<FinishedDelivery, 'isRemoved' | 'isAbandoned'>
 
 class Queues {
+  bytes = 0
   readonly succeeded = new ExpiryQueue<FinishedDelivery>()
   readonly other = new ExpiryQueue<FinishedDelivery>()
 
@@ -141,6 +153,7 @@ export class FinishedIndex {
   readonly #limits: RetentionLimits
   readonly #share: () => number
   #size = 0
+  #bytes = 0
   readonly #organizations = new Map<string, Queues>()
   readonly #groups = new Map<string, Group>()
   /** Endpoints over their limit. */
@@ -148,7 +161,7 @@ export class FinishedIndex {
   readonly #deleted = new Set<Group>()
   readonly #evicted = new Set<FinishedDelivery>()
 
-  /** @param share of all endpoints that this index holds, 0 to 1, and so of the limit for all */
+  /** @param share of all endpoints that this index holds, 0 to 1, and so of the bytes for all */
   constructor(limits: RetentionLimits, share: () => number = () => 1) {
     this.#limits = limits
     this.#share = share
@@ -158,6 +171,11 @@ export class FinishedIndex {
     return this.#size
   }
 
+  /** About the size of all objects in the store. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
   has(endpointUid: string): boolean {
     return this.#groups.has(endpointUid)
   }
@@ -165,8 +183,11 @@ export class FinishedIndex {
   add(given: NewFinishedDelivery): FinishedDelivery {
     const group = this.#groupOf(given.endpoint)
     const finished = { ...given, endpoint: group.endpoint, isRemoved: false, isAbandoned: false }
+    const organization = this.#organizationOf(finished)
     this.#size += 1
-    this.#organizationOf(finished).of(finished).add(finished)
+    this.#bytes += finished.bytes
+    organization.bytes += finished.bytes
+    organization.of(finished).add(finished)
     group.queues.of(finished).add(finished)
     if (group.queues.size > this.#limits.maxFinishedPerEndpoint) this.#full.add(group)
     return finished
@@ -207,8 +228,8 @@ export class FinishedIndex {
   #next(lowWater: number, now: number): FinishedDelivery | undefined {
     const isClosed = ({ version }: FinishedDelivery) => version <= lowWater
     for (const found of this.#unconditional()) if (isClosed(found)) return found
-    const { maxFinished, maxFinishedPerEndpoint } = this.#limits
-    const isOver = this.#size > Math.ceil(maxFinished * this.#share())
+    const { maxFinishedBytes, maxFinishedPerEndpoint } = this.#limits
+    const isOver = this.#bytes > maxFinishedBytes * this.#share()
     const largest = isOver ? this.#largestOrganization() : undefined
     const candidates: [Iterable<Queues>, number][] = [
       [this.#organizations.values(), Number.POSITIVE_INFINITY],
@@ -237,7 +258,7 @@ export class FinishedIndex {
   #largestOrganization(): Queues | undefined {
     let largest: Queues | undefined
     for (const queues of this.#organizations.values())
-      if (queues.size > (largest?.size ?? 0)) largest = queues
+      if (queues.bytes > (largest?.bytes ?? 0)) largest = queues
     return largest
   }
 
@@ -253,8 +274,10 @@ export class FinishedIndex {
     this.#evicted.delete(finished)
     const organization = this.#organizationOf(finished)
     organization.of(finished).noteRemoved()
+    organization.bytes -= finished.bytes
     if (organization.size === 0) this.#organizations.delete(finished.endpoint.namespace)
     this.#size -= 1
+    this.#bytes -= finished.bytes
     group.queues.of(finished).noteRemoved()
     if (group.queues.size <= this.#limits.maxFinishedPerEndpoint) this.#full.delete(group)
     if (group.queues.size > 0) return

@@ -2,6 +2,7 @@ import { parsePosition } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName } from '../../apis/ids.ts'
 import type { DeliveryOutline, DeliveryState } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
+import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { isApiError, type ObjectRef, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
@@ -10,7 +11,7 @@ import { isFinal } from '../delivery/delivery-state.ts'
 import type { Delivery } from '../delivery/endpoint-queue.ts'
 import type { EndpointDirectory, EndpointIdentity } from '../endpoints/directory.ts'
 import { Deleter, DeletionRate, PayloadRefVerifier, preserveKeys } from './retention-deleter.ts'
-import { FinishedIndex, type NewFinishedDelivery, PayloadRefs } from './retention-index.ts'
+import { FinishedIndex, finishedBytes, type NewFinishedDelivery, PayloadRefs } from './retention-index.ts'
 import type { RetentionLimits } from './retention-plan.ts'
 import { LogSweep, outcomesBytes, scanLog, toSegmentEntry } from './segment-sweep.ts'
 import type { EventLog, LoggedOutcomes, LogSegment } from './store.ts'
@@ -208,6 +209,7 @@ export class Retention {
       completedAt: this.#completedAt(status?.completedAt, creationTimestamp),
       // A position ahead of the object itself was invented, or restored from another cluster: no entry of this log is open for it.
       version: position !== undefined && position.version < objectVersion ? position.version : 0,
+      bytes: finishedBytes(spec.payload ?? spec.payloadRef?.bytes ?? MAX_DATA_BYTES),
       objectVersion,
     })
   }
@@ -227,6 +229,7 @@ export class Retention {
       succeeded: state === 'succeeded',
       completedAt: this.time.now(),
       version: delivery.version,
+      bytes: finishedBytes(delivery.bodyBytes),
       objectVersion: Number(delivery.endVersion) || 0,
     })
   }
@@ -293,7 +296,12 @@ export class Retention {
   /** Finished deliveries with an object, the size and age of the log, and deletes since the start. */
   stats() {
     const log = this.#sweep.stats(this.#options.clock.now())
-    return { finished: this.#finished.size, ...log, ...this.#deleter.counts }
+    return {
+      finished: this.#finished.size,
+      finishedBytes: this.#finished.bytes,
+      ...log,
+      ...this.#deleter.counts,
+    }
   }
 
   /**

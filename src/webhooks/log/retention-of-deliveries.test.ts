@@ -103,7 +103,7 @@ test.each([
 ])(
   'what ends after $what handed over stays, however small the share of this process is',
   async ({ left }) => {
-    const bed = new RetentionBed({ maxFinished: 0 })
+    const bed = new RetentionBed({ maxFinishedBytes: 0 })
     const delivery = await bed.entry(await bed.endpoint('billing'), 10)
     const others = [...Array(SHARD_COUNT).keys()].filter((shard) => shard !== delivery.queue.shard)
     bed.owned = new Set(others.slice(0, left))

@@ -21,7 +21,7 @@ const limits: RetentionLimits = {
   succeededMs: DAY,
   failedMs: 7 * DAY,
   maxFinishedPerEndpoint: 10,
-  maxFinished: 100,
+  maxFinishedBytes: 400_000,
   maxLogBytes: 1000,
 }
 

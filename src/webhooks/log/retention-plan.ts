@@ -9,7 +9,8 @@ export type RetentionLimits = {
   /** For exhausted and canceled deliveries, and for those that wait for a disabled endpoint. */
   failedMs: number
   maxFinishedPerEndpoint: number
-  maxFinished: number
+  /** Of the objects of finished deliveries, of all organizations. */
+  maxFinishedBytes: number
   maxLogBytes: number
 }
 

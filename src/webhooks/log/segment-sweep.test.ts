@@ -16,7 +16,7 @@ function bed() {
       succeededMs: DAY,
       failedMs: 7 * DAY,
       maxFinishedPerEndpoint: 1,
-      maxFinished: 1,
+      maxFinishedBytes: 4_000,
       maxLogBytes: 1e9,
     },
     lowWater: () => 1e6,

@@ -31,9 +31,11 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
     tenantRoles: { aggregate: false },
   },
   'settings of every form': {
+    etcd: { quotaBytes: 274_877_906_944 },
     config: {
       maxPending: 300_000,
       maxWrittenBytes: 68_719_476_736,
+      maxOpenBytes: 17_179_869_184,
       maxOpenBytesPerOrganization: 8_589_934_592,
       waitScale: 0.5,
       requireWriteOnly: true,

@@ -30,6 +30,18 @@ function valueName(variable: string): string {
     .replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 }
 
+/** What Davit may take in etcd: values of the chart, each with the setting's own default. The chart holds their sum against the quota. */
+export function storeLimits(): Record<string, number> {
+  const { shape } = processVariables
+  const limits = [
+    'DAVIT_MAX_LOG_BYTES',
+    'DAVIT_MAX_OPEN_BYTES',
+    'DAVIT_MAX_WRITTEN_BYTES',
+    'DAVIT_MAX_FINISHED_BYTES',
+  ] as const
+  return Object.fromEntries(limits.map((name) => [valueName(name), shape[name].parse(undefined)]))
+}
+
 /** @param about returns the description of a setting */
 export function configValues(about: (variable: string) => string) {
   const shape = new Map<string, z.ZodType>(Object.entries(processVariables.shape))

@@ -33,6 +33,14 @@ const crds = group('The CustomResourceDefinitions.', {
   ),
 })
 
+const etcd = group('The store of the cluster that Davit is in.', {
+  quotaBytes: value(
+    z.int().min(256 * 1024 * 1024),
+    2 * 1024 * 1024 * 1024,
+    'The quota of etcd (`--quota-backend-bytes`), 2 GiB where nobody has set it. The limits of `config` may add up to 60 % of it; docs/capacity.md says how.',
+  ),
+})
+
 const aws = group(
   'Who Davit is for AWS. It needs the right to assume the roles that organizations name, and no other.',
   {
@@ -158,6 +166,7 @@ export function chartValues(about: (variable: string) => string) {
       [],
       'Organizations in which Davit takes hand-over Secrets and fills those of `spec.signingSecret`: it gets the right to Secrets there, and nowhere else. More may be bound outside of the chart.',
     ),
+    etcd,
     aws,
     smtp,
     extraCa,

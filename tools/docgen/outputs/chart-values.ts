@@ -1,7 +1,7 @@
 /** Generates values.yaml, values.schema.json and docs/values.md from the chart's values. */
 import { stringify } from 'yaml'
 import { z } from 'zod'
-import { settings } from '../chart/config-values.ts'
+import { settings, storeLimits } from '../chart/config-values.ts'
 import { chartValues } from '../chart/values.ts'
 import { NOTICE, NoPlaceError, type Output } from '../generated-file.ts'
 import { type Cell, cell, markdownTable } from '../markdown-table.ts'
@@ -56,6 +56,7 @@ export const chartValuesOutput: Output = {
     return [
       { path: 'charts/davit/values.schema.json', content: `${JSON.stringify(titled, null, 2)}\n` },
       { path: 'charts/davit/values.yaml', content: `# ${NOTE}\n${yamlOf(schema, rows)}` },
+      { path: 'charts/davit/files/limits.yaml', content: `# ${NOTE}\n${stringify(storeLimits())}` },
       { path: PAGE, content: pageOf(schema, rows) },
     ]
   },
