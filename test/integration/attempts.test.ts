@@ -30,7 +30,7 @@ async function firstAttempts(urls: string[], limitMs?: number): Promise<WebhookD
   await Promise.all(urls.map((url, index) => davit.endpoint(names[index] ?? '', { url, eventTypes: [type] })))
   await davit.publish(type, {})
   const lists = names.map((name) =>
-    davit.deliveriesWhen(name, ([delivery]) => (delivery?.status?.attemptCount ?? 0) > 0, limitMs),
+    davit.deliveriesWhen(name, ([delivery]) => attemptOf(delivery) !== undefined, limitMs),
   )
   return (await Promise.all(lists)).flatMap(([delivery]) => delivery ?? [])
 }

@@ -49,7 +49,8 @@ beforeAll(async () => {
   for (const name of [ORGANIZATION, FULL_ORGANIZATION]) await davit.makeOrganization(name)
   // It makes those that are missing.
   await davit.api.delete(eventTypes, { name: MISSING_TYPE })
-  const controller = await davit.startController()
+  // Without views, so that the log has to be read.
+  const controller = await davit.startController({ DAVIT_VIEWS_PER_SECOND: '0' })
   await controller.untilReady()
   const server = await davit.startServer()
   await server.process.untilReady()

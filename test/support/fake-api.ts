@@ -39,12 +39,19 @@ export class FakeApi implements ResourceReader, WatchSource {
 
   put(
     name: string,
-    how: { silently?: boolean; twice?: boolean; again?: boolean; fields?: object } = {},
+    how: { silently?: boolean; twice?: boolean; again?: boolean; fields?: object; labels?: object } = {},
   ): void {
     this.version += 1
     const before = this.objects.get(name)
     const uid = before && !how.again ? before.metadata.uid : `uid-${this.version}`
-    const metadata = { name, namespace: 'org', uid, resourceVersion: String(this.version) }
+    const { labels } = how
+    const metadata = {
+      name,
+      namespace: 'org',
+      uid,
+      resourceVersion: String(this.version),
+      ...(labels ? { labels } : {}),
+    }
     const object: RawObject = { metadata, ...how.fields }
     this.objects.set(name, object)
     const events: WatchEvent[] = [{ type: before ? 'MODIFIED' : 'ADDED', object }]

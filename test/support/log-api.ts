@@ -1,7 +1,7 @@
 /** An API in memory with the three kinds of the delivery log, under one sequence of versions. */
 import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
 import { deliveryObjectName } from '../../src/apis/ids.ts'
-import type { ResourceType } from '../../src/apis/meta.ts'
+import { type ResourceType, VIEW_LABEL } from '../../src/apis/meta.ts'
 import { encodeLogRecord, type OutcomeRecord } from '../../src/apis/outcome-segment.ts'
 import type { WebhookDeliveryStatus } from '../../src/apis/webhook-delivery.ts'
 import {
@@ -32,7 +32,7 @@ export class LogApi implements ResourceReader, WatchSource {
 
   /** @returns the version of the segment */
   accept(name: string, events: readonly AcceptedEvent[]): number {
-    return this.#put('deliverysegments', name, { spec: segmentSpec(events, 'test', 0) })
+    return this.#put('deliverysegments', name, { fields: { spec: segmentSpec(events, 'test', 0) } })
   }
 
   tell(name: string, records: readonly OutcomeRecord[]): number {
@@ -42,11 +42,16 @@ export class LogApi implements ResourceReader, WatchSource {
       lowWater: '0',
       records: records.map(encodeLogRecord).join('\n'),
     }
-    return this.#put('outcomesegments', name, { spec })
+    return this.#put('outcomesegments', name, { fields: { spec } })
   }
 
   /** Creates or changes the object of a delivery. @param id the 26 characters */
-  show(id: string, uid: string, status?: WebhookDeliveryStatus, silently = false): number {
+  show(
+    id: string,
+    uid: string,
+    status?: WebhookDeliveryStatus,
+    { silently = false, isView = false } = {},
+  ): number {
     const spec = {
       endpoint: 'billing',
       endpointUid: uid,
@@ -57,7 +62,8 @@ export class LogApi implements ResourceReader, WatchSource {
       writtenAt: '2026-01-31T12:00:00.000Z',
     }
     const fields = { spec, ...(status ? { status } : {}) }
-    return this.#put('webhookdeliveries', deliveryObjectName(id, uid), fields, silently)
+    const labels = isView ? { [VIEW_LABEL]: 'true' } : {}
+    return this.#put('webhookdeliveries', deliveryObjectName(id, uid), { fields, labels, silently })
   }
 
   remove(kind: LogKind, name: string, silently = false): void {
@@ -98,9 +104,9 @@ export class LogApi implements ResourceReader, WatchSource {
     return this.kinds[type.plural as LogKind]
   }
 
-  #put(kind: LogKind, name: string, fields: object, silently = false): number {
+  #put(kind: LogKind, name: string, how: Parameters<FakeApi['put']>[1]): number {
     this.#step(kind)
-    this.kinds[kind].put(name, { fields, silently })
+    this.kinds[kind].put(name, how)
     return this.kinds[kind].version
   }
 

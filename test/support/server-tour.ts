@@ -47,6 +47,7 @@ export async function tourServer(options: TourOptions): Promise<void> {
     key: keys.publisher,
     idempotencyKey: 'event',
   })
+  await call(200, 'GET', `${home}/events/${event.json.eventId}`)
   await call(403, 'GET', `${home}/webhooks`, { key: keys.viewer })
   for (const path of [one, other]) {
     const delivery = `${path}/deliveries/${event.json.eventId}`

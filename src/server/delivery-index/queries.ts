@@ -129,9 +129,13 @@ export async function readDetail(
   return line === NONE ? undefined : await readFromLog(lines, api, namespace, line)
 }
 
-/** Whether the object exists and its status is not written yet. */
+/** Whether the object exists and its status is not written yet. That of a view is known to be a success before. */
 function isBehindLog({ table }: Lines, line: number, detail: DeliveryDetail): boolean {
-  return line !== NONE && detail.completedAt === undefined && detail.attemptCount < table.logAttempts(line)
+  if (line === NONE) return false
+  const { completedAt, attemptCount, attempts } = detail
+  const logged = table.logAttempts(line)
+  const isUnwritten = attempts.length === 0 && logged > 0
+  return isUnwritten || (completedAt === undefined && attemptCount < logged)
 }
 
 /** Whether the line is going to be removed when the watch reports that its object is gone. */

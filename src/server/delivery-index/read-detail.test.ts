@@ -63,7 +63,7 @@ describe('one delivery', () => {
     bed.api.show(nameAt(1), 'uid-a', { state: 'retrying', attemptCount: 1, attempts: [FAILED] })
     await bed.start()
     const attempts = [FAILED, ATTEMPT]
-    bed.api.show(nameAt(1), 'uid-a', { state: 'succeeded', attemptCount: 2, attempts }, true)
+    bed.api.show(nameAt(1), 'uid-a', { state: 'succeeded', attemptCount: 2, attempts }, { silently: true })
     expect(await bed.read(1)).toMatchObject({ status: 'succeeded', attempts })
   })
 
@@ -77,6 +77,16 @@ describe('one delivery', () => {
       attemptCount: 1,
       attempts: [ATTEMPT],
     })
+  })
+
+  it('is what the log says of it where its view has no status yet', async () => {
+    const version = bed.api.accept('segment', [event(1)])
+    bed.api.tell('outcomes', [sent(version)])
+    bed.api.show(nameAt(1), 'uid-a', { state: 'pending' }, { isView: true })
+    await bed.start()
+    const want = { status: 'succeeded', attemptCount: 1, attempts: [ATTEMPT] }
+    expect(await bed.read(1)).toMatchObject(want)
+    expect(await bed.lines()).toMatchObject([{ status: 'succeeded', attemptCount: 1 }])
   })
 
   it('has no attempts before the first', async () => {

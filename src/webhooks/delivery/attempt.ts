@@ -378,8 +378,8 @@ async function recordSuccess(
   const view = ctx.directory.find(queue.endpoint)
   await ctx.streaks.succeeded(queue.endpoint, view)
   const isUrgent = view?.endpoint.spec.ordered ?? false
-  // One that a call without an answer may still create has to show the end.
-  const object = storage.objectMayExist === true
+  // A failure before is to be seen, and an object that a call without an answer may still create has to show the end.
+  const object = delivery.attempts > 1 || storage.objectMayExist === true
   const body = bodyOfView(bodyOf(storage))
   await ctx.outcomes.record({ kind: 'sent', position: delivery, attempt, object }, { isUrgent })
   if (!object) {

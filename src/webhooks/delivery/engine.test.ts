@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
+import { VIEW_LABEL } from '../../apis/meta.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { ApiError } from '../../kube/client.ts'
@@ -160,6 +161,23 @@ describe('an entry whose object may not be made', () => {
     await bed.accept(bed.event([endpoint]))
     await bed.elapse(MINUTE)
     expect(bed.ended.map(({ state }) => state)).toEqual(['succeeded'])
+    expect(bed.segments.size).toBe(0)
+  })
+
+  it('gets one with every attempt, and no view, where it succeeds after a failure', async () => {
+    const bed = new EngineBed()
+    const endpoint = await bed.endpoint('one')
+    bed.sender.answers.set('/one', 503)
+    const refused = bed.api.fail(calling('create', webhookDeliveries), { before: QUOTA }, 10_000)
+    bed.start()
+    await bed.accept(bed.event([endpoint]))
+    await bed.elapse(SECOND)
+    bed.sender.answers.set('/one', 200)
+    await bed.elapse(20 * SECOND)
+    refused()
+    await bed.elapse(MINUTE)
+    expect(bed.objects).toMatchObject([{ status: { state: 'succeeded', attemptCount: 2 } }])
+    expect(bed.objects[0]?.metadata.labels).not.toHaveProperty([VIEW_LABEL])
     expect(bed.segments.size).toBe(0)
   })
 
