@@ -30,6 +30,8 @@ export const OWNER_EMAILS_ANNOTATION = `${GROUP}/owner-emails`
 export const SHARD_LABEL = `${GROUP}/shard`
 /** On a delivery that has succeeded: the log has its state, and the object is for people. */
 export const VIEW_LABEL = `${GROUP}/view`
+/** On a segment of outcomes in which shards were claimed or released: a reader of the whole log needs these first. */
+export const CLAIMS_LABEL = `${GROUP}/claims`
 /** Excludes an object from backups: a restored delivery would be sent again. */
 export const NO_BACKUP_LABEL = 'velero.io/exclude-from-backup'
 

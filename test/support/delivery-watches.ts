@@ -5,7 +5,11 @@
 
 import type { ObjectIdentity, Source } from '../../src/kube/store.ts'
 import { packedName } from '../../src/server/delivery-index/line-table.ts'
-import { DeliveryLines, type ObjectDelivery } from '../../src/server/delivery-index/line-updates.ts'
+import {
+  DeliveryLines,
+  type ObjectDelivery,
+  withClaimsOnly,
+} from '../../src/server/delivery-index/line-updates.ts'
 import { ObjectDeliveryStore, OutcomeStore, SegmentStore } from '../../src/server/delivery-index/reader.ts'
 import type { DeliveryWorld, WorldEvent, WorldObject, WorldOutcomes } from './delivery-world.ts'
 
@@ -53,6 +57,15 @@ export class DeliveryWatches {
       this.tell(kind, Number.POSITIVE_INFINITY, false)
       this.#storeOf(kind).seenUpTo(this.#world.version)
     }
+  }
+
+  /** As a start does, before it lists outcomes. */
+  readClaims(): void {
+    const { outcomes, version } = this.#world
+    this.index.claimsRead(
+      outcomes.map(withClaimsOnly).filter(({ records }) => records.length > 0),
+      version,
+    )
   }
 
   /** The watch's version was too old: lists the current state. @param broken whether an earlier list breaks off */

@@ -4,8 +4,9 @@
  */
 
 import { endpointTag, sortableName } from '../../src/apis/ids.ts'
-import type { OutcomeRecord } from '../../src/apis/outcome-segment.ts'
+import type { LogRecord, OutcomeRecord } from '../../src/apis/outcome-segment.ts'
 import type { DeliveryState } from '../../src/apis/webhook-delivery.ts'
+import { shardOf } from '../../src/ha/assignment.ts'
 import type { LogSegment } from '../../src/webhooks/log/store.ts'
 
 export type WorldEndpoint = { namespace: string; name: string; uid: string }
@@ -20,7 +21,15 @@ export type WorldObject = {
   at: number
 }
 
-export type WorldOutcomes = { name: string; version: number; writtenAt: number; records: OutcomeRecord[] }
+export type WorldOutcomes = {
+  name: string
+  version: number
+  writtenAt: number
+  /** Its writer, by number and by name. */
+  owner: number
+  writer: string
+  records: LogRecord[]
+}
 
 export type WorldEvent =
   | { kind: 'segments'; version: number; segment: LogSegment; gone: boolean }
@@ -85,6 +94,8 @@ export class DeliveryWorld {
   readonly endpoints: readonly WorldEndpoint[]
   readonly #deliveries: WorldDelivery[] = []
   #made = 0
+  /** How many controllers have driven the endpoints, one after the other. */
+  #owners = 1
 
   constructor(endpoints: number) {
     this.endpoints = Array.from({ length: endpoints }, (_, number) => ({
@@ -128,6 +139,35 @@ export class DeliveryWorld {
     if ('record' in step) this.#record(delivery, step)
     else if ('object' in step) this.#show(delivery, step.object, step.attempts)
     else this.#removeObject(keyOf(delivery))
+  }
+
+  /** Another controller claims all shards. */
+  handOver(): void {
+    const after = this.version
+    this.#owners += 1
+    const shards = this.endpoints.map(({ uid }) => shardOf(uid))
+    this.#write([{ kind: 'claim', shards, after }])
+  }
+
+  /** A controller that was replaced writes of a delivery what no longer counts. */
+  writeLate(which: number): void {
+    const delivery = this.#deliveries[which % Math.max(1, this.#deliveries.length)]
+    if (!delivery || this.#owners === 1) return
+    const position = { version: delivery.segment.version, index: delivery.index }
+    const steps: Extract<Step, { record: string }>[] = [
+      { record: 'sent', object: false },
+      { record: 'failed', last: which % 2 === 0 },
+      { record: 'moved' },
+      { record: 'canceled' },
+    ]
+    const step = steps[which % steps.length]
+    if (step) this.#write([recordOf(step, position, START + this.version)], this.#owners - 1)
+  }
+
+  /** An earlier segment is written once more under another name, since its first write had no answer. */
+  repeat(which: number): void {
+    const written = this.outcomes[which % Math.max(1, this.outcomes.length)]
+    if (written?.records.every(({ kind }) => kind !== 'claim')) this.#write(written.records, written.owner)
   }
 
   /** Reports the duplicate positions, which happens soon: until then a duplicate may be taken for a delivery. */
@@ -210,14 +250,19 @@ export class DeliveryWorld {
   }
 
   #record(delivery: WorldDelivery, step: Extract<Step, { record: string }>): void {
-    this.version += 1
-    const writtenAt = START + this.version
     const position = { version: delivery.segment.version, index: delivery.index }
-    const record = recordOf(step, position, writtenAt)
+    const record = recordOf(step, position, START + this.version + 1)
     delivery.records.push(record)
-    const outcomes = { name: `outcomes-${this.version}`, version: this.version, writtenAt, records: [record] }
+    this.#write([record])
+  }
+
+  #write(records: LogRecord[], owner = this.#owners): void {
+    this.version += 1
+    const { version } = this
+    const about = { name: `outcomes-${version}`, version, writtenAt: START + version }
+    const outcomes = { ...about, owner, writer: `controller-${owner}`, records }
     this.outcomes.push(outcomes)
-    this.events.push({ kind: 'outcomes', version: this.version, outcomes })
+    this.events.push({ kind: 'outcomes', version, outcomes })
   }
 
   #show(delivery: WorldDelivery, state: DeliveryState, attempts: number): void {

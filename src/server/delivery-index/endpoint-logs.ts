@@ -2,6 +2,7 @@
  * The endpoints that have lines, and the lines of each in the order of their ids. lines.ts keeps what else refers to a line.
  */
 import { endpointTag } from '../../apis/ids.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import { copyString } from '../../lib/text.ts'
 import { type LineTable, NONE, PACKED_WORDS, type PackedId, STATES } from './line-table.ts'
 
@@ -203,6 +204,7 @@ export type EndpointLog = {
   readonly namespace: string
   readonly uid: string
   readonly tag: string
+  readonly shard: number
   readonly lines: SortedLines
   readonly counts: number[]
   /** Of the bodies of lines that have not ended. */
@@ -271,6 +273,7 @@ export class EndpointLogs {
       namespace: copyString(namespace),
       uid: copyString(uid),
       tag: endpointTag(uid),
+      shard: shardOf(uid),
       lines: new SortedLines(this.#table),
       counts: STATES.map(() => 0),
       openBytes: 0,

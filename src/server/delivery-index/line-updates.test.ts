@@ -32,6 +32,9 @@ const happening = fc.oneof(
   },
   { weight: 12, arbitrary: fc.record({ do: fc.constant('advance' as const), which: number }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('remove' as const), which: number }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('hand over' as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('write late' as const), which: number }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('repeat' as const), which: number }) },
   {
     weight: 8,
     arbitrary: fc.record({
@@ -66,6 +69,9 @@ class Run {
     else if (what.do === 'again') this.#append(this.world.acceptAgain(what.which), what.own)
     else if (what.do === 'advance') this.world.advance(what.which)
     else if (what.do === 'remove') this.world.removeSegment(what.which)
+    else if (what.do === 'hand over') this.world.handOver()
+    else if (what.do === 'write late') this.world.writeLate(what.which)
+    else if (what.do === 'repeat') this.world.repeat(what.which)
     else if (what.do === 'tell') this.watches.tell(what.kind, what.count, what.twice)
     else if (what.do === 'list') this.watches.list(what.kind, what.broken)
     else if (what.do === 'compare') this.watches.compareObjects(() => this.world.advance(what.which))
@@ -85,6 +91,7 @@ class Run {
   /** As a process that starts now: everything is listed, and nothing was told before. */
   restart(): Run {
     const next = new Run(this.world)
+    next.watches.readClaims()
     for (const kind of KINDS) next.watches.list(kind, false)
     return next
   }

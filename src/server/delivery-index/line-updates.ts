@@ -13,13 +13,21 @@
 
 import type { AcceptedEvent, DeliveryTarget } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, nameOfMessage, timeOfName } from '../../apis/ids.ts'
-import { decodeOutcomeRecords, type OutcomeRecord, readOutcomeSegment } from '../../apis/outcome-segment.ts'
+import {
+  type ClaimRecord,
+  decodeLogRecords,
+  type LogRecord,
+  type OutcomeRecord,
+  type ReleaseRecord,
+  readOutcomeSegment,
+} from '../../apis/outcome-segment.ts'
 import { type DeliveryState, deliveryListItem, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
 import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { isFinal } from '../../webhooks/delivery/delivery-state.ts'
 import { MAX_ATTEMPTS } from '../../webhooks/delivery/retry-schedule.ts'
 import { byteLength } from '../../webhooks/log/codec.ts'
+import { ShardClaims } from '../../webhooks/log/fencing.ts'
 import { attemptsOf, fold, type LogEnd, type LogState, NO_RECORDS } from '../../webhooks/log/fold.ts'
 import type { Appended, LoggedEvent, LogSegment } from '../../webhooks/log/store.ts'
 import { isBelowFloor, NOBODY } from './endpoint-logs.ts'
@@ -46,8 +54,13 @@ export type OutcomeBatch = {
   name: string
   version: number
   writtenAt: number
-  records: readonly OutcomeRecord[]
+  /** The start of the replica that wrote it. */
+  writer: string
+  records: readonly LogRecord[]
 }
+
+/** Claims that are kept for each shard: of a day in which shards change hands every quarter of an hour. */
+const MAX_CLAIMS = 100
 
 type OutcomeOfLine = Extract<OutcomeRecord, { kind: 'sent' | 'failed' | 'canceled' }>
 
@@ -66,6 +79,11 @@ const MAX_HELD = 200_000
 export class DeliveryLines {
   readonly lines: Lines
   readonly #onLost: () => void
+  readonly #claims = new ShardClaims(MAX_CLAIMS)
+  /** Claims before this version may have been deleted. */
+  #claimsFrom = 0
+  /** Claims up to this version are known. */
+  #claimsUpTo = 0
   /** Every segment up to this version was added. */
   #seen = 0
   /** Outcomes that wait for their segments. */
@@ -160,8 +178,29 @@ export class DeliveryLines {
     }
   }
 
-  /** Each OutcomeSegment once, in any order. Records wait until their segments were seen. */
+  /** The version up to which all claims are known: later OutcomeSegments have to come in log order. */
+  get claimsUpTo(): number {
+    return this.#claimsUpTo
+  }
+
+  /** Adds the claims of OutcomeSegments that a list of that version has. Call it before these segments are added. */
+  claimsRead(segments: readonly OutcomeBatch[], version: number): void {
+    const inOrder = segments.toSorted((a, b) => a.version - b.version)
+    if (this.#claimsUpTo === 0) this.#claimsFrom = (inOrder[0]?.version ?? version + 1) - 1
+    for (const segment of inOrder) this.#addClaims(segment)
+    this.#claimsUpTo = Math.max(this.#claimsUpTo, version)
+  }
+
+  #addClaims(segment: OutcomeBatch): void {
+    if (segment.version <= this.#claimsUpTo) return
+    this.#claimsUpTo = segment.version
+    for (const record of segment.records)
+      if (isShardRecord(record)) this.#claims.apply(record, segment, this.#claimsFrom)
+  }
+
+  /** Each OutcomeSegment once; in any order up to `claimsUpTo`, then in log order. Records wait until their segments were seen. */
   outcomes(outcomes: OutcomeBatch): void {
+    this.#addClaims(outcomes)
     const newest = newestPosition(outcomes)
     if (newest <= this.#seen) {
       this.#apply(outcomes)
@@ -262,12 +301,13 @@ export class DeliveryLines {
     return true
   }
 
-  #apply({ name, version, writtenAt, records }: OutcomeBatch): void {
+  #apply({ name, version, writtenAt, writer, records }: OutcomeBatch): void {
     const number = this.lines.outcomes.add(name)
     this.lines.outcomes.hold(number)
     for (const record of records) {
+      if (isShardRecord(record)) continue
       const line = this.lines.segments.lineAt(record.position)
-      if (line === NONE) continue
+      if (line === NONE || this.#isFenced(line, version, writer)) continue
       const before = this.#logState(line)
       const state = fold(before, { record, version }, ({ at }) => ({ at }))
       if (state === before) continue
@@ -276,6 +316,12 @@ export class DeliveryLines {
       else if (isOutcome(record)) this.#applyOutcome(line, state, { record, version, writtenAt, number })
     }
     this.lines.outcomes.release(number)
+  }
+
+  /** Whether another replica had claimed the shard before: the word of this one does not count. */
+  #isFenced(line: number, version: number, writer: string): boolean {
+    const log = this.lines.logs.of(line)
+    return log !== undefined && this.#claims.isFenced(log.shard, version, writer)
   }
 
   #logState(line: number): LogState<Started> {
@@ -345,8 +391,9 @@ function endTime(record: OutcomeOfLine, writtenAt: number): number {
 /** Ignores positions above the batch's own version, which are invalid: the batch would wait for ever. */
 function newestPosition({ version, records }: OutcomeBatch): number {
   let newest = 0
-  for (const { position } of records)
-    if (position.version < version) newest = Math.max(newest, position.version)
+  for (const record of records)
+    if (!isShardRecord(record) && record.position.version < version)
+      newest = Math.max(newest, record.position.version)
   return newest
 }
 
@@ -374,6 +421,15 @@ export function readObjectDelivery(raw: RawObject): ObjectDelivery {
   }
 }
 
+function isShardRecord(record: LogRecord): record is ClaimRecord | ReleaseRecord {
+  return record.kind === 'claim' || record.kind === 'release'
+}
+
+/** What is kept of an OutcomeSegment until all claims are read. */
+export function withClaimsOnly(segment: OutcomeBatch): OutcomeBatch {
+  return { ...segment, records: segment.records.filter(isShardRecord) }
+}
+
 /** Skips unreadable records. @throws ZodError */
 export function readOutcomeBatch(raw: RawObject): OutcomeBatch {
   const { metadata, spec } = readOutcomeSegment(raw)
@@ -381,6 +437,7 @@ export function readOutcomeBatch(raw: RawObject): OutcomeBatch {
     name: metadata.name,
     version: Number(metadata.resourceVersion),
     writtenAt: spec.writtenAt,
-    records: decodeOutcomeRecords(spec),
+    writer: spec.writer,
+    records: decodeLogRecords(spec).records,
   }
 }

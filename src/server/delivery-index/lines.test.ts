@@ -38,7 +38,7 @@ function send(index: DeliveryLines, number: number): void {
   const attempt = { at: new Date(START).toISOString(), latencyMs: 1, code: 200 }
   const record = { kind: 'sent', position: { version: number, index: 0 }, attempt, object: false } as const
   const version = number + 10_000
-  index.outcomes({ name: nameAt(version), version, writtenAt: START, records: [record] })
+  index.outcomes({ name: nameAt(version), version, writtenAt: START, writer: 'w', records: [record] })
 }
 
 function shown(number: number, state: ObjectDelivery['state'] = 'succeeded'): ObjectDelivery {
@@ -179,7 +179,7 @@ describe('a line', () => {
     const records = [5, 999_999].map((version) => {
       return { kind: 'sent', position: { version, index: 0 }, attempt, object: false } as const
     })
-    index.outcomes({ name: 'outcomes', version: 10, writtenAt: START, records })
+    index.outcomes({ name: 'outcomes', version: 10, writtenAt: START, writer: 'w', records })
     expect(index.held).toBe(0)
     expect(index.lines.logs.find('org', 'uid-a')?.counts).toEqual([0, 0, 1, 0, 0])
   })
@@ -193,9 +193,10 @@ describe('a line', () => {
     const attempt = { at: new Date(START).toISOString(), latencyMs: 1 }
     const record = { kind: 'sent', position: { version: 5, index: 0 }, attempt, object: false } as const
     const records = Array.from({ length: 100_000 }, () => record)
-    for (const version of [10, 11]) index.outcomes({ name: 'outcomes', version, writtenAt: START, records })
+    for (const version of [10, 11])
+      index.outcomes({ name: 'outcomes', version, writtenAt: START, writer: 'w', records })
     expect(lost).toBe(0)
-    index.outcomes({ name: 'outcomes', version: 12, writtenAt: START, records })
+    index.outcomes({ name: 'outcomes', version: 12, writtenAt: START, writer: 'w', records })
     expect(lost).toBe(1)
   })
 
@@ -204,7 +205,13 @@ describe('a line', () => {
     for (const number of [1, 2]) {
       accept(index, number)
       const moved = { kind: 'moved', position: { version: number, index: 0 } } as const
-      index.outcomes({ name: 'outcomes', version: number * 10, writtenAt: START, records: [moved] })
+      index.outcomes({
+        name: 'outcomes',
+        version: number * 10,
+        writtenAt: START,
+        writer: 'w',
+        records: [moved],
+      })
     }
     index.objectsSeenUpTo(9)
     expect(held(index)).toEqual(names(1, 2))
@@ -226,7 +233,7 @@ describe('a line', () => {
     index.object(shown(1, 'retrying'), 5)
     accept(index, 1)
     const record = { kind: 'canceled', position: { version: 1, index: 0 }, reason: 'Duplicate' } as const
-    index.outcomes({ name: 'outcomes', version: 10, writtenAt: START, records: [record] })
+    index.outcomes({ name: 'outcomes', version: 10, writtenAt: START, writer: 'w', records: [record] })
     expect(held(index)).toEqual(names(1))
     const line = index.lines.logs
       .find('org', 'uid-a')

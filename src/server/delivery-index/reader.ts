@@ -4,11 +4,14 @@
  * was created before.
  */
 import { deliverySegments } from '../../apis/delivery-segment.ts'
+import { CLAIMS_LABEL } from '../../apis/meta.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
+import type { ResourceReader } from '../../kube/client.ts'
 import { Informer, type InformerDependencies } from '../../kube/informer.ts'
 import type { ObjectIdentity, Source, Store } from '../../kube/store.ts'
 import type { Watch } from '../../kube/watch-restarts.ts'
+import { exponentialMs, sleep } from '../../lib/time.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE, readLiveSegment } from '../../webhooks/log/reader.ts'
 import type { LogSegment } from '../../webhooks/log/store.ts'
 import { NONE } from './line-table.ts'
@@ -18,6 +21,7 @@ import {
   type OutcomeBatch,
   readObjectDelivery,
   readOutcomeBatch,
+  withClaimsOnly,
 } from './line-updates.ts'
 
 /** A store that passes what the informer reads on to the lines, and keeps no objects itself. */
@@ -91,6 +95,9 @@ function nameIn(key: string): string {
 }
 
 export class OutcomeStore extends LinesStore implements Store<OutcomeBatch> {
+  /** Of a list that goes by name, those whose claims are not known yet: they have to wait for earlier ones. */
+  #later: OutcomeBatch[] = []
+  #isListing = false
   /** All segments up to this version were applied. */
   #floor = 0
   /** Later versions that were applied, since an interrupted list is read again. */
@@ -102,20 +109,31 @@ export class OutcomeStore extends LinesStore implements Store<OutcomeBatch> {
 
   apply({ version }: ObjectIdentity, outcomes: OutcomeBatch): void {
     this.#applied.add(version)
-    this.lines.outcomes(outcomes)
+    if (this.#isListing && version > this.lines.claimsUpTo) this.#later.push(outcomes)
+    else this.lines.outcomes(outcomes)
   }
 
   /** Outcomes remain valid: their segment is deleted only after the deliveries. */
   delete(): void {}
 
-  beginList(): void {}
-
-  endList(listVersion: number): Iterable<void> {
-    this.seenUpTo(listVersion)
-    return []
+  beginList(): void {
+    this.abandonList()
+    this.#isListing = true
   }
 
-  abandonList(): void {}
+  *endList(listVersion: number): IterableIterator<void> {
+    this.#isListing = false
+    for (const outcomes of this.#later.sort((a, b) => a.version - b.version))
+      yield this.lines.outcomes(outcomes)
+    this.#later = []
+    this.seenUpTo(listVersion)
+  }
+
+  abandonList(): void {
+    this.#isListing = false
+    for (const { version } of this.#later) this.#applied.delete(version)
+    this.#later = []
+  }
 
   seenUpTo(version: number): void {
     this.#floor = Math.max(this.#floor, version)
@@ -185,14 +203,16 @@ const OBJECT_PAGE = 1000
 /** Objects are the largest of all lists that are compared. */
 const COMPARE_EVERY_MS = 2 * 3600_000
 
-type Stage = { what: string; informer: Watch }
+/** @property before what has to be read before the informer starts; retried until it succeeds */
+type Stage = { what: string; informer: Watch; before?: () => Promise<void> }
 
 export class IndexReading {
   readonly lines: DeliveryLines
   readonly ready: Promise<void>
   readonly #stages: readonly Stage[]
   readonly #ready = Promise.withResolvers<void>()
-  readonly #stopping = Promise.withResolvers<void>()
+  readonly #stopping = new AbortController()
+  readonly #needs: InformerDependencies
   /** The stage in progress; undefined after the last one. */
   #stage: Stage | undefined
   #stopped = false
@@ -217,6 +237,7 @@ export class IndexReading {
     this.#stages = createStages(needs, namespace, this.lines, () =>
       lost('the store of the cluster was set back to an older one'),
     )
+    this.#needs = needs
     this.#stage = this.#stages[0]
     this.ready = this.#ready.promise
   }
@@ -245,20 +266,57 @@ export class IndexReading {
   /** When it resolves, nothing changes the lines any more. */
   async stop(): Promise<void> {
     this.#stopped = true
-    this.#stopping.resolve()
+    this.#stopping.abort()
     await Promise.all(this.#stages.map(({ informer }) => informer.stop()))
   }
 
   async #read(): Promise<void> {
+    const { signal } = this.#stopping
+    const stopped = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
     for (const stage of this.#stages) {
       this.#stage = stage
+      if (stage.before) await this.#retry(stage.before)
+      if (this.#stopped) return
       stage.informer.start()
-      await Promise.race([stage.informer.synced, this.#stopping.promise])
+      await Promise.race([stage.informer.synced, stopped])
       if (this.#stopped) return
     }
     this.#stage = undefined
     this.#ready.resolve()
   }
+
+  async #retry(read: () => Promise<void>): Promise<void> {
+    const { clock, log } = this.#needs
+    for (let failures = 1; !this.#stopped; failures += 1) {
+      try {
+        return await read()
+      } catch (error) {
+        log.warn('Who drove which shards could not be read; trying again', { error })
+        await sleep(clock, exponentialMs(failures, CLAIMS_RETRY), this.#stopping.signal)
+      }
+    }
+  }
+}
+
+const CLAIMS_RETRY = { firstMs: 1000, longestMs: 30_000 }
+
+/** Reads the OutcomeSegments in which shards change hands, which are few. @throws ApiError */
+async function readClaims(
+  api: ResourceReader,
+  namespace: string,
+  lines: Pick<DeliveryLines, 'claimsRead'>,
+): Promise<void> {
+  const query = { namespace, labelSelector: `${CLAIMS_LABEL}=true`, limit: LARGEST_LOG_PAGE }
+  const segments: OutcomeBatch[] = []
+  let version = 0
+  let from: string | undefined
+  do {
+    const page = await api.list(outcomeSegments, query, from)
+    for (const raw of page.items) segments.push(withClaimsOnly(readOutcomeBatch(raw)))
+    version ||= Number(page.resourceVersion)
+    from = page.continue
+  } while (from !== undefined)
+  lines.claimsRead(segments, version)
 }
 
 function createStages(
@@ -295,7 +353,11 @@ function createStages(
   )
   return [
     { what: 'the events of the delivery log', informer: segments },
-    { what: 'the outcomes of the delivery log', informer: outcomes },
+    {
+      what: 'the outcomes of the delivery log',
+      informer: outcomes,
+      before: () => readClaims(needs.api, namespace, lines),
+    },
     { what: 'the deliveries that have objects', informer: objects },
   ]
 }

@@ -209,16 +209,7 @@ export class LogFollower {
 
   /** A replica that claims a shard knows the claims before. If the shard is still this replica's, it claims it again. */
   #applyClaim(record: ClaimRecord | ReleaseRecord, version: number, writer: string): void {
-    const { kind, shards, after } = record
-    if (after !== undefined && after < this.#progress.from) {
-      if (kind === 'claim') this.claims.markUnverifiable(shards, { version, writer })
-      return
-    }
-    if (kind === 'release') {
-      this.claims.recordRelease(shards, { version, writer, after })
-      return
-    }
-    const claimed = this.claims.recordClaim(shards, { version, writer, after })
+    const claimed = this.claims.apply(record, { version, writer }, this.#progress.from)
     const ours = claimed.filter((shard) => this.#engine.queues.isOurs(shard))
     if (writer !== this.#options.writer && ours.length > 0) this.#options.onClaimedElsewhere(ours)
   }

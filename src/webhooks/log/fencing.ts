@@ -1,3 +1,5 @@
+import type { ClaimRecord, ReleaseRecord } from '../../apis/outcome-segment.ts'
+
 /**
  * Which replica drives a shard, according to the log: see "Claims and releases" in README.md. A claim or a release counts only if its
  * writer had read the last claim of another writer.
@@ -16,13 +18,35 @@ type Claim = {
 /** @property version of the segment @property after the version that the writer had read; absent: everything before it */
 type ClaimStatement = { version: number; writer: string; after?: number | undefined }
 
-/** Claims kept for each shard. Records are rarely checked long after the shard changed hands. */
+/** Claims kept for each shard. Who follows the log rarely checks records long after the shard changed hands. */
 const MAX_CLAIMS = 8
 
 export class ShardClaims {
+  readonly #maxClaims: number
   readonly #claims = new Map<number, Claim[]>()
   /** Shards without a known claim: the version of the last unverifiable one. */
   readonly #unverifiable = new Map<number, number>()
+
+  /** @param maxClaims that are kept for each shard */
+  constructor(maxClaims = MAX_CLAIMS) {
+    this.#maxClaims = maxClaims
+  }
+
+  /**
+   * Call in log order. @param from before this version, claims may have been deleted before they were read
+   * @returns the shards that belong to the writer from there on, if it is a claim
+   */
+  apply(
+    { kind, shards, after }: ClaimRecord | ReleaseRecord,
+    { version, writer }: Pick<ClaimStatement, 'version' | 'writer'>,
+    from: number,
+  ): number[] {
+    const isVerifiable = after === undefined || after >= from
+    if (kind === 'claim' && isVerifiable) return this.recordClaim(shards, { version, writer, after })
+    if (kind === 'claim') this.markUnverifiable(shards, { version, writer })
+    else if (isVerifiable) this.recordRelease(shards, { version, writer, after })
+    return []
+  }
 
   /** Call in log order. @returns the shards that belong to the writer from there on */
   recordClaim(shards: readonly number[], statement: ClaimStatement): number[] {
@@ -114,7 +138,7 @@ export class ShardClaims {
     this.#unverifiable.delete(shard)
     const claims = this.#claims.get(shard) ?? []
     claims.push(claim)
-    if (claims.length > MAX_CLAIMS) claims.shift()
+    if (claims.length > this.#maxClaims) claims.shift()
     this.#claims.set(shard, claims)
   }
 }

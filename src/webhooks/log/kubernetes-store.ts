@@ -1,8 +1,13 @@
 import { type AcceptedEvent, deliverySegmentKind, deliverySegments } from '../../apis/delivery-segment.ts'
 import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../../apis/ids.ts'
 import { LOG_FORMAT } from '../../apis/log-format.ts'
-import { API_VERSION, NO_BACKUP_LABEL, type ResourceType } from '../../apis/meta.ts'
-import { encodeLogRecord, outcomeSegmentKind, outcomeSegments } from '../../apis/outcome-segment.ts'
+import { API_VERSION, CLAIMS_LABEL, NO_BACKUP_LABEL, type ResourceType } from '../../apis/meta.ts'
+import {
+  encodeLogRecord,
+  isShardRecord,
+  outcomeSegmentKind,
+  outcomeSegments,
+} from '../../apis/outcome-segment.ts'
 import {
   ApiError,
   findObject,
@@ -179,12 +184,18 @@ type SegmentWriterOptions = {
   metrics?: LogMetrics
 }
 
-/** Creates a segment and measures that. @param size events or records in it */
+/** What a segment is made of. @property size events or records in it */
+type NewSegment = {
+  kind: 'delivery' | 'outcome'
+  size: number
+  labels?: Record<string, string>
+  specOf: () => Record<string, unknown>
+}
+
+/** Creates a segment and measures that. */
 async function writeSegment(
   options: SegmentWriterOptions,
-  kind: 'delivery' | 'outcome',
-  size: number,
-  specOf: () => Record<string, unknown>,
+  { kind, size, labels, specOf }: NewSegment,
   retry: Partial<IdempotentCreateOptions>,
 ): Promise<RawObject> {
   const { resources, namespace, names, clock, random, metrics } = options
@@ -192,7 +203,7 @@ async function writeSegment(
   const make = async (): Promise<RawObject> => ({
     apiVersion: API_VERSION,
     kind: segmentKind.kind,
-    metadata: { name: await names.next(), namespace, labels: { [NO_BACKUP_LABEL]: 'true' } },
+    metadata: { name: await names.next(), namespace, labels: { [NO_BACKUP_LABEL]: 'true', ...labels } },
     spec: specOf(),
   })
   const started = clock.monotonic()
@@ -260,10 +271,14 @@ async function writeEvents(
   const { clock, writer, onWritten } = options
   const events = batch.flatMap((append) => append.events)
   const specOf = () => segmentSpec(events, writer, clock.now())
-  const { metadata } = await writeSegment(options, 'delivery', events.length, specOf, {
-    deadlineMs: WRITE_DEADLINE_MS,
-    mayBegin: () => elapsedSince(clock, added) <= LOOKUP_LIFE_MS,
-  })
+  const { metadata } = await writeSegment(
+    options,
+    { kind: 'delivery', size: events.length, specOf },
+    {
+      deadlineMs: WRITE_DEADLINE_MS,
+      mayBegin: () => elapsedSince(clock, added) <= LOOKUP_LIFE_MS,
+    },
+  )
   for (const append of batch) onWritten?.(organizationOf(append), sizeOf(append.events).bytes)
   let firstDelivery = 0
   return batch.map((append) => {
@@ -350,6 +365,8 @@ async function writeOutcomes(options: OutcomeLogOptions, records: readonly strin
     records: records.join('\n'),
   })
   const retry = { mayTry: mayWrite, signal }
-  const { metadata } = await writeSegment(options, 'outcome', records.length, specOf, retry)
+  const labels = records.some(isShardRecord) ? { [CLAIMS_LABEL]: 'true' } : {}
+  const segment = { kind: 'outcome', size: records.length, labels, specOf } as const
+  const { metadata } = await writeSegment(options, segment, retry)
   return records.map(() => Number(metadata.resourceVersion))
 }

@@ -47,6 +47,7 @@ function takeSegment(log: LongLog, into: DeliveryLines, at: { version: number; f
     name: nameOf(version),
     version,
     writtenAt: START,
+    writer: 'bench',
     records: decodeOutcomeRecords({ records: records.join('\n') }),
   })
 }
