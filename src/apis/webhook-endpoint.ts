@@ -33,6 +33,9 @@ const WEBHOOK_URL = /^https?:\/\/[^\p{Cc}\p{Z}/?#@\\]+([/?][^\p{Cc}\p{Z}#]*)?$/u
 export const endpointState = z.enum(['enabled', 'disabled'])
 export type EndpointState = z.infer<typeof endpointState>
 
+/** Characters of a description, event types, and deliveries at a time. */
+export const ENDPOINT_LIMITS = { description: 200, eventTypes: 100, concurrency: 32 } as const
+
 export const webhookEndpointSpec = z
   .object({
     url: text({
@@ -55,15 +58,14 @@ export const webhookEndpointSpec = z
         }),
       )
       .min(1)
-      .max(100)
+      .max(ENDPOINT_LIMITS.eventTypes)
       .refine((types) => new Set(types).size === types.length, 'must not repeat a type; give each once')
       .refine(
         (types) => !types.includes('*') || types.length === 1,
         "'*' stands alone; give ['*'], or list types without it",
       )
       .meta({
-        description:
-          'Subscribed event types (1 to 100, each once), or `*` alone for all, those added later included.',
+        description: `Subscribed event types (1 to ${ENDPOINT_LIMITS.eventTypes}, each once), or \`*\` alone for all, those added later included.`,
         'x-kubernetes-list-type': 'atomic',
         'x-kubernetes-validations': [
           {
@@ -76,7 +78,10 @@ export const webhookEndpointSpec = z
           },
         ],
       }),
-    description: text({ max: 200, describe: 'A label for people, at most 200 characters.' }).optional(),
+    description: text({
+      max: ENDPOINT_LIMITS.description,
+      describe: `A label for people, at most ${ENDPOINT_LIMITS.description} characters.`,
+    }).optional(),
     ordered: z.boolean().default(false).meta({
       description:
         'Deliver strictly in order; a delivery that fails holds the later ones until it succeeds or is exhausted.',
@@ -87,9 +92,11 @@ export const webhookEndpointSpec = z
     concurrency: z
       .int32()
       .min(1)
-      .max(32)
+      .max(ENDPOINT_LIMITS.concurrency)
       .default(8)
-      .meta({ description: 'Deliveries at a time, 1 to 32; an ordered endpoint always has one.' }),
+      .meta({
+        description: `Deliveries at a time, 1 to ${ENDPOINT_LIMITS.concurrency}; an ordered endpoint always has one.`,
+      }),
     signingSecret: z
       .object({
         name: text({

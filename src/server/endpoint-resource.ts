@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { createdAtOf, ENDPOINT_PREFIX, EVENT_TYPE, MAX_EVENT_TYPE } from '../apis/ids.ts'
 import { DNS_LABEL } from '../apis/meta.ts'
 import {
+  ENDPOINT_LIMITS,
   endpointState,
   type WebhookEndpoint,
   webhookEndpoint,
@@ -28,12 +29,12 @@ export const endpointId = z
 const url = wellFormed(spec.url)
 const description = wellFormed(z.string())
   .pipe(spec.description.unwrap())
-  .meta({ description: 'A label for people.', maxLength: 200, example: 'Billing' })
+  .meta({ description: 'A label for people.', maxLength: ENDPOINT_LIMITS.description, example: 'Billing' })
 const ordered = z.boolean().meta({ description: 'Deliver strictly in order.' })
 const concurrency = z
   .int32()
   .min(1)
-  .max(32)
+  .max(ENDPOINT_LIMITS.concurrency)
   .meta({ description: 'Deliveries at a time; an ordered endpoint always has one.' })
 const status = endpointState.meta({ description: 'A disabled endpoint receives nothing.' })
 
@@ -44,7 +45,7 @@ const SUBSCRIPTIONS = [
     type: 'array',
     items: { type: 'string', pattern: EVENT_TYPE.source, minLength: 1, maxLength: MAX_EVENT_TYPE },
     minItems: 1,
-    maxItems: 100,
+    maxItems: ENDPOINT_LIMITS.eventTypes,
     uniqueItems: true,
   },
 ] as const
