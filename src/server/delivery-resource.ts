@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { MESSAGE_ID, messageId, timeOfName } from '../apis/ids.ts'
 import { deliveryState } from '../apis/webhook-delivery.ts'
-import { isFinal } from '../webhooks/delivery/delivery-state.ts'
+import { isFinal } from '../webhooks/delivery/plan.ts'
 import type { LineStatus } from './delivery-index/line-table.ts'
 import { time } from './lists.ts'
 

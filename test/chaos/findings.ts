@@ -1,5 +1,5 @@
 /** The results of a run: figures and violations. */
-import { isFinal } from '../../src/webhooks/delivery/delivery-state.ts'
+import { isFinal } from '../../src/webhooks/delivery/plan.ts'
 import { judge, type Verdict, violations } from '../support/verdict.ts'
 import type { Death } from './chaos-run.ts'
 import { NOTE_TYPE, type Publisher } from './publisher.ts'

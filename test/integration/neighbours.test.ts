@@ -7,7 +7,7 @@ import { webhookDeliveries, webhookDeliveryKind } from '../../src/apis/webhook-d
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'
 import { shardOf } from '../../src/ha/assignment.ts'
-import { isFinal } from '../../src/webhooks/delivery/delivery-state.ts'
+import { isFinal } from '../../src/webhooks/delivery/plan.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'

@@ -1,6 +1,6 @@
 /** Three of ten requests to the API server fail, in every way in which requests fail: the promises hold, and requests stay few. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { isFinal } from '../../src/webhooks/delivery/delivery-state.ts'
+import { isFinal } from '../../src/webhooks/delivery/plan.ts'
 import { readEvents, readLog } from '../chaos/stored.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'

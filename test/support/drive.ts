@@ -2,7 +2,7 @@
 
 import { parsePosition } from '../../src/apis/delivery-segment.ts'
 import type { WebhookDelivery } from '../../src/apis/webhook-delivery.ts'
-import { isFinal } from '../../src/webhooks/delivery/delivery-state.ts'
+import { isFinal } from '../../src/webhooks/delivery/plan.ts'
 import type { TestDavit } from './davit.ts'
 
 /**

@@ -3,7 +3,7 @@
  * days, and the waits between attempts are not the subject of these tests.
  */
 import type { WebhookEndpointStatus } from '../../src/apis/webhook-endpoint.ts'
-import { isFinal } from '../../src/webhooks/delivery/delivery-state.ts'
+import { isFinal } from '../../src/webhooks/delivery/plan.ts'
 import type { TestDavit } from './davit.ts'
 import { ownEventType } from './own-event-type.ts'
 import type { Receiver } from './receiver.ts'

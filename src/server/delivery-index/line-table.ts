@@ -4,7 +4,7 @@
  */
 import { type DeliveryState, deliveryState } from '../../apis/webhook-delivery.ts'
 import { BASE32_ALPHABET } from '../../lib/text.ts'
-import { isFinal } from '../../webhooks/delivery/delivery-state.ts'
+import { isFinal } from '../../webhooks/delivery/plan.ts'
 import type { LogEnd } from '../../webhooks/log/fold.ts'
 
 /** The 26 characters of an id as four 32-bit words, most significant first, so that they compare like the text. */

@@ -24,7 +24,7 @@ import {
 import { type DeliveryState, deliveryListItem, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
 import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
-import { isFinal } from '../../webhooks/delivery/delivery-state.ts'
+import { isFinal } from '../../webhooks/delivery/plan.ts'
 import { MAX_ATTEMPTS } from '../../webhooks/delivery/retry-schedule.ts'
 import { byteLength } from '../../webhooks/log/codec.ts'
 import { ShardClaims } from '../../webhooks/log/fencing.ts'

@@ -5,7 +5,7 @@
 import type { Position } from '../../apis/delivery-segment.ts'
 import type { DeliveryState } from '../../apis/webhook-delivery.ts'
 import { copyString } from '../../lib/text.ts'
-import { isFinal } from '../../webhooks/delivery/delivery-state.ts'
+import { isFinal } from '../../webhooks/delivery/plan.ts'
 import { OpenBodies } from '../../webhooks/events/open-bodies.ts'
 import { type EndpointLog, EndpointLogs } from './endpoint-logs.ts'
 import {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { encodeLogRecord, outcomeSegmentSpec } from '../../apis/outcome-segment.ts'
 import { webhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
-import { type Outcome, toAttemptResult } from './delivery-state.ts'
+import { type Outcome, toAttemptResult } from './plan.ts'
 
 const AT = '2026-01-31T12:00:00.123Z'
 const STARTED = Date.parse(AT)

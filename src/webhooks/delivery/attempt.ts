@@ -16,6 +16,8 @@ import {
   retryUntilDurable,
   warnOnEndpoint,
 } from './context.ts'
+import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
+import type { EventBody } from './payloads.ts'
 import {
   type AttemptResult,
   afterAttempt,
@@ -24,9 +26,7 @@ import {
   isSetAside,
   setAsideStatus,
   toAttemptResult,
-} from './delivery-state.ts'
-import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
-import type { EventBody } from './payloads.ts'
+} from './plan.ts'
 import { cancelEntry, endEntry, promoteToObject } from './promotion.ts'
 
 /**

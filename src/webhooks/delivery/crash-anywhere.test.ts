@@ -15,7 +15,7 @@ import {
   violations,
 } from '../../../test/support/verdict.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
-import { isFinal } from './delivery-state.ts'
+import { isFinal } from './plan.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE

@@ -22,9 +22,9 @@ import {
 import { Semaphore } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
-import { isFinal, isSetAside } from './delivery-state.ts'
 import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
 import type { EventBody, Payloads } from './payloads.ts'
+import { isFinal, isSetAside } from './plan.ts'
 
 /** WebhookDelivery objects, which show deliveries to users and hold their state from the first failure on. */
 

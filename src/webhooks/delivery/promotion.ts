@@ -5,9 +5,9 @@ import { ApiError } from '../../kube/client.ts'
 import { FairQueue } from '../../lib/fair-queue.ts'
 import { exponentialMs } from '../../lib/time.ts'
 import { type EngineContext, hasLostShard, retryUntilDurable, warnOnEndpoint } from './context.ts'
-import { isFinal } from './delivery-state.ts'
 import { type Delivery, IN_OBJECT, type InLog, type OpenSegment } from './endpoint-queue.ts'
 import type { StoreResult } from './objects.ts'
+import { isFinal } from './plan.ts'
 
 /**
  * Promotion: gives an entry of the log its WebhookDelivery, after its first outcome or two seconds without one. A `moved` record

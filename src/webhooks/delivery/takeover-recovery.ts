@@ -9,7 +9,6 @@ import { copyString } from '../../lib/text.ts'
 import { attemptsOf } from '../log/fold.ts'
 import { cancelObject, leaveUnread, writeDecidedStatus } from './attempt.ts'
 import { retryUntilDurable, startOwnedWork } from './context.ts'
-import { exhaustedStatus, isFinal } from './delivery-state.ts'
 import {
   type Delivery,
   dueTime,
@@ -20,6 +19,7 @@ import {
 import type { DeliveryEngine } from './engine.ts'
 import type { LogFollower } from './log-follower.ts'
 import { deliveryRef } from './objects.ts'
+import { exhaustedStatus, isFinal } from './plan.ts'
 import { isSameDelivery, offsetKey } from './remote-deliveries.ts'
 
 /** Recovery from objects, as a takeover lists them: reconciles each WebhookDelivery with what the log says. See README.md. */

@@ -10,10 +10,10 @@ import { pollUntil, sleep, withDeadline } from '../../lib/time.ts'
 import { readKeys, type StoredKeys } from '../endpoints/signing-keys.ts'
 import { NO_RECORDS } from '../log/fold.ts'
 import { retryUntilDurable } from './context.ts'
-import { isFinal } from './delivery-state.ts'
 import type { Delivery, EndpointQueue, UnresolvedEntry } from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
 import { type LogFollower, resumeEntries } from './log-follower.ts'
+import { isFinal } from './plan.ts'
 import { RecoveryFromObjects } from './takeover-recovery.ts'
 
 const EVERY_MS = 1000

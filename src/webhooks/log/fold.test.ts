@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import type { OutcomeRecord } from '../../apis/outcome-segment.ts'
 import type { DeliveryAttempt } from '../../apis/webhook-delivery.ts'
-import { statusFromLog } from '../delivery/delivery-state.ts'
+import { statusFromLog } from '../delivery/plan.ts'
 import { attemptsOf, endsDelivery, fold, isClosed, type LogState, NO_RECORDS } from './fold.ts'
 
 const position = { version: 7, index: 0 }

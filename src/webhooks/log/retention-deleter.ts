@@ -4,7 +4,7 @@ import { findObject, isApiError, type ResourceReader, type ResourceWriter } from
 import type { Logger } from '../../lib/log.ts'
 import { inGroups } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
-import { isFinal } from '../delivery/delivery-state.ts'
+import { isFinal } from '../delivery/plan.ts'
 import { isKeyAlive, keptLine, keyRecordsOf } from './idempotency-keys.ts'
 import type { FinishedDelivery, FinishedIndex, PayloadRefs } from './retention-index.ts'
 import type { LogSweep, UnverifiedSegment } from './segment-sweep.ts'

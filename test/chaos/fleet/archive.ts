@@ -10,7 +10,7 @@ import { outcomeSegments } from '../../../src/apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../../src/apis/webhook-delivery.ts'
 import { webhookEvents } from '../../../src/apis/webhook-event.ts'
 import type { RawObject, ResourceReader } from '../../../src/kube/client.ts'
-import { isFinal } from '../../../src/webhooks/delivery/delivery-state.ts'
+import { isFinal } from '../../../src/webhooks/delivery/plan.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../../support/list-all.ts'
 

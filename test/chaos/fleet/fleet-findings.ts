@@ -1,7 +1,7 @@
 /** The results of a fleet run: figures and violations. */
 import { type WebhookDelivery, webhookDelivery } from '../../../src/apis/webhook-delivery.ts'
 import { webhookEvent } from '../../../src/apis/webhook-event.ts'
-import { isFinal } from '../../../src/webhooks/delivery/delivery-state.ts'
+import { isFinal } from '../../../src/webhooks/delivery/plan.ts'
 import { type AcceptedDelivery, keyOf, violations } from '../../support/verdict.ts'
 import type { Ledger } from '../facade/ledger.ts'
 import type { SeenReception } from '../receivers.ts'

@@ -9,7 +9,8 @@ import { attemptsOf, type LogState } from '../log/fold.ts'
 import { MAX_ATTEMPTS, nextAttemptAt, type SchedulePolicy, SET_ASIDE_MS } from './retry-schedule.ts'
 
 /**
- * The status of a delivery, as attempts and records of the log determine it (interface §3.2, §6.3).
+ * Decides what an attempt was and what follows from it: the status of a delivery, as attempts and records of the log determine it
+ * (interface §3.2, §6.3).
  *
  *   pending --attempt fails--> retrying --attempt fails, fewer than 8 made--> retrying
  *   pending, retrying --attempt answered with 2xx--> succeeded

@@ -13,7 +13,7 @@ import {
   isFinal,
   isSetAside,
   setAsideStatus,
-} from './delivery-state.ts'
+} from './plan.ts'
 
 const START = Date.parse('2026-01-31T12:00:00.000Z')
 const UNORDERED = { ordered: false, scale: 1 }
