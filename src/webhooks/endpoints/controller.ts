@@ -17,7 +17,7 @@ import {
 } from './directory.ts'
 import type { EventTypeStore } from './event-types.ts'
 import type { DisabledNotifier } from './notifier.ts'
-import { conditionOf, createdMs, decideShown, endpointStatus, type Problem, requestOf } from './plan.ts'
+import { conditionOf, createdMs, decideCoverage, endpointStatus, type Problem, requestOf } from './plan.ts'
 import type { SigningKeyReconciler } from './signing-keys.ts'
 
 /**
@@ -89,7 +89,7 @@ export class EndpointReconciler implements Reconciler {
       return statusPatch(now.endpoint.status ?? {}, desired)
     })
     notifier.notifyIfDisabled(view.endpoint.metadata, desired)
-    const { changesAt } = decideShown(conditionOf(desired, 'SuccessesShown'), leftOutAt, clock.now())
+    const { changesAt } = decideCoverage(conditionOf(desired, 'SuccessesShown'), leftOutAt, clock.now())
     const next = Math.min(keys.requeueAt ?? Number.POSITIVE_INFINITY, changesAt ?? Number.POSITIVE_INFINITY)
     return next === Number.POSITIVE_INFINITY ? noRequeue() : requeueAfter(Math.max(1000, next - clock.now()))
   }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import {
-  decideShown,
+  decideCoverage,
   type EndpointFacts,
   endpointConditions,
   type Problem,
@@ -134,7 +134,7 @@ describe('whether all successes are shown', () => {
     for (const { minutes, leavesOut } of steps) {
       now += minutes * MINUTE
       if (leavesOut) leftOutAt = now
-      const { condition } = decideShown(before, leftOutAt, now)
+      const { condition } = decideCoverage(before, leftOutAt, now)
       if (!condition || condition.status === before?.status) continue
       changes.push(now)
       before = conditionSince(condition.status === 'True' ? 'True' : 'False', now)
@@ -143,13 +143,13 @@ describe('whether all successes are shown', () => {
   }
 
   test('is not in question until one is left out, and then for five minutes after the last', () => {
-    expect(decideShown(undefined, undefined, NOW)).toEqual({})
-    expect(decideShown(undefined, NOW - MINUTE, NOW)).toMatchObject({
+    expect(decideCoverage(undefined, undefined, NOW)).toEqual({})
+    expect(decideCoverage(undefined, NOW - MINUTE, NOW)).toMatchObject({
       condition: { status: 'False', reason: 'TooMany' },
       changesAt: NOW + 4 * MINUTE,
     })
     const before = conditionSince('False', NOW - 10 * MINUTE)
-    expect(decideShown(before, NOW - 5 * MINUTE, NOW)).toEqual({
+    expect(decideCoverage(before, NOW - 5 * MINUTE, NOW)).toEqual({
       condition: expect.objectContaining({ status: 'True', reason: 'AllShown' }),
     })
   })

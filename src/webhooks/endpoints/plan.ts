@@ -119,13 +119,13 @@ export type EndpointFacts = {
   /** Whether the owners were notified of automatic disabling; absent if there was no reason to. */
   notified?: ConditionUpdate | undefined
   /** Whether all successes have objects; absent if that was never in question. */
-  shown?: ConditionUpdate | undefined
+  coverage?: ConditionUpdate | undefined
 }
 
 /** `Ready` follows from the problems. */
 export function endpointConditions(facts: EndpointFacts): ConditionUpdate[] {
   const { decision, keysReady, consecutiveFailures, failingSince = 'an unknown time' } = facts
-  const { notified, shown } = facts
+  const { notified, coverage } = facts
   const stalled = stalledBy(facts)
   const waits = keysReady || stalled ? undefined : MAKING_KEY
   return [
@@ -134,7 +134,7 @@ export function endpointConditions(facts: EndpointFacts): ConditionUpdate[] {
     { type: 'Stalled', ...(stalled ? { status: 'True', ...stalled } : NOTHING_TO_MEND) },
     deliveringCondition(decision, consecutiveFailures, failingSince),
     ...(notified ? [notified] : []),
-    ...(shown ? [shown] : []),
+    ...(coverage ? [coverage] : []),
   ]
 }
 
@@ -217,7 +217,7 @@ export function endpointStatus(
       decision.disabledReason === 'ConsecutiveFailures'
         ? before.conditions?.find(({ type }) => type === 'OwnersNotified')
         : undefined,
-    shown: decideShown(conditionOf(before, SHOWN), found.leftOutAt, now).condition,
+    coverage: decideCoverage(conditionOf(before, COVERAGE), found.leftOutAt, now).condition,
   })
   return defined({
     state: decision.state,
@@ -237,25 +237,25 @@ export function endpointStatus(
   })
 }
 
-const SHOWN = 'SuccessesShown'
+const COVERAGE = 'SuccessesShown'
 /** The condition changes at most once in this time. */
-const SHOWN_FOR_MS = 5 * 60_000
+const COVERAGE_HELD_MS = 5 * 60_000
 
 /**
  * Whether every delivery that succeeded has an object.
  * @param leftOutAt when one last got none, milliseconds since 1970
  * @returns no condition while none was ever left out; `changesAt`: when to decide again
  */
-export function decideShown(
+export function decideCoverage(
   before: Condition | undefined,
   leftOutAt: number | undefined,
   now: number,
 ): { condition?: ConditionUpdate; changesAt?: number } {
-  const allUntil = (leftOutAt ?? Number.NEGATIVE_INFINITY) + SHOWN_FOR_MS
+  const allUntil = (leftOutAt ?? Number.NEGATIVE_INFINITY) + COVERAGE_HELD_MS
   const isLeftOut = now < allUntil
   if (!before && !isLeftOut) return {}
-  const condition = isLeftOut ? SOME_LEFT_OUT : ALL_SHOWN
-  const heldUntil = before ? Date.parse(before.lastTransitionTime) + SHOWN_FOR_MS : now
+  const condition = isLeftOut ? SOME_LEFT_OUT : ALL_COVERED
+  const heldUntil = before ? Date.parse(before.lastTransitionTime) + COVERAGE_HELD_MS : now
   if (before && before.status !== condition.status && now < heldUntil) {
     const { type, status, reason, message } = before
     return { condition: { type, status, reason, message }, changesAt: heldUntil }
@@ -264,14 +264,14 @@ export function decideShown(
 }
 
 const SOME_LEFT_OUT: ConditionUpdate = {
-  type: SHOWN,
+  type: COVERAGE,
   status: 'False',
   reason: 'TooMany',
   message:
     'Some deliveries that succeeded at once have no WebhookDelivery, since there were more than Davit writes objects for. The REST API lists them all.',
 }
-const ALL_SHOWN: ConditionUpdate = {
-  type: SHOWN,
+const ALL_COVERED: ConditionUpdate = {
+  type: COVERAGE,
   status: 'True',
   reason: 'AllShown',
   message: 'Every delivery has a WebhookDelivery.',

@@ -171,10 +171,10 @@ function exhaustedAmong(objects: readonly WebhookDelivery[]): Set<string> {
 /** Every delivery that failed once must have an object. */
 function unshownIn(evidence: FleetEvidence, objects: readonly WebhookDelivery[]): AcceptedDelivery[] {
   const { log, deleted } = evidence
-  const shown = new Set(objects.map(keyOfObject))
+  const stored = new Set(objects.map(keyOfObject))
   const failed = knownFailures(evidence)
   return log.deliveries.filter(
-    (one) => failed.has(keyOf(one)) && !deleted.has(one.endpoint) && !shown.has(keyOf(one)),
+    (one) => failed.has(keyOf(one)) && !deleted.has(one.endpoint) && !stored.has(keyOf(one)),
   )
 }
 
