@@ -21,7 +21,7 @@ export class ControllerProcess extends RoleProcess {
         DAVIT_WAIT_SCALE: String(waitScale),
         // Keeps everything for the comparison at the end.
         DAVIT_MAX_FINISHED_PER_ENDPOINT: '1000000',
-        DAVIT_MAX_FINISHED: '10000000',
+        DAVIT_MAX_FINISHED_BYTES: '68719476736',
         DAVIT_MAX_LOG_BYTES: String(4 * 1024 ** 3),
       },
     })

@@ -45,7 +45,7 @@ export type Fleet = {
 /** Request and space limits are not the subject of the test: ended objects are deleted when their time is over. */
 const SETTINGS = {
   DAVIT_MAX_FINISHED_PER_ENDPOINT: '1000000',
-  DAVIT_MAX_FINISHED: '10000000',
+  DAVIT_MAX_FINISHED_BYTES: '68719476736',
   DAVIT_MAX_WRITTEN_BYTES: String(64 * 1024 ** 3),
   DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: String(64 * 1024 ** 3),
   DAVIT_RETENTION_FAILED_SECONDS: String(30 * 86_400),
