@@ -14,8 +14,10 @@ export type Topology = {
   organizations: number
   /** In each organization; each subscribes to a type of its own. */
   endpoints: number
-  /** Of the receiver: `/ok`, `/fail` or `/hang`. */
+  /** Of the receiver: `/ok`, `/slow`, `/fail` or `/hang`. */
   path: string
+  /** Deliveries at a time to each; absent: the default. */
+  concurrency?: number
 }
 
 /** Where to publish, and the endpoint of that organization to which it goes. */
@@ -30,7 +32,7 @@ const POLL_MS = 100
  */
 export async function makeEndpoints(bed: Bed, topology: Topology): Promise<EndpointRoute[]> {
   const { api } = bed
-  const { name, path } = topology
+  const { name, path, concurrency } = topology
   const organizations = Array.from({ length: topology.organizations }, (_, i) => `${name}-${i}`)
   const types = Array.from({ length: topology.endpoints }, (_, i) => `${name}.type-${i}`)
   for (const type of types) await api.create(eventTypes, objectOf(eventTypeKind.kind, { name: type }, TYPE))
@@ -39,7 +41,7 @@ export async function makeEndpoints(bed: Bed, topology: Topology): Promise<Endpo
     await makeNamespace(api, namespace, { organization: true })
     for (const [i, type] of types.entries()) {
       const url = `${bed.receiverUrl}${path}/${namespace}/${i}`
-      const spec = { url, eventTypes: [type] }
+      const spec = { url, eventTypes: [type], ...(concurrency === undefined ? {} : { concurrency }) }
       const endpoint = `endpoint-${i}`
       const metadata = { name: endpoint, namespace }
       await api.create(webhookEndpoints, objectOf(webhookEndpointKind.kind, metadata, spec))

@@ -1,6 +1,6 @@
 /**
  * The receiver of the bench's deliveries: a lean server that stamps each receipt. Paths decide the answer:
- * /ok... 200 at once, /fail... 500, /hang... none.
+ * /ok... 200 at once, /slow... 200 a second before the deadline, /fail... 500, /hang... none.
  */
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
@@ -69,8 +69,15 @@ function receive(path: string, head: string): void {
   events += 1
 }
 
+/** An attempt may take 20 seconds. */
+const SLOW_MS = 19_000
+
 function answer(path: string, response: ServerResponse): void {
   if (path.startsWith('/hang')) return
+  if (path.startsWith('/slow')) {
+    setTimeout(() => response.writeHead(200, { 'content-length': 0 }).end(), SLOW_MS)
+    return
+  }
   response.writeHead(path.startsWith('/fail') ? 500 : 200, { 'content-length': 0 }).end()
 }
 

@@ -1,4 +1,4 @@
-/** What an endpoint that hangs does to the others. */
+/** What endpoints of one organization that hang, or take as long as they may, do to those of others. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { configMaps } from '../../../src/apis/core-kinds.ts'
 import { webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
@@ -17,6 +17,8 @@ export type Isolation = Beside & {
   perSecond: number
   /** Nothing hangs, and another process creates as many objects as Davit does for the hanging endpoint. */
   made: Rounds
+  /** Another organization has every place for an attempt, at endpoints that succeed a second before the deadline. */
+  slow: Rounds
 }
 
 export type IsolationPlan = { rounds: number; seconds: number }
@@ -27,6 +29,10 @@ type Rate = { seconds: number; perSecond: number }
 const PER_SECOND = 300
 /** One of so many events goes to the endpoint that hangs. */
 const ONE_OF = 10
+/** More places than one replica has for attempts, taken by as many deliveries as end meanwhile. */
+const SLOW = { endpoints: 64, concurrency: 32, perSecond: 120 }
+/** Until they have all places. */
+const FILL_SECONDS = 22
 /** Of a delivery's object. */
 const OBJECT_BYTES = 1600
 /** Attempts that hang are not waited for at the end. */
@@ -55,6 +61,14 @@ async function measureRunning(bed: Bed, { rounds, seconds }: IsolationPlan): Pro
   const good = await make('good', '/ok/good')
   const other = await make('other', '/ok/other')
   const hanging = await make('hanging', '/hang')
+  const { endpoints, concurrency } = SLOW
+  const slow = await makeEndpoints(bed, {
+    name: 'slow',
+    organizations: 1,
+    path: '/slow',
+    endpoints,
+    concurrency,
+  })
   const rate = { seconds, perSecond: PER_SECOND }
   const mixed = (last: Route) => [...Array.from({ length: ONE_OF - 1 }, () => good), last]
   const found = await inTurn(rounds, {
@@ -65,13 +79,35 @@ async function measureRunning(bed: Bed, { rounds, seconds }: IsolationPlan): Pro
       const [found] = await Promise.all([receiptsOf(bed, mixed(other), rate), makeObjects(bed, other, rate)])
       return found
     },
+    slow: async () =>
+      await whileEnabled(bed, slow, async () => await besideSlow(bed, { good, other, slow }, rate)),
   })
   const byMade = ratioOf({ without: found.made, beside: found.beside }, 'p99')
+  const bySlow = ratioOf({ without: found.without, beside: found.slow }, 'p99')
+  report(`p99 while another organization has every place over that without: ${bySlow.toFixed(2)}`)
   report(
     `p99 beside one that hangs over that without: ${ratioOf(found, 'p99').toFixed(2)}, ` +
       `over that where somebody else makes the objects: ${byMade.toFixed(2)}`,
   )
   return { perSecond: PER_SECOND, ...found }
+}
+
+/** The same load as without, while the slow endpoints get as much as they take. */
+async function besideSlow(
+  bed: Bed,
+  { good, other, slow }: { good: Route; other: Route; slow: readonly Route[] },
+  { seconds, perSecond }: Rate,
+): Promise<Quantiles> {
+  const fill = { run: nextRun(), routes: slow, seconds: FILL_SECONDS, bytes: BODY_BYTES }
+  await bed.receiver.call('begin', fill.run)
+  await bed.publisher.call('publish', { ...fill, perSecond: SLOW.perSecond })
+  const every = (perSecond * slow.length) / SLOW.perSecond
+  const usual = Array.from({ length: every }, (_, n) => (n % ONE_OF === 0 ? other : good))
+  const mixed = slow.flatMap((one, n) => [
+    one,
+    ...usual.slice(Math.round((n * every) / slow.length), Math.round(((n + 1) * every) / slow.length)),
+  ])
+  return await receiptsOf(bed, mixed, { seconds, perSecond: perSecond + SLOW.perSecond })
 }
 
 /** As many as events go to the endpoint that hangs, and as large, of a kind that Davit does not look at. */
@@ -85,17 +121,24 @@ async function makeObjects({ api }: Bed, { namespace }: EndpointRoute, rate: Rat
 }
 
 /** Enabled for this long; afterwards none of its work is in progress, and the rest waits. */
-export async function whileItHangs<T>(
+export async function whileItHangs<T>(bed: Bed, route: EndpointRoute, work: () => Promise<T>): Promise<T> {
+  return await whileEnabled(bed, [route], work)
+}
+
+async function whileEnabled<T>(
   bed: Bed,
-  { namespace, endpoint }: EndpointRoute,
+  routes: readonly EndpointRoute[],
   work: () => Promise<T>,
 ): Promise<T> {
-  const at = { namespace, name: endpoint }
-  await bed.api.patch(webhookEndpoints, at, { spec: { state: 'enabled' } })
+  const setState = async (state: string) => {
+    for (const { namespace, endpoint: name } of routes)
+      await bed.api.patch(webhookEndpoints, { namespace, name }, { spec: { state } })
+  }
+  await setState('enabled')
   try {
     return await work()
   } finally {
-    await bed.api.patch(webhookEndpoints, at, { spec: { state: 'disabled' } })
+    await setState('disabled')
     await sleep(ATTEMPT_MS)
   }
 }
