@@ -25,6 +25,8 @@ import { type ApiServer, type RequestListener, startApiServer } from '../server/
 import { Cursors } from '../server/lists.ts'
 import { allRoutes } from '../server/routes.ts'
 import { createServerServices, type ServerServices } from '../server/services.ts'
+import { KubernetesLogStore } from '../webhooks/log/kubernetes-store.ts'
+import type { LogStore } from '../webhooks/log/log-store.ts'
 import type { Config } from './config.ts'
 import type { ApiDependencies } from './dependencies.ts'
 import { withSettingName } from './process.ts'
@@ -62,12 +64,15 @@ export async function startApi(given: ApiOptions): Promise<RunningApi> {
   const options = { ...given, dependencies: { ...given.dependencies, onNewerFormat } }
   const { config, dependencies, stopping } = options
   const key = await readInstallationKey(options)
-  const index = new OpenDeliveryIndex({
-    needs: dependencies,
+  const { api: resources } = dependencies
+  const store = new KubernetesLogStore({
+    ...dependencies,
+    resources,
     namespace: config.namespace,
-    maxEntries: config.api.maxDeliveries,
+    watching: dependencies,
   })
-  const services = createServices(options, index, key)
+  const index = new OpenDeliveryIndex({ needs: dependencies, store, maxEntries: config.api.maxDeliveries })
+  const services = createServices(options, { index, store }, key)
   index.start()
   services.start()
   let server: ApiServer | undefined
@@ -105,7 +110,7 @@ export async function startApi(given: ApiOptions): Promise<RunningApi> {
 
 function createServices(
   { config, dependencies }: ApiOptions,
-  index: OpenDeliveryIndex,
+  log: { index: OpenDeliveryIndex; store: LogStore },
   key: Uint8Array,
 ): ServerServices {
   const { intake, limits, api, cloud } = config
@@ -123,7 +128,7 @@ function createServices(
     },
     parameterPrefix: cloud.parameterPrefix,
     formerOrganizations: config.formerOrganizations,
-    index,
+    ...log,
   })
 }
 

@@ -34,6 +34,7 @@ import type { ReconcileLoop } from '../kube/reconcile-loop.ts'
 import type { Watch } from '../kube/watch-restarts.ts'
 import { readKeys } from '../webhooks/endpoints/signing-keys.ts'
 import { type LogWatch, outcomesOf, segmentsOf } from '../webhooks/log/reader.ts'
+import type { LoggedOutcomes, LogSegment } from '../webhooks/log/store.ts'
 import {
   type BoxLoop,
   type BoxOptions,
@@ -61,7 +62,7 @@ export function createWebhookControllers(options: WebhookControllersOptions): We
 }
 
 function watchWebhooks(loops: WebhookLoops, options: WebhookControllersOptions) {
-  const { organizations, catalogue, directory, book, eventLoop, retention, follower, segmentNamers } = loops
+  const { organizations, catalogue, directory, book, eventLoop, retention, follower } = loops
   const { namespace } = options.config
   const watch = informers(options.dependencies)
   const signingKeys = {
@@ -80,21 +81,25 @@ function watchWebhooks(loops: WebhookLoops, options: WebhookControllersOptions) 
     watch(kindOf(webhookEndpoints, webhookEndpoint), into(directory)),
   ]
   const lowWater = () => loops.engine.ctx.segments.lowWater
-  const logWatch = { ...options, namespace, lowWater, logger: options.dependencies.log }
+  const logWatch = { ...options, lowWater, logger: options.dependencies.log }
   // New segments feed the delivery engine, by way of the follower.
-  const log = watch(segmentsOf(logWatch), {
-    applied: (segment) => {
-      segmentNamers.segments.observe(segment.name)
-      retention.segmentSeen(segment)
-      follower.addSegment(segment)
+  const log = options.store.feed<LogSegment>('events', {
+    ...segmentsOf(logWatch),
+    handler: {
+      applied: (segment) => {
+        retention.segmentSeen(segment)
+        follower.addSegment(segment)
+      },
+      gone: (key) => retention.segmentGone(key.slice(namespace.length + 1)),
     },
-    gone: (key) => retention.segmentGone(key.slice(namespace.length + 1)),
   })
-  const outcomes = watch(outcomesOf(logWatch), {
-    applied: (seen) => {
-      segmentNamers.outcomes.observe(seen.name)
-      retention.outcomesSeen(seen)
-      follower.applyOutcomes(seen)
+  const outcomes = options.store.feed<LoggedOutcomes>('outcomes', {
+    ...outcomesOf(logWatch),
+    handler: {
+      applied: (seen) => {
+        retention.outcomesSeen(seen)
+        follower.applyOutcomes(seen)
+      },
     },
   })
   const events = watch(kindOf(webhookEvents, eventOutline), {

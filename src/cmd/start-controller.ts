@@ -5,6 +5,7 @@ import { withFencing } from '../ha/ownership.ts'
 import type { Watch } from '../kube/watch-restarts.ts'
 import { type Clock, sleep } from '../lib/time.ts'
 import { RemoteDeliverySweeper, ShardTakeover } from '../webhooks/delivery/takeover.ts'
+import { KubernetesLogStore } from '../webhooks/log/kubernetes-store.ts'
 import { readLowWater } from '../webhooks/log/read-back.ts'
 import type { Config } from './config.ts'
 import { createWebhookControllers, type WebhookControllers } from './controller.ts'
@@ -123,12 +124,15 @@ export async function startController(options: ControllerOptions): Promise<Runni
     onNewerFormat: (error: Error) => end.reject(error),
   }
   const retry = <T>(read: () => Promise<T>) => untilAnswered(dependencies, giveUp.signal, read)
-  const lowWater = await retry(() => readLowWater(dependencies.api, namespace))
+  const { api: resources } = dependencies
+  const store = new KubernetesLogStore({ ...dependencies, resources, namespace, watching: dependencies })
+  const lowWater = await retry(() => readLowWater(store))
   const key = await retry(() => installationKey({ resources: api, namespace, random }))
   const webhooks = createWebhookControllers({
     config,
     dependencies,
     version: options.version,
+    store,
     lowWater,
     shards: replica,
     mayWrite: () => replica.mayAct,

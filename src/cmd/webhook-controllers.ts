@@ -1,8 +1,5 @@
 import { getHeapStatistics } from 'node:v8'
-import { deliverySegments } from '../apis/delivery-segment.ts'
 import { deliveryObjectName } from '../apis/ids.ts'
-import type { ResourceType } from '../apis/meta.ts'
-import { outcomeSegments } from '../apis/outcome-segment.ts'
 import { shardOf } from '../ha/assignment.ts'
 import { ShardedReconciler, type ShardOwnership } from '../ha/ownership.ts'
 import { Organizations } from '../kube/organizations.ts'
@@ -26,15 +23,10 @@ import { ByteWindow, PublishQuota } from '../webhooks/events/quota.ts'
 import { UnconfirmedAppends, WebhookEventStore } from '../webhooks/events/store.ts'
 import { INLINE_PAYLOAD_BYTES } from '../webhooks/log/codec.ts'
 import { DedupeIndex } from '../webhooks/log/idempotency-keys.ts'
-import {
-  createEventLog,
-  createOutcomeLog,
-  firstNameReader,
-  type OpenOutcomeLog,
-  SegmentNamer,
-} from '../webhooks/log/kubernetes-store.ts'
+import type { LogStore } from '../webhooks/log/log-store.ts'
 import { Retention } from '../webhooks/log/retention-loop.ts'
 import { SegmentBodies } from '../webhooks/log/segment-bodies.ts'
+import { createEventLog, createOutcomeLog, type OpenOutcomeLog } from '../webhooks/log/writers.ts'
 import type { Config } from './config.ts'
 import type { ControllerDependencies } from './dependencies.ts'
 
@@ -50,6 +42,8 @@ export type WebhookOptions = {
   config: Config
   dependencies: ControllerDependencies
   version: string
+  /** The delivery log. */
+  store: LogStore
   /** Every delivery up to this version of the log is closed. */
   lowWater: number
   /** Which shards this replica may work on. */
@@ -84,13 +78,12 @@ const PAYLOAD_SHARE = 1 / 4
 /** Of those bytes, for bodies of segments that were read again. */
 const READ_AGAIN_SHARE = 1 / 4
 
-function createPayloads({ config, dependencies }: WebhookOptions): Payloads {
-  const { api: resources, metrics } = dependencies
+function createPayloads({ config, dependencies, store }: WebhookOptions): Payloads {
+  const { metrics } = dependencies
   const maxBytes = Math.min(config.limits.payloadBytes, getHeapStatistics().heap_size_limit * PAYLOAD_SHARE)
   const readAgain = Math.ceil(maxBytes * READ_AGAIN_SHARE)
   const bodies = new SegmentBodies({
-    resources,
-    namespace: config.namespace,
+    store,
     maxBytes: readAgain,
     onRead: (bytes) => metrics.payloadsRead(bytes),
   })
@@ -98,19 +91,14 @@ function createPayloads({ config, dependencies }: WebhookOptions): Payloads {
 }
 
 function buildDelivery(options: WebhookOptions) {
-  const { config, dependencies, giveUp } = options
-  const { api, clock, random } = dependencies
-  const { namespace } = config
+  const { config, dependencies, giveUp, store } = options
+  const { api, clock } = dependencies
   const directory = new EndpointDirectory()
   const statuses = new EndpointStatusWriter(api, directory)
   const segments = new OpenSegments(options.lowWater)
-  const log = { ...dependencies, resources: api, namespace, writer: options.session }
-  const namerOf = (type: ResourceType) =>
-    new SegmentNamer({ clock, random, first: firstNameReader(api, type, namespace) })
-  const segmentNamers = { segments: namerOf(deliverySegments), outcomes: namerOf(outcomeSegments) }
+  const log = { ...dependencies, resources: api, store, writer: options.session }
   const outcomes: OpenOutcomeLog = createOutcomeLog({
     ...log,
-    names: segmentNamers.outcomes,
     lowWater: () => segments.lowWater,
     mayWrite: options.mayWrite,
     signal: giveUp,
@@ -118,7 +106,7 @@ function buildDelivery(options: WebhookOptions) {
   })
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
   const onWritten = (organization: string, bytes: number) => written.add(organization, bytes)
-  const eventLog = createEventLog({ ...log, names: segmentNamers.segments, onWritten })
+  const eventLog = createEventLog({ ...log, onWritten })
   const retention: Retention = new Retention({
     ...log,
     limits: config.retention,
@@ -146,6 +134,7 @@ function buildDelivery(options: WebhookOptions) {
     outcomes,
     segments,
     shards: options.shards,
+    namespace: config.namespace,
     userAgent: `Davit/${options.version}`,
     waitScale: config.waitScale,
     giveUp,
@@ -175,7 +164,6 @@ function buildDelivery(options: WebhookOptions) {
     statuses,
     outcomes,
     eventLog,
-    segmentNamers,
     dedupeIndex,
     engine,
     follower,
@@ -202,7 +190,6 @@ function buildEndpointLoop(shared: Shared) {
     signingKeys: new SigningKeyReconciler({ ...dependencies, keyStore, sharedSecrets, recorder: events }),
     publisher,
     resources: api,
-    namespace,
     retentionMs: config.retention.succeededMs,
     notifier,
     recorder: events,

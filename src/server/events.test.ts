@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import { FakeClock } from '../../test/support/fake-clock.ts'
+import { logOn } from '../../test/support/log-on.ts'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { type AcceptedEvent, deliverySegments } from '../apis/delivery-segment.ts'
 import { messageId, sortableName } from '../apis/ids.ts'
@@ -27,7 +29,7 @@ async function logOf(events: AcceptedEvent[], segment: string | undefined = LOG.
   const [metadata, spec] = [LOG, segmentSpec(events, 'writer', NOW)]
   await resources.create(deliverySegments, { metadata, spec })
   const index = { segmentOfEvent: async () => segment }
-  return new EventService({ resources, namespace: LOG.namespace, index })
+  return new EventService({ store: logOn(resources, { clock: new FakeClock() }), index })
 }
 
 const idOf = ({ event }: AcceptedEvent) => messageId(event.id)

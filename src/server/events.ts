@@ -1,7 +1,6 @@
 import { z } from 'zod'
-import { deliverySegments } from '../apis/delivery-segment.ts'
 import { nameOfMessage, timeOfName } from '../apis/ids.ts'
-import { findObject, type ResourceReader } from '../kube/client.ts'
+import type { LogStore } from '../webhooks/log/log-store.ts'
 import { readSegment } from '../webhooks/log/reader.ts'
 import type { LogSegment, UndeliveredEvent } from '../webhooks/log/store.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
@@ -30,10 +29,8 @@ const event = z
 
 type EventResource = z.output<typeof event>
 
-/** @property namespace of the log */
 type EventSources = {
-  resources: ResourceReader
-  namespace: string
+  store: Pick<LogStore, 'read'>
   index: Pick<OpenDeliveryIndex, 'segmentOfEvent'>
 }
 
@@ -49,11 +46,10 @@ export class EventService {
    * @param eventId `msg_...` @throws Problem `overloaded`; ApiError; UnreadableError
    */
   async read(organization: string, eventId: string): Promise<EventResource | undefined> {
-    const { resources, namespace, index } = this.#sources
+    const { store, index } = this.#sources
     const name = await index.segmentOfEvent(organization, eventId)
-    if (name === undefined) return undefined
-    const raw = await findObject(resources, deliverySegments, { namespace, name })
-    return raw && eventIn(readSegment(raw), organization, eventId)
+    const stored = name === undefined ? undefined : await store.read('events', name)
+    return stored && eventIn(readSegment(stored), organization, eventId)
   }
 }
 

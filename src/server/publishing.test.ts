@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { FakeClock, fixedRandom } from '../../test/support/fake-clock.ts'
+import { logOn } from '../../test/support/log-on.ts'
 import { MemoryStore } from '../../test/support/memory-store.ts'
 import { deliveryObjectName, sortableName } from '../apis/ids.ts'
 import { webhookDeliveries } from '../apis/webhook-delivery.ts'
@@ -22,7 +23,7 @@ async function bed() {
   directory.apply(endpoint)
   const publishing = new PublishingService({
     resources,
-    namespace: 'davit-system',
+    store: logOn(resources, { clock }),
     directory,
     subscriptions: new Subscriptions(directory),
     catalogue: { get: (name) => ({ metadata: { name }, spec: {} }) as never },

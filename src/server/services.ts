@@ -1,4 +1,3 @@
-import { deliverySegments } from '../apis/delivery-segment.ts'
 import { AccountIdentity } from '../credentials/accounts/identity.ts'
 import type { ParameterListing, ParameterStore } from '../credentials/cloud.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client.ts'
@@ -13,8 +12,9 @@ import type { UrlPolicy } from '../net/egress-policy.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { ByteWindow, type IntakeLimits, PublishQuota } from '../webhooks/events/quota.ts'
-import { createEventLog, firstNameReader, SegmentNamer } from '../webhooks/log/kubernetes-store.ts'
+import type { LogStore } from '../webhooks/log/log-store.ts'
 import type { EventLog } from '../webhooks/log/store.ts'
+import { createEventLog } from '../webhooks/log/writers.ts'
 import { CredentialDirectory } from './credential-resource.ts'
 import { CredentialService } from './credentials.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
@@ -32,6 +32,8 @@ import { ServerWatches } from './watches.ts'
 
 export type ServerServicesOptions = {
   api: ResourceReader & ResourceWriter & WatchSource
+  /** The delivery log. */
+  store: LogStore
   /** Davit's own namespace. */
   namespace: string
   /** Name of this process in the log and among the replicas. */
@@ -76,11 +78,8 @@ export function createServerServices(options: ServerServicesOptions) {
   const cache = new IdempotencyCache(clock, limits.keys)
   const written = new ByteWindow(clock, WRITTEN_MINUTES)
   const counts = new PublishCounts(index, directory, clock)
-  const names = new SegmentNamer({ ...options, first: firstNameReader(api, deliverySegments, namespace) })
   const log = createEventLog({
     ...options,
-    resources: api,
-    names,
     onWritten: (organization, bytes) => written.add(organization, bytes),
   })
   const progress: EndpointProgress = new EndpointProgress({
@@ -93,10 +92,10 @@ export function createServerServices(options: ServerServicesOptions) {
     directory,
     credentials: credentialDirectory,
     cache,
-    names,
+    log: options.store,
     progress,
   }
-  const watches = new ServerWatches(stores, options, namespace, index)
+  const watches = new ServerWatches(stores, options, index)
   const replicas = createReplicas(options, watches)
   const guardedLog = withLogProblems(log)
   const eventLog: EventLog = {
@@ -137,7 +136,7 @@ export function createServerServices(options: ServerServicesOptions) {
         limits: limits.intake,
       }),
     }),
-    events: new EventService({ resources: api, namespace, index }),
+    events: new EventService(options),
     credentials: new CredentialService({
       ...shared,
       directory: credentialDirectory,

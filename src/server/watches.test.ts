@@ -3,12 +3,12 @@ import { event } from '../../test/support/delivery-index-bed.ts'
 import { FakeApi } from '../../test/support/fake-api.ts'
 import { FakeClock, fixedRandom } from '../../test/support/fake-clock.ts'
 import type { ResourceType } from '../apis/meta.ts'
-import type { ResourceReader, WatchSource } from '../kube/client.ts'
+import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client.ts'
 import { Organizations } from '../kube/organizations.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { segmentSpec } from '../webhooks/log/codec.ts'
-import { SegmentNamer } from '../webhooks/log/kubernetes-store.ts'
+import { KubernetesLogStore } from '../webhooks/log/kubernetes-store.ts'
 import { CredentialDirectory } from './credential-resource.ts'
 import { IdempotencyCache } from './idempotent-requests.ts'
 import { EndpointProgress } from './peers.ts'
@@ -47,7 +47,6 @@ async function bed() {
     directory: new EndpointDirectory(),
     credentials: new CredentialDirectory(),
     progress: new EndpointProgress({ seen: () => 0, onChange: () => undefined }),
-    names: new SegmentNamer({ clock, random: fixedRandom(0), first: async () => undefined }),
     cache: new IdempotencyCache(clock, { organization: 10, all: 10 }),
   }
   const needs = {
@@ -57,7 +56,9 @@ async function bed() {
     log: { info: say, warn: say, error: say },
     metrics: { reconciled: () => undefined, watchRestarted: () => undefined },
   }
-  const watches = new ServerWatches(stores, needs, 'org', others)
+  const resources = api as unknown as ResourceReader & ResourceWriter
+  const log = new KubernetesLogStore({ ...needs, resources, namespace: 'org', watching: needs })
+  const watches = new ServerWatches({ ...stores, log }, needs, others)
   watches.start()
   watches.readEndpoints()
   await clock.elapse(10)

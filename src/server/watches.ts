@@ -1,10 +1,9 @@
-import { deliverySegments, readDeliverySegment } from '../apis/delivery-segment.ts'
+import { readDeliverySegment } from '../apis/delivery-segment.ts'
 import { eventType, eventTypes } from '../apis/event-type.ts'
 import { timeOfName } from '../apis/ids.ts'
 import { registryCredential, registryCredentials } from '../apis/registry-credential.ts'
 import { webhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
-import type { RawObject } from '../kube/client.ts'
-import { Informer, type InformerDependencies, informers, into, kindOf } from '../kube/informer.ts'
+import { type InformerDependencies, informers, into, kindOf } from '../kube/informer.ts'
 import { ORGANIZATIONS, type Organizations } from '../kube/organizations.ts'
 import type { Watch } from '../kube/watch-restarts.ts'
 import { copyString } from '../lib/text.ts'
@@ -12,7 +11,7 @@ import type { Clock } from '../lib/time.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import type { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { isKeyAlive, KEY_LIFE_MS, type KeyRecord, keyRecordsOf } from '../webhooks/log/idempotency-keys.ts'
-import type { SegmentNamer } from '../webhooks/log/kubernetes-store.ts'
+import type { LogStore, StoredSegment } from '../webhooks/log/log-store.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE } from '../webhooks/log/reader.ts'
 import type { CredentialDirectory } from './credential-resource.ts'
 import type { IdempotencyCache } from './idempotent-requests.ts'
@@ -96,8 +95,7 @@ export type ServerStores = {
   directory: EndpointDirectory
   credentials: CredentialDirectory
   cache: IdempotencyCache
-  /** Of the segments that this process appends. */
-  names: SegmentNamer
+  log: LogStore
   progress: EndpointProgress
 }
 
@@ -117,17 +115,9 @@ export class ServerWatches {
   readonly #monitor: ReadYourWritesMonitor
   #readsEndpoints = false
 
-  /**
-   * @param namespace Davit's own
-   * @param index its watches die together with these
-   */
-  constructor(
-    stores: ServerStores,
-    needs: InformerDependencies,
-    namespace: string,
-    index: Pick<Watch, 'reopen'>,
-  ) {
-    const keys = watchKeys(stores, needs, namespace)
+  /** @param index its watches die together with these */
+  constructor(stores: ServerStores, needs: InformerDependencies, index: Pick<Watch, 'reopen'>) {
+    const keys = watchKeys(stores, needs.clock)
     const { directory, progress } = stores
     const watch = informers(needs)
     this.endpoints = watch(kindOf(webhookEndpoints, webhookEndpoint), {
@@ -198,26 +188,19 @@ export class ServerWatches {
   }
 }
 
-function watchKeys({ cache, names }: ServerStores, needs: InformerDependencies, namespace: string) {
-  const { clock } = needs
-  return new Informer(
-    {
-      type: deliverySegments,
-      query: { namespace, limit: LOG_PAGE },
-      largestPage: LARGEST_LOG_PAGE,
-      // The first of several records with one key counts, so they have to come in the order of the log.
-      streaming: true,
-      stopListing: (page) => page.every(({ metadata }) => isTooOld(metadata.name, clock)),
-      decode: (raw) => ({ segment: raw.metadata.name, records: readKeyRecords(raw, clock) }),
-      handler: {
-        applied: ({ segment, records }) => {
-          names.observe(segment)
-          for (const record of records) cache.apply(record)
-        },
+function watchKeys({ cache, log }: ServerStores, clock: Clock) {
+  return log.feed<KeyRecord[]>('events', {
+    pageSize: LOG_PAGE,
+    largestPage: LARGEST_LOG_PAGE,
+    // The first of several records with one key counts, so they have to come in the order of the log.
+    handler: {
+      applied: (records) => {
+        for (const record of records) cache.apply(record)
       },
     },
-    needs,
-  )
+    stopListing: (page) => page.every(({ metadata }) => isTooOld(metadata.name, clock)),
+    decode: (stored) => readKeyRecords(stored, clock),
+  })
 }
 
 /** Too old for a key that is alive. A name that Davit did not make has no time. */
@@ -226,7 +209,7 @@ function isTooOld(name: string, clock: Clock): boolean {
 }
 
 /** Copies the strings, since a list is held in memory until its end. @throws ZodError if it is no segment */
-function readKeyRecords(raw: RawObject, clock: Clock): KeyRecord[] {
+function readKeyRecords(raw: StoredSegment, clock: Clock): KeyRecord[] {
   // A deletion changes the version, and its records were read before.
   if (raw.metadata.deletionTimestamp !== undefined) return []
   const { metadata, spec } = readDeliverySegment(raw)

@@ -4,18 +4,13 @@ import { fileURLToPath } from 'node:url'
 import { installCrds } from '../../playground/control-plane/api-server.ts'
 import type { ControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { namespaces } from '../../src/apis/core-kinds.ts'
-import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { eventTypeKind, eventTypes } from '../../src/apis/event-type.ts'
 import { API_VERSION, ORGANIZATION_LABEL } from '../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/time.ts'
-import {
-  createEventLog,
-  firstNameReader,
-  type OpenEventLog,
-  SegmentNamer,
-} from '../../src/webhooks/log/kubernetes-store.ts'
+import { createEventLog, type OpenEventLog } from '../../src/webhooks/log/writers.ts'
+import { logOn } from '../support/log-on.ts'
 import { LOG_TYPE, NOTE_TYPE, type Target } from './publisher.ts'
 
 export const ENDPOINTS = [
@@ -77,15 +72,8 @@ export async function setUp(controlPlane: ControlPlane, receiverUrl: string): Pr
     })
     targets.push({ name, uid: metadata.uid ?? '' })
   }
-  const names = new SegmentNamer({ clock, random, first: firstNameReader(api, deliverySegments, NAMESPACE) })
-  const eventLog = createEventLog({
-    resources: api,
-    namespace: NAMESPACE,
-    writer: 'chaos',
-    names,
-    clock,
-    random,
-  })
+  const store = logOn(api, { clock, random, namespace: NAMESPACE })
+  const eventLog = createEventLog({ store, writer: 'chaos', clock })
   return {
     api,
     namespace: NAMESPACE,

@@ -7,6 +7,7 @@ import { Retention } from '../../src/webhooks/log/retention-loop.ts'
 import type { RetentionLimits } from '../../src/webhooks/log/retention-plan.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { calling, FaultyApi } from '../support/faulty-api.ts'
+import { logOn } from '../support/log-on.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
 
@@ -43,7 +44,7 @@ async function retention(over: Partial<RetentionLimits> = {}) {
   const api = new FaultyApi(davit.api)
   const made = new Retention({
     resources: api,
-    namespace: davit.namespace,
+    store: logOn(api, davit),
     clock: davit.clock,
     log: { info: nothing, warn: nothing, error: nothing },
     limits: { ...limits, ...over },

@@ -6,6 +6,7 @@ import { createRandom } from '../../src/lib/time.ts'
 import { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery-index.ts'
 import type { DeliveryLine } from '../../src/server/delivery-resource.ts'
 import type { EndpointIdentity } from '../../src/webhooks/endpoints/directory.ts'
+import { KubernetesLogStore } from '../../src/webhooks/log/kubernetes-store.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
@@ -33,17 +34,16 @@ afterAll(async () => {
 
 function openIndex(): OpenDeliveryIndex {
   const silent = () => undefined
-  return new OpenDeliveryIndex({
-    needs: {
-      api: scopedApi(davit.api, [davit.organization]),
-      clock: davit.clock,
-      random: createRandom(),
-      log: { info: silent, warn: silent, error: silent },
-      metrics: { reconciled: silent, watchRestarted: silent },
-    },
-    namespace: davit.namespace,
-    maxEntries: 10_000,
-  }).start()
+  const { clock, namespace } = davit
+  const needs = {
+    api: scopedApi(davit.api, [davit.organization]),
+    clock,
+    random: createRandom(),
+    log: { info: silent, warn: silent, error: silent },
+    metrics: { reconciled: silent, watchRestarted: silent },
+  }
+  const store = new KubernetesLogStore({ ...needs, resources: davit.api, namespace, watching: needs })
+  return new OpenDeliveryIndex({ needs, store, maxEntries: 10_000 }).start()
 }
 
 function logged({ metadata }: WebhookEndpoint): EndpointIdentity {

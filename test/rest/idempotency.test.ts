@@ -12,6 +12,7 @@ import { codeOf } from '../support/code-of.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { calling } from '../support/faulty-api.ts'
 import { type LiveServer, startLiveServer } from '../support/live-server.ts'
+import { logOn } from '../support/log-on.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { signersOf } from '../support/signers.ts'
 import { until } from '../support/until.ts'
@@ -149,11 +150,7 @@ describe('an event under one key', () => {
     await receiver.waitFor(1, { path: '/kept' })
     await nothingLeft()
     const { eventLog } = davit.controller.webhooks
-    await preserveKeys(
-      { resources: davit.api, namespace: davit.namespace, eventLog },
-      name,
-      davit.clock.now(),
-    )
+    await preserveKeys({ store: logOn(davit.api, davit), eventLog }, name, davit.clock.now())
     await davit.api.delete(deliverySegments, { namespace: davit.namespace, name })
     const young = await startLiveServer(davit)
     expect(await young.publishing.ping(id, how)).toEqual({ ...first, replayed: true })

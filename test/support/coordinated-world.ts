@@ -5,8 +5,8 @@ import { sleep } from '../../src/lib/time.ts'
 import { readLowWater } from '../../src/webhooks/log/read-back.ts'
 import { chanceOf } from './chance.ts'
 import { CoordinatedReplica } from './coordinated-replica.ts'
-import { SYSTEM } from './engine-parts.ts'
 import { FakeClock } from './fake-clock.ts'
+import { logOn } from './log-on.ts'
 import { SharedStore } from './shared-store.ts'
 
 /** Attempts are retried after a hundredth of the documented wait: each replica renews its lease every two seconds. */
@@ -59,7 +59,7 @@ export class CoordinatedWorld {
     const replica = new CoordinatedReplica(this, {
       name,
       session: `${name}.${this.replicas.length + 1}`,
-      lowWater: await readLowWater(this.shared.store, SYSTEM),
+      lowWater: await readLowWater(logOn(this.shared.store, this)),
       waitScale: WAIT_SCALE,
       givenUpAnyway: (one) => this.onGivenUpAnyway(one),
     })

@@ -1,9 +1,12 @@
 /** The delivery index of the REST server on an API in memory, with time that stands still. */
+
 import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
 import { sortableName } from '../../src/apis/ids.ts'
+import type { ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
 import { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery-index.ts'
 import type { LogQuery } from '../../src/server/delivery-index/queries.ts'
 import type { DeliveryDetail, DeliveryLine } from '../../src/server/delivery-resource.ts'
+import { KubernetesLogStore } from '../../src/webhooks/log/kubernetes-store.ts'
 import { FakeClock, fixedRandom, settle } from './fake-clock.ts'
 import { LogApi } from './log-api.ts'
 
@@ -40,17 +43,18 @@ export class DeliveryIndexBed {
 
   constructor(maxEntries = 1000) {
     const say = (message: string) => void this.logLines.push(message)
-    this.index = new OpenDeliveryIndex({
-      needs: {
-        api: this.api,
-        clock: this.clock,
-        random: fixedRandom(0),
-        log: { info: say, warn: say, error: say },
-        metrics: { reconciled: () => undefined, watchRestarted: () => undefined },
-      },
-      namespace: 'org',
-      maxEntries,
-    })
+    const { api, clock } = this
+    const random = fixedRandom(0)
+    const needs = {
+      api,
+      clock,
+      random,
+      log: { info: say, warn: say, error: say },
+      metrics: { reconciled: () => undefined, watchRestarted: () => undefined },
+    }
+    const resources = api as unknown as ResourceReader & ResourceWriter
+    const store = new KubernetesLogStore({ resources, namespace: 'org', clock, random, watching: needs })
+    this.index = new OpenDeliveryIndex({ needs, store, maxEntries })
   }
 
   async start(): Promise<void> {

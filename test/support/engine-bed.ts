@@ -31,6 +31,7 @@ import type { LogSegment } from '../../src/webhooks/log/store.ts'
 import { engineParts, knowEndpoint, SYSTEM } from './engine-parts.ts'
 import { FakeClock, settle } from './fake-clock.ts'
 import { FaultyApi } from './faulty-api.ts'
+import { logOn } from './log-on.ts'
 import { MemoryStore } from './memory-store.ts'
 import { type Attempt, ScriptedSender } from './scripted-sender.ts'
 
@@ -235,7 +236,7 @@ export class EngineBed {
     this.sender.dead = true
     this.api.bury()
     this.giveUp.abort()
-    const next = new EngineBed(this, await readLowWater(this.store, SYSTEM))
+    const next = new EngineBed(this, await readLowWater(logOn(this.store, this)))
     prepare(next)
     const recovered = next.#recover().then(() => next.engine.start())
     const isOver = recovered.then(

@@ -1,4 +1,3 @@
-import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import { webhookEndpoint } from '../../src/apis/webhook-endpoint.ts'
 import type { OwnershipEpochs } from '../../src/ha/ownership.ts'
 import type { RawObject, ResourceReader, ResourceWriter } from '../../src/kube/client.ts'
@@ -14,10 +13,11 @@ import { ShardTakeover } from '../../src/webhooks/delivery/takeover.ts'
 import { EndpointDirectory, EndpointStatusWriter } from '../../src/webhooks/endpoints/directory.ts'
 import { EndpointHealth } from '../../src/webhooks/endpoints/health.ts'
 import { DedupeIndex } from '../../src/webhooks/log/idempotency-keys.ts'
-import { createOutcomeLog, firstNameReader, SegmentNamer } from '../../src/webhooks/log/kubernetes-store.ts'
 import { SegmentBodies } from '../../src/webhooks/log/segment-bodies.ts'
+import { createOutcomeLog } from '../../src/webhooks/log/writers.ts'
 import type { WebhookSender } from '../../src/webhooks/sender/send-failures.ts'
 import { fixedRandom } from './fake-clock.ts'
+import { logOn } from './log-on.ts'
 
 /** The operator's namespace of a bed. */
 export const SYSTEM = 'davit-system'
@@ -63,7 +63,7 @@ export function engineParts(options: EnginePartsOptions) {
   const random = fixedRandom(0.5)
   const log: Logger = { info: nothing, warn: complain, error: complain }
   const statuses = new EndpointStatusWriter(api, directory)
-  const bodies = new SegmentBodies({ resources: api, namespace: SYSTEM, maxBytes: MIB, onRead: nothing })
+  const bodies = new SegmentBodies({ store: logOn(api, { clock }), maxBytes: MIB, onRead: nothing })
   const payloads = new Payloads(options.maxPayloadBytes ?? MIB, bodies)
   const engine = new DeliveryEngine({
     clock,
@@ -85,16 +85,9 @@ export function engineParts(options: EnginePartsOptions) {
     payloads,
     objects: new DeliveryObjects(api, payloads, clock),
     outcomes: createOutcomeLog({
-      resources: options.outcomesApi,
-      namespace: SYSTEM,
+      store: logOn(options.outcomesApi, { clock, random: uniqueNames() }),
       writer: session,
-      names: new SegmentNamer({
-        clock,
-        random: uniqueNames(),
-        first: firstNameReader(options.outcomesApi, outcomeSegments, SYSTEM),
-      }),
       clock,
-      random,
       lowWater: () => segments.lowWater,
       mayWrite: () => options.mayWrite?.() ?? true,
       signal: giveUp,

@@ -6,8 +6,8 @@
 import { sleep } from '../../src/lib/time.ts'
 import { readLowWater } from '../../src/webhooks/log/read-back.ts'
 import { chanceOf } from './chance.ts'
-import { SYSTEM } from './engine-parts.ts'
 import { FakeClock } from './fake-clock.ts'
+import { logOn } from './log-on.ts'
 import { ReplicaBed } from './replica-bed.ts'
 import type { ReplicaWorld } from './replica-process.ts'
 import { SharedStore } from './shared-store.ts'
@@ -52,7 +52,7 @@ export class HandoffWorld implements ReplicaWorld {
     const session = `r${this.replicas.length + 1}`
     const replica = new ReplicaBed(this, {
       session,
-      lowWater: await readLowWater(this.shared.store, SYSTEM),
+      lowWater: await readLowWater(logOn(this.shared.store, this)),
       claimedElsewhere: (shards, one) => void this.#claimAgain(shards, one),
       givenUpAnyway: (one) => this.onGivenUpAnyway(one),
     })

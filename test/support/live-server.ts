@@ -23,6 +23,7 @@ import {
   type ServerServices,
   type ServerServicesOptions,
 } from '../../src/server/services.ts'
+import { KubernetesLogStore } from '../../src/webhooks/log/kubernetes-store.ts'
 import type { TestDavit } from './davit.ts'
 import { FaultyApi } from './faulty-api.ts'
 import { scopedApi } from './scoped-api.ts'
@@ -76,9 +77,11 @@ export async function startLiveServer(
   // AWS uses real time, whatever the test does to its own.
   const aws = { clock: createClock(), random, metrics }
   const cloud = createOrganizationAccounts({ config: CLOUD, version: '0.0.0-test', ...aws })
-  const index = new OpenDeliveryIndex({ needs, namespace, maxEntries: 100_000 }).start()
+  const store = new KubernetesLogStore({ ...needs, resources: api, namespace, watching: needs })
+  const index = new OpenDeliveryIndex({ needs, store, maxEntries: 100_000 }).start()
   const services = createServerServices({
     ...needs,
+    store,
     namespace,
     writer: `facade-${servers}`,
     leaseMs,

@@ -10,20 +10,20 @@ import {
 } from '../../src/apis/webhook-delivery.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { SHARD_COUNT } from '../../src/ha/assignment.ts'
-import { createRandom } from '../../src/lib/time.ts'
 import { type Delivery, EndpointQueue } from '../../src/webhooks/delivery/endpoint-queue.ts'
 import { OpenSegments } from '../../src/webhooks/delivery/low-water-mark.ts'
 import { DeliveryObjects } from '../../src/webhooks/delivery/objects.ts'
 import { Payloads } from '../../src/webhooks/delivery/payloads.ts'
 import { EndpointDirectory } from '../../src/webhooks/endpoints/directory.ts'
 import { segmentSpec } from '../../src/webhooks/log/codec.ts'
-import { createEventLog, firstNameReader, SegmentNamer } from '../../src/webhooks/log/kubernetes-store.ts'
 import { readSegment } from '../../src/webhooks/log/reader.ts'
 import { Retention } from '../../src/webhooks/log/retention-loop.ts'
 import { SegmentBodies } from '../../src/webhooks/log/segment-bodies.ts'
 import type { LogSegment } from '../../src/webhooks/log/store.ts'
+import { createEventLog } from '../../src/webhooks/log/writers.ts'
 import { FakeClock } from './fake-clock.ts'
 import { type ApiCall, calling, FaultyApi } from './faulty-api.ts'
+import { logOn } from './log-on.ts'
 import { MemoryStore } from './memory-store.ts'
 
 const DAY = 24 * 60 * 60_000
@@ -64,7 +64,7 @@ export class RetentionBed {
     const complain = (message: string) => void this.complaints.push(message)
     this.retention = new Retention({
       resources: this.api,
-      namespace: SYSTEM,
+      store: logOn(this.api, this),
       clock: this.clock,
       log: { info: complain, warn: complain, error: complain },
       limits: { ...limits, ...over },
@@ -77,16 +77,9 @@ export class RetentionBed {
       share: () => (this.owned ? this.owned.size / SHARD_COUNT : 1),
       isOurs: (shard) => this.owned?.has(shard) ?? true,
       eventLog: createEventLog({
-        resources: this.api,
-        namespace: SYSTEM,
+        store: logOn(this.api, this),
         writer: 'test',
-        names: new SegmentNamer({
-          clock: this.clock,
-          random: createRandom(),
-          first: firstNameReader(this.api, deliverySegments, SYSTEM),
-        }),
         clock: this.clock,
-        random: createRandom(),
       }),
     })
   }
@@ -149,8 +142,7 @@ export class RetentionBed {
       storage: { kind: 'object' },
     }
     const bodies = new SegmentBodies({
-      resources: this.api,
-      namespace: SYSTEM,
+      store: logOn(this.api, this),
       maxBytes: 1_000_000,
       onRead: () => undefined,
     })

@@ -7,6 +7,7 @@ import type { GaugeRegistry } from '../../lib/metrics.ts'
 import { sleep } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../../webhooks/endpoints/directory.ts'
 import type { OpenBodies } from '../../webhooks/events/open-bodies.ts'
+import type { LogStore } from '../../webhooks/log/log-store.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
 import type { DeliveryDetail } from '../delivery-resource.ts'
 import { Problem } from '../http/problems.ts'
@@ -16,7 +17,7 @@ import { IndexReading } from './reader.ts'
 
 type DeliveryIndexOptions = {
   needs: InformerDependencies
-  namespace: string
+  store: LogStore
   /** Maximum of deliveries in memory; beyond it the oldest ended ones are evicted. */
   maxEntries: number
 }
@@ -137,8 +138,8 @@ export class OpenDeliveryIndex {
   }
 
   async #readNow(endpoint: EndpointIdentity, deliveryId: string): Promise<DeliveryDetail | undefined> {
-    const { needs, namespace } = this.#options
-    return await readDetail(this.#lines(), needs.api, namespace, endpoint, deliveryId)
+    const { needs, store } = this.#options
+    return await readDetail(this.#lines(), { api: needs.api, store }, endpoint, deliveryId)
   }
 
   /** Makes events readable right after this process appended them. @param events those of one append, in order */
@@ -232,8 +233,8 @@ export class OpenDeliveryIndex {
   }
 
   #newReading(): IndexReading {
-    const { needs, namespace, maxEntries } = this.#options
-    const reading = new IndexReading(needs, namespace, maxEntries, (why) => this.#readAgain(why))
+    const { needs, store, maxEntries } = this.#options
+    const reading = new IndexReading(needs, store, maxEntries, (why) => this.#readAgain(why))
     void reading.ready.then(() => {
       const { lines } = reading
       if (this.#wasRead) needs.log.info('The log of deliveries was read again', { lines: lines.size })

@@ -2,7 +2,7 @@
 
 import type { Position } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, nameOfMessage } from '../../apis/ids.ts'
-import { decodeOutcomeRecords, outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
+import { decodeOutcomeRecords, outcomeSegment } from '../../apis/outcome-segment.ts'
 import {
   type DeliveryAttempt,
   type DeliveryState,
@@ -12,6 +12,7 @@ import {
 import { findObject, type RawObject, type ResourceReader } from '../../kube/client.ts'
 import { type Clock, yieldToEventLoop } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../../webhooks/endpoints/directory.ts'
+import type { LogStore } from '../../webhooks/log/log-store.ts'
 import { type DeliveryDetail, type DeliveryLine, describeLine } from '../delivery-resource.ts'
 import type { EndpointLog } from './endpoint-logs.ts'
 import { NONE, PACKED_WORDS, type PackedId, packedName, STATES } from './line-table.ts'
@@ -99,18 +100,20 @@ function lineOf(lines: Lines, line: number): DeliveryLine {
   })
 }
 
+/** Where deliveries are read: their objects, and the log. */
+export type DetailSources = { api: ResourceReader; store: Pick<LogStore, 'read'> }
+
 /** OutcomeSegments that are read for one delivery. More than one only if the move to an object keeps failing. */
 const MAX_READS = 8
 
 /**
  * One delivery with every attempt, read live from its object or, without one, from the log; undefined if there is none. A delivery
  * that was evicted from the lines is still found by its object.
- * @param namespace Davit's own @throws ApiError
+ * @throws ApiError
  */
 export async function readDetail(
   lines: Lines,
-  api: ResourceReader,
-  namespace: string,
+  { api, store }: DetailSources,
   endpoint: EndpointIdentity,
   deliveryId: string,
 ): Promise<DeliveryDetail | undefined> {
@@ -126,7 +129,7 @@ export async function readDetail(
   }
   // Look the line up again: it may be gone, and its number reused.
   const line = find()
-  return line === NONE ? undefined : await readFromLog(lines, api, namespace, line)
+  return line === NONE ? undefined : await readFromLog(lines, store, line)
 }
 
 /** Whether the object exists and its status is not written yet. That of a view is known to be a success before. */
@@ -158,15 +161,14 @@ async function readObject(
 
 async function readFromLog(
   lines: Lines,
-  api: ResourceReader,
-  namespace: string,
+  store: DetailSources['store'],
   line: number,
 ): Promise<DeliveryDetail> {
   const described = lineOf(lines, line)
   const version = lines.segments.at(lines.table.segment(line))?.version
   const index = lines.table.indexInSegment(line)
   const names = version === undefined ? [] : lines.outcomesOf(line).slice(0, MAX_READS)
-  const read = names.map((name) => findObject(api, outcomeSegments, { namespace, name }))
+  const read = names.map((name) => store.read('outcomes', name))
   const segments = await Promise.all(read)
   const attempts = segments.flatMap((raw) => attemptsIn(raw, { version: version ?? 0, index }))
   return { ...described, attempts: attempts.sort((a, b) => Date.parse(a.at) - Date.parse(b.at)) }

@@ -3,15 +3,12 @@
  * outcomes, then the objects, each as a consistent list: an outcome refers to an event that was accepted before, and to an object that
  * was created before.
  */
-import { deliverySegments } from '../../apis/delivery-segment.ts'
-import { CLAIMS_LABEL } from '../../apis/meta.ts'
-import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
-import type { ResourceReader } from '../../kube/client.ts'
 import { Informer, type InformerDependencies } from '../../kube/informer.ts'
 import type { ObjectIdentity, Source, Store } from '../../kube/store.ts'
 import type { Watch } from '../../kube/watch-restarts.ts'
 import { exponentialMs, sleep } from '../../lib/time.ts'
+import type { LogStore } from '../../webhooks/log/log-store.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE, readLiveSegment } from '../../webhooks/log/reader.ts'
 import type { LogSegment } from '../../webhooks/log/store.ts'
 import { NONE } from './line-table.ts'
@@ -218,23 +215,17 @@ export class IndexReading {
   #stopped = false
 
   /**
-   * @param namespace Davit's own
    * @param capacity maximum of lines
    * @param onLost something was missed or became invalid: everything must be read again
    */
-  constructor(
-    needs: InformerDependencies,
-    namespace: string,
-    capacity: number,
-    onLost: (why: string) => void,
-  ) {
+  constructor(needs: InformerDependencies, store: LogStore, capacity: number, onLost: (why: string) => void) {
     const lost = (why: string) => {
       if (!this.#stopped) onLost(why)
     }
     this.lines = new DeliveryLines(capacity, () =>
       lost('outcomes came faster than the segments that they speak of'),
     )
-    this.#stages = createStages(needs, namespace, this.lines, () =>
+    this.#stages = createStages(needs, store, this.lines, () =>
       lost('the store of the cluster was set back to an older one'),
     )
     this.#needs = needs
@@ -302,50 +293,44 @@ const CLAIMS_RETRY = { firstMs: 1000, longestMs: 30_000 }
 
 /** Reads the OutcomeSegments in which shards change hands, which are few. @throws ApiError */
 async function readClaims(
-  api: ResourceReader,
-  namespace: string,
+  store: Pick<LogStore, 'page'>,
   lines: Pick<DeliveryLines, 'claimsRead'>,
 ): Promise<void> {
-  const query = { namespace, labelSelector: `${CLAIMS_LABEL}=true`, limit: LARGEST_LOG_PAGE }
-  const segments: OutcomeBatch[] = []
+  const found: OutcomeBatch[] = []
   let version = 0
   let from: string | undefined
   do {
-    const page = await api.list(outcomeSegments, query, from)
-    for (const raw of page.items) segments.push(withClaimsOnly(readOutcomeBatch(raw)))
-    version ||= Number(page.resourceVersion)
-    from = page.continue
+    const page = await store.page('outcomes', { limit: LARGEST_LOG_PAGE, claimsOnly: true }, from)
+    for (const stored of page.segments) found.push(withClaimsOnly(readOutcomeBatch(stored)))
+    version ||= page.version
+    from = page.next
   } while (from !== undefined)
-  lines.claimsRead(segments, version)
+  lines.claimsRead(found, version)
 }
 
 function createStages(
   needs: InformerDependencies,
-  namespace: string,
+  store: LogStore,
   lines: DeliveryLines,
   onRollback: () => void,
 ): readonly Stage[] {
-  const handler = { applied: () => undefined }
-  const log = {
-    query: { namespace, limit: LOG_PAGE },
-    largestPage: LARGEST_LOG_PAGE,
-    handler,
-    streaming: true,
-  }
-  const segments = new Informer<LogSegment>(
-    { ...log, type: deliverySegments, decode: readLiveSegment, store: new SegmentStore(lines, onRollback) },
-    needs,
-  )
-  const outcomes = new Informer<OutcomeBatch>(
-    { ...log, type: outcomeSegments, decode: readOutcomeBatch, store: new OutcomeStore(lines, onRollback) },
-    needs,
-  )
+  const whole = { pageSize: LOG_PAGE, largestPage: LARGEST_LOG_PAGE }
+  const segments = store.feed<LogSegment>('events', {
+    ...whole,
+    decode: readLiveSegment,
+    store: new SegmentStore(lines, onRollback),
+  })
+  const outcomes = store.feed<OutcomeBatch>('outcomes', {
+    ...whole,
+    decode: readOutcomeBatch,
+    store: new OutcomeStore(lines, onRollback),
+  })
   const objects = new Informer<ObjectDelivery>(
     {
       type: webhookDeliveries,
       query: { limit: OBJECT_PAGE },
       decode: readObjectDelivery,
-      handler,
+      handler: { applied: () => undefined },
       compareEveryMs: COMPARE_EVERY_MS,
       store: new ObjectDeliveryStore(lines, onRollback),
     },
@@ -356,7 +341,7 @@ function createStages(
     {
       what: 'the outcomes of the delivery log',
       informer: outcomes,
-      before: () => readClaims(needs.api, namespace, lines),
+      before: () => readClaims(store, lines),
     },
     { what: 'the deliveries that have objects', informer: objects },
   ]

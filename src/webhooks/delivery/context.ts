@@ -39,6 +39,7 @@ export type EngineDependencies = {
   outcomes: OutcomeRecorder
   segments: OpenSegments
   shards: ShardOwnership
+  /** Davit's own. */
   namespace: string
   userAgent: string
   waitScale: number

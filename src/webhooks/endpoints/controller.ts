@@ -9,6 +9,7 @@ import { statusPatch } from '../../kube/status.ts'
 import type { Clock } from '../../lib/time.ts'
 import { findOriginals, type Original } from '../events/originals.ts'
 import type { Publisher } from '../events/publish.ts'
+import type { LogStore } from '../log/log-store.ts'
 import {
   type EndpointDirectory,
   type EndpointStatusWriter,
@@ -34,8 +35,8 @@ export type ReconcileEndpointOptions = {
   signingKeys: SigningKeyReconciler
   publisher: Publisher
   resources: ResourceReader
-  /** The controller's own. */
-  namespace: string
+  /** The delivery log. */
+  store: Pick<LogStore, 'page' | 'read'>
   /** How long the log keeps a delivery that has ended. */
   retentionMs: number
   notifier: DisabledNotifier

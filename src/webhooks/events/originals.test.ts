@@ -1,4 +1,6 @@
 import { describe, expect, test, vi } from 'vitest'
+import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { logOn } from '../../../test/support/log-on.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { deliverySegments, type SegmentEvent } from '../../apis/delivery-segment.ts'
 import { messageId, NAME_ENTROPY_BYTES, sortableName } from '../../apis/ids.ts'
@@ -35,11 +37,16 @@ async function bed() {
   const list = vi.spyOn(store, 'list')
   const signal = new AbortController()
   const find = (deliveryIds: readonly string[]) =>
-    findOriginals({ resources: store, namespace: NAMESPACE }, endpoint, deliveryIds, {
-      retentionMs: RETENTION_MS,
-      now: NOW,
-      signal: signal.signal,
-    })
+    findOriginals(
+      { resources: store, store: logOn(store, { clock: new FakeClock(), namespace: NAMESPACE }) },
+      endpoint,
+      deliveryIds,
+      {
+        retentionMs: RETENTION_MS,
+        now: NOW,
+        signal: signal.signal,
+      },
+    )
   const idAt = (age: number) => messageId(ids.get(age) ?? '')
   return { store, list, find, idAt, abort: () => signal.abort(new Error('the pass took too long')) }
 }

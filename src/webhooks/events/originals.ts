@@ -1,15 +1,8 @@
-import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, messageId, nameOfMessage, timeOfName } from '../../apis/ids.ts'
 import { webhookDeliveries, webhookDelivery } from '../../apis/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
-import {
-  findObject,
-  isApiError,
-  type RawObject,
-  type ResourceReader,
-  UnreadableError,
-} from '../../kube/client.ts'
-import { listObjects } from '../../kube/list.ts'
+import { isApiError, type ResourceReader, UnreadableError } from '../../kube/client.ts'
+import { type LogStore, type StoredSegment, scanBackwards } from '../log/log-store.ts'
 import { LOG_PAGE, readLargePayload, readSegment } from '../log/reader.ts'
 import type { LogSegment } from '../log/store.ts'
 
@@ -18,8 +11,7 @@ import type { LogSegment } from '../log/store.ts'
 /** `deliveryId` is the `msg_` id of the original delivery. */
 export type Original = { deliveryId: string; type: string; payload: string }
 
-/** @property namespace of the log */
-export type OriginalSources = { resources: ResourceReader; namespace: string }
+export type OriginalSources = { resources: ResourceReader; store: Pick<LogStore, 'page' | 'read'> }
 
 type Ref = { namespace: string; name: string; uid: string }
 
@@ -40,11 +32,8 @@ export async function findOriginal(
   if (original) return original
   const segment = segmentOf({ namespace, name, uid }, deliveryId)
   if (segment === undefined) return undefined
-  const raw = await findObject(sources.resources, deliverySegments, {
-    namespace: sources.namespace,
-    name: segment,
-  })
-  return raw && originalIn(raw, event, uid)
+  const stored = await sources.store.read('events', segment)
+  return stored && originalIn(stored, event, uid)
 }
 
 /** Clocks of those who name events and segments may differ by so much. */
@@ -88,7 +77,7 @@ export async function findOriginals(
 }
 
 async function readObject(
-  { resources, namespace }: OriginalSources,
+  { resources, store }: OriginalSources,
   ref: { namespace: string; name: string },
   uid: string,
 ): Promise<Original | undefined> {
@@ -97,8 +86,7 @@ async function readObject(
     // Another endpoint's object may have the name.
     if (data?.spec.endpointUid !== uid) return undefined
     const { deliveryId, eventType, payload, payloadRef } = data.spec
-    const text =
-      payload ?? (payloadRef && (await readLargePayload(resources, namespace, payloadRef, ref.namespace)))
+    const text = payload ?? (payloadRef && (await readLargePayload(store, payloadRef, ref.namespace)))
     return text === undefined ? undefined : { deliveryId, type: eventType, payload: text }
   } catch (error) {
     if (isApiError(error, 'NotFound') || error instanceof UnreadableError) return undefined
@@ -108,7 +96,7 @@ async function readObject(
 
 /** @param missing the 26 characters of each id that is looked for; empties as they are found */
 async function searchLog(
-  { resources, namespace }: OriginalSources,
+  { store }: OriginalSources,
   uid: string,
   missing: Set<string>,
   { now, signal }: Pick<OriginalSearch, 'now' | 'signal'>,
@@ -117,7 +105,7 @@ async function searchLog(
   if (missing.size === 0) return
   // An event is named before its segment is written. A time in the future was chosen by the author of a request.
   const oldest = Math.min(now, ...[...missing].map(timeOfName)) - CLOCK_MARGIN_MS
-  for await (const raw of listObjects(resources, deliverySegments, { namespace, limit: LOG_PAGE })) {
+  for await (const raw of scanBackwards(store, 'events', LOG_PAGE)) {
     signal.throwIfAborted()
     if (Date.parse(String(raw.metadata.creationTimestamp ?? '')) < oldest) return
     for (const event of missing) {
@@ -131,13 +119,13 @@ async function searchLog(
 }
 
 /** Much cheaper than to decode a segment that does not have it. */
-function mayHold({ spec }: RawObject, event: string): boolean {
+function mayHold({ spec }: StoredSegment, event: string): boolean {
   const { events } = (spec ?? {}) as { events?: unknown }
   return Array.isArray(events) && events.some((line) => typeof line === 'string' && line.startsWith(event))
 }
 
 /** @param id the 26 characters of the event's id @param uid of the endpoint */
-function originalIn(raw: RawObject, id: string, uid: string): Original | undefined {
+function originalIn(raw: StoredSegment, id: string, uid: string): Original | undefined {
   let segment: LogSegment
   try {
     segment = readSegment(raw)

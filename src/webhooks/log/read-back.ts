@@ -1,5 +1,5 @@
-import { outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
-import type { RawObject, ResourceReader } from '../../kube/client.ts'
+import { outcomeSegment } from '../../apis/outcome-segment.ts'
+import type { LogStore, StoredSegment } from './log-store.ts'
 
 /**
  * Reading the log back to its low-water mark at the start. Names are newest first, so a list ends soon after the mark. See "The low-water
@@ -13,7 +13,7 @@ const MARGIN_MS = 60_000
  * Returns a function that is given page after page of a list by name, and is true once the list is far enough behind the mark: every
  * segment on the page was created so long before the mark that a writer ahead of the mark had seen it, and used a newer name.
  */
-export function reachesLowWater(lowWater: number): (page: readonly RawObject[]) => boolean {
+export function reachesLowWater(lowWater: number): (page: readonly StoredSegment[]) => boolean {
   /** The last segment behind the mark. */
   let last = { version: -1, createdAt: Number.NEGATIVE_INFINITY }
   return (page) => {
@@ -35,9 +35,9 @@ export function reachesLowWater(lowWater: number): (page: readonly RawObject[]) 
  * The highest low-water mark of the newest outcome segments; 0 in an empty log. A mark that is not behind its own segment is ignored:
  * segments up to it would never be read.
  */
-export async function readLowWater(resources: ResourceReader, namespace: string): Promise<number> {
-  const page = await resources.list(outcomeSegments, { namespace, limit: 10 })
-  const marks = page.items.flatMap((raw) => {
+export async function readLowWater(store: Pick<LogStore, 'page'>): Promise<number> {
+  const { segments } = await store.page('outcomes', { limit: 10 })
+  const marks = segments.flatMap((raw) => {
     const mark = Number(outcomeSegment.safeParse(raw).data?.spec.lowWater ?? 0)
     return mark < Number(raw.metadata.resourceVersion) ? [mark] : []
   })
@@ -45,7 +45,7 @@ export async function readLowWater(resources: ResourceReader, namespace: string)
 }
 
 /** Each list of the log ends soon after the low-water mark that was known when the list before it ended. */
-export function stopAtLowWater(lowWater: () => number): (page: readonly RawObject[]) => boolean {
+export function stopAtLowWater(lowWater: () => number): (page: readonly StoredSegment[]) => boolean {
   let enough = reachesLowWater(lowWater())
   return (page) => {
     if (!enough(page)) return false

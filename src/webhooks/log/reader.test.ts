@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { fc } from '../../../test/support/fast-check.ts'
+import { logOn } from '../../../test/support/log-on.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { API_VERSION } from '../../apis/meta.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
@@ -26,17 +27,19 @@ async function written(...outcomes: { lowWater: string; records?: string }[]): P
   return store
 }
 
+const lowWaterOf = (store: MemoryStore) => readLowWater(logOn(store, { clock: new FakeClock() }))
+
 describe('the low-water mark', () => {
   it('is the highest that the newest segments of outcomes say, and 0 in an empty log', async () => {
-    expect(await readLowWater(await written(), SYSTEM)).toBe(0)
-    expect(await readLowWater(await written({ lowWater: '7' }, { lowWater: '9' }), SYSTEM)).toBe(9)
+    expect(await lowWaterOf(await written())).toBe(0)
+    expect(await lowWaterOf(await written({ lowWater: '7' }, { lowWater: '9' }))).toBe(9)
   })
 
   it('is not believed where it speaks of segments that came later', async () => {
     const store = await written({ lowWater: '7' }, { lowWater: '99999999999999999999' }, { lowWater: '104' })
     const versions = store.all(outcomeSegments).map(({ metadata }) => Number(metadata.resourceVersion))
     expect(Math.max(...versions)).toBeLessThan(104)
-    expect(await readLowWater(store, SYSTEM)).toBe(7)
+    expect(await lowWaterOf(store)).toBe(7)
   })
 })
 

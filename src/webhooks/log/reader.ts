@@ -1,14 +1,10 @@
-import {
-  decodeEventLine,
-  deliverySegmentKind,
-  deliverySegments,
-  readDeliverySegment,
-} from '../../apis/delivery-segment.ts'
-import { decodeLogRecords, outcomeSegments, readOutcomeSegment } from '../../apis/outcome-segment.ts'
+import { decodeEventLine, deliverySegmentKind, readDeliverySegment } from '../../apis/delivery-segment.ts'
+import { decodeLogRecords, readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import type { PayloadRef } from '../../apis/webhook-delivery.ts'
-import { findObject, type RawObject, type ResourceReader, UnreadableError } from '../../kube/client.ts'
+import { UnreadableError } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
 import { decodeDeliveries } from './codec.ts'
+import type { LogStore, StoredSegment } from './log-store.ts'
 import { stopAtLowWater } from './read-back.ts'
 import { MIN_AGE_MS } from './retention-plan.ts'
 import type { LoggedOutcomes, LogSegment } from './store.ts'
@@ -66,12 +62,12 @@ export class OutcomeReadProgress {
  * Undefined if the segment is being deleted: that changes its version, and all of it was closed before.
  * @throws ZodError if it is no segment
  */
-export function readLiveSegment(raw: RawObject, bytes?: number): LogSegment | undefined {
+export function readLiveSegment(raw: StoredSegment, bytes?: number): LogSegment | undefined {
   return raw.metadata.deletionTimestamp === undefined ? readSegment(raw, bytes) : undefined
 }
 
 /** @param bytes its size as JSON, if known @throws ZodError if it is no segment */
-export function readSegment(raw: RawObject, bytes?: number): LogSegment {
+export function readSegment(raw: StoredSegment, bytes?: number): LogSegment {
   const { metadata, spec } = readDeliverySegment(raw)
   return {
     name: metadata.name,
@@ -84,7 +80,7 @@ export function readSegment(raw: RawObject, bytes?: number): LogSegment {
 }
 
 /** Undefined if it is being deleted: that changes its version, and it was read before. @throws ZodError if it is no segment */
-export function readLoggedOutcomes(raw: RawObject, log: Logger): LoggedOutcomes | undefined {
+export function readLoggedOutcomes(raw: StoredSegment, log: Logger): LoggedOutcomes | undefined {
   if (raw.metadata.deletionTimestamp !== undefined) return undefined
   const { metadata, spec } = readOutcomeSegment(raw)
   const { records, unreadable } = decodeLogRecords(spec)
@@ -106,8 +102,6 @@ export function readLoggedOutcomes(raw: RawObject, log: Logger): LoggedOutcomes 
 
 /** What a watch of the two halves of the log needs. */
 export type LogWatch = {
-  /** The controller's own. */
-  namespace: string
   lowWater: () => number
   /** Called when the store is older than what was read of it. */
   onStoreRestored: () => void
@@ -117,7 +111,7 @@ export type LogWatch = {
 }
 
 export function segmentsOf(log: LogWatch) {
-  return { ...logKind(log), type: deliverySegments, decode: readLiveSegment }
+  return { ...fromLowWater(log), decode: readLiveSegment }
 }
 
 /** How far the clocks of the replica that deletes and of the one that watches may differ, plus the time from decision to deletion. */
@@ -125,53 +119,48 @@ const MISSED_MARGIN_MS = 20_000
 
 export function outcomesOf(log: LogWatch) {
   return {
-    ...logKind(log),
+    ...fromLowWater(log),
     gapDetection: { afterMs: MIN_AGE_MS - MISSED_MARGIN_MS, onGap: log.onOutcomesMissed },
-    type: outcomeSegments,
-    decode: (raw: RawObject) => readLoggedOutcomes(raw, log.logger),
+    decode: (raw: StoredSegment) => readLoggedOutcomes(raw, log.logger),
   }
 }
 
-/** What the two halves of the log have in common. */
-function logKind({ namespace, lowWater, onStoreRestored }: LogWatch) {
+/** What the two sequences have in common. */
+function fromLowWater({ lowWater, onStoreRestored }: LogWatch) {
   return {
-    query: { namespace, limit: LOG_PAGE },
+    pageSize: LOG_PAGE,
     largestPage: LARGEST_LOG_PAGE,
-    streaming: true,
     onStoreRestored,
     stopListing: stopAtLowWater(lowWater),
   }
 }
 
-/** The lines of the events of a segment; undefined if it was deleted. @param namespace of Davit @throws ApiError; UnreadableError */
+/** The lines of the events of a segment; undefined if it was deleted. @throws ApiError; UnreadableError */
 export async function readEventLines(
-  resources: ResourceReader,
-  namespace: string,
+  store: Pick<LogStore, 'read'>,
   name: string,
 ): Promise<readonly string[] | undefined> {
-  const raw = await findObject(resources, deliverySegments, { namespace, name })
-  if (!raw) return undefined
+  const stored = await store.read('events', name)
+  if (!stored) return undefined
   try {
-    return readDeliverySegment(raw).spec.events
+    return readDeliverySegment(stored).spec.events
   } catch {
-    throw new UnreadableError(deliverySegmentKind.kind, `${namespace}/${name}`)
+    throw new UnreadableError(deliverySegmentKind.kind, name)
   }
 }
 
 /**
  * A body over 16 KiB, from the segment that holds it.
- * @param namespace of Davit
  * @param organization of the delivery; bodies of others are not returned, or anyone who can create a delivery by hand could have them sent
  * @returns undefined if the segment was deleted (by hand: retention keeps it), or has no such event of the organization
  * @throws UnreadableError
  */
 export async function readLargePayload(
-  resources: ResourceReader,
-  namespace: string,
+  store: Pick<LogStore, 'read'>,
   ref: PayloadRef,
   organization: string,
 ): Promise<string | undefined> {
-  const lines = await readEventLines(resources, namespace, ref.segment)
+  const lines = await readEventLines(store, ref.segment)
   const event = decodeEventLine(lines?.[ref.event] ?? '')
   return event?.namespace === organization ? event.payload : undefined
 }

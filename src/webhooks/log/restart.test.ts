@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
-import { EngineBed, SYSTEM } from '../../../test/support/engine-bed.ts'
+import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { fc } from '../../../test/support/fast-check.ts'
+import { logOn } from '../../../test/support/log-on.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { deliveryOutline } from '../../apis/webhook-delivery.ts'
@@ -24,7 +25,7 @@ const nothing = () => undefined
 async function retain(bed: EngineBed): Promise<void> {
   const retention = new Retention({
     resources: bed.api,
-    namespace: SYSTEM,
+    store: logOn(bed.api, bed),
     clock: bed.clock,
     log: { info: nothing, warn: nothing, error: nothing },
     limits,

@@ -1,11 +1,12 @@
-import { deliverySegment, deliverySegments } from '../../apis/delivery-segment.ts'
+import { deliverySegment } from '../../apis/delivery-segment.ts'
 import { deliveryOutline, webhookDeliveries } from '../../apis/webhook-delivery.ts'
-import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
+import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
 import { inGroups } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
 import { isFinal } from '../delivery/plan.ts'
 import { isKeyAlive, keptLine, keyRecordsOf } from './idempotency-keys.ts'
+import type { LogStore } from './log-store.ts'
 import type { FinishedDelivery, FinishedIndex, PayloadRefs } from './retention-index.ts'
 import type { LogSweep, UnverifiedSegment } from './segment-sweep.ts'
 import type { EventLog } from './store.ts'
@@ -121,14 +122,14 @@ async function readAndDelete(resources: Resources, ref: Ref): Promise<'gone' | '
 
 /**
  * Appends the segment's live idempotency keys as short lines without bodies, so that it may be deleted.
- * @param name of the segment, in Davit's `namespace` @param now milliseconds since 1970 @throws ApiError, OverloadedError transient
+ * @param name of the segment @param now milliseconds since 1970 @throws ApiError, OverloadedError transient
  */
 export async function preserveKeys(
-  { resources, namespace, eventLog }: { resources: ResourceReader; namespace: string; eventLog: EventLog },
+  { store, eventLog }: { store: Pick<LogStore, 'read'>; eventLog: EventLog },
   name: string,
   now: number,
 ): Promise<void> {
-  const raw = await findObject(resources, deliverySegments, { namespace, name })
+  const raw = await store.read('events', name)
   // No reader could use the keys of a segment that cannot be decoded.
   const { data } = deliverySegment.safeParse(raw)
   if (!data) return
@@ -141,7 +142,7 @@ export async function preserveKeys(
 
 type DeleterOptions = {
   resources: Resources
-  namespace: string
+  store: Pick<LogStore, 'remove'>
   clock: Clock
   log: Logger
   lowWater: () => number
@@ -213,15 +214,11 @@ export class Deleter {
   #nextSegment(now: number): Promise<Wait> | undefined {
     const segment = this.#options.sweep.next()
     if (!segment) return undefined
-    const { namespace, resources, preserveKeys: preserve } = this.#options
+    const { store, preserveKeys: preserve } = this.#options
     const hasKeys = segment.keysUntil !== undefined && segment.keysUntil > now
     const act = async () => {
       if (hasKeys) await preserve(segment.name)
-      try {
-        await resources.delete(segment.type, { namespace, name: segment.name })
-      } catch (error) {
-        if (!isApiError(error, 'NotFound')) throw error
-      }
+      await store.remove(segment.sequence, segment.name)
       segment.deleted()
     }
     // If nothing can be written, segments without keys still free space.

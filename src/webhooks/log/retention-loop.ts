@@ -10,6 +10,7 @@ import { type Clock, sleep } from '../../lib/time.ts'
 import type { Delivery } from '../delivery/endpoint-queue.ts'
 import { isFinal } from '../delivery/plan.ts'
 import type { EndpointDirectory, EndpointIdentity } from '../endpoints/directory.ts'
+import type { LogStore } from './log-store.ts'
 import { Deleter, DeletionRate, PayloadRefVerifier, preserveKeys } from './retention-deleter.ts'
 import { FinishedIndex, finishedBytes, type NewFinishedDelivery, PayloadRefs } from './retention-index.ts'
 import type { RetentionLimits } from './retention-plan.ts'
@@ -129,7 +130,7 @@ class DeletedEndpoints {
 
 type RetentionOptions = {
   resources: ResourceReader & ResourceWriter
-  namespace: string
+  store: Pick<LogStore, 'page' | 'read' | 'remove'>
   clock: Clock
   log: Logger
   limits: RetentionLimits

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { calling, FaultyApi } from '../../../test/support/faulty-api.ts'
+import { logOn } from '../../../test/support/log-on.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
@@ -18,7 +19,7 @@ function bed() {
   const log = { info: complain, warn: complain, error: complain }
   const ended = new AbortController()
   const scan = async () => {
-    const scanning = scanLog({ resources: api, namespace, clock, log, signal: ended.signal })
+    const scanning = scanLog({ store: logOn(api, { clock }), clock, log, signal: ended.signal })
     let over = false
     void scanning.finally(() => {
       over = true

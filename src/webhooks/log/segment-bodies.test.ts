@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
-import { ApiError, type RawObject, type ResourceReader, UnreadableError } from '../../kube/client.ts'
+import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { segmentSpec } from './codec.ts'
 import { SegmentBodies } from './segment-bodies.ts'
 
@@ -22,17 +22,13 @@ function start(stored: readonly RawObject[], maxBytes = 1_000_000) {
   const gate = () => {
     isGated = true
   }
-  const get = async (_: unknown, { name }: { name: string }) => {
+  const get = async (_: unknown, name: string) => {
     asked.push(name)
     if (isGated) await new Promise<void>((resolve) => gates.push(resolve))
-    const found = byName.get(name)
-    if (!found) throw new ApiError('NotFound', 'gone')
-    return found
+    return byName.get(name)
   }
-  const resources = { get } as unknown as ResourceReader
   const bodies = new SegmentBodies({
-    resources,
-    namespace: 'davit-system',
+    store: { read: get },
     maxBytes,
     onRead: (bytes) => read.push(bytes),
   })

@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import { decodeEventLine } from '../../apis/delivery-segment.ts'
 import type { PayloadRef } from '../../apis/webhook-delivery.ts'
-import type { ResourceReader } from '../../kube/client.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
+import type { LogStore } from './log-store.ts'
 import { readEventLines } from './reader.ts'
 
 /**
@@ -21,9 +21,7 @@ type Bodies = ReadonlyMap<number, Body>
 const NONE: Bodies = new Map()
 
 type SegmentBodiesOptions = {
-  resources: ResourceReader
-  /** Davit's own. */
-  namespace: string
+  store: Pick<LogStore, 'read'>
   /** Of the bodies that are kept. */
   maxBytes: number
   /** Called with the bytes of the bodies of a segment that was read. */
@@ -69,8 +67,8 @@ export class SegmentBodies {
   }
 
   async #readSegment(name: string): Promise<Bodies> {
-    const { resources, namespace, onRead } = this.#options
-    const lines = await readEventLines(resources, namespace, name)
+    const { store, onRead } = this.#options
+    const lines = await readEventLines(store, name)
     if (!lines) return NONE
     const bodies = bodiesOf(lines)
     onRead(sizeOf(bodies))

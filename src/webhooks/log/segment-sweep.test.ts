@@ -1,6 +1,4 @@
 import { expect, test } from 'vitest'
-import { deliverySegments } from '../../apis/delivery-segment.ts'
-import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { type FinishedDelivery, PayloadRefs } from './retention-index.ts'
 import { LogSweep } from './segment-sweep.ts'
 
@@ -45,7 +43,7 @@ function deleteAll(sweep: LogSweep): string[] {
     sweep.refill(NOW)
     const going = sweep.next()
     if (!going) break
-    deleted.push(`${going.type.plural}/${going.name}`)
+    deleted.push(`${going.sequence}/${going.name}`)
     going.deleted()
   }
   return deleted
@@ -56,13 +54,13 @@ test('one look leads to all that is to go, however much it is, segments before t
   sweep.scanned({ segments: segments(1200), outcomes: outcomes(1200) }, ALL_SHOWN)
   sweep.plan(NOW)
   const deleted = deleteAll(sweep)
-  expect(deleted.filter((name) => name.startsWith(deliverySegments.plural))).toHaveLength(1200)
+  expect(deleted.filter((name) => name.startsWith('events/'))).toHaveLength(1200)
   expect(new Set(deleted).size).toBe(deleted.length)
   sweep.plan(NOW)
   deleted.push(...deleteAll(sweep))
-  expect(deleted.filter((name) => name.startsWith(outcomeSegments.plural))).toHaveLength(1199)
+  expect(deleted.filter((name) => name.startsWith('outcomes/'))).toHaveLength(1199)
   for (const at of [0, 700, 1198]) {
-    const places = [`deliverysegments/s${at}`, `outcomesegments/o${at}`].map((name) => deleted.indexOf(name))
+    const places = [`events/s${at}`, `outcomes/o${at}`].map((name) => deleted.indexOf(name))
     expect(places).toEqual(places.toSorted((a, b) => a - b))
   }
   expect(sweep.stats(NOW)).toEqual({
@@ -77,7 +75,7 @@ test('after outcomes, one look goes on with segments', () => {
   const { sweep } = bed()
   sweep.scanned({ segments: segments(3).slice(1), outcomes: outcomes(2) }, ALL_SHOWN)
   sweep.plan(NOW)
-  expect(deleteAll(sweep)).toEqual(['outcomesegments/o0', 'deliverysegments/s1', 'deliverysegments/s2'])
+  expect(deleteAll(sweep)).toEqual(['outcomes/o0', 'events/s1', 'events/s2'])
 })
 
 test('what failed is left until the next look', () => {

@@ -1,11 +1,11 @@
-import { type AcceptedEvent, deliverySegments } from '../../apis/delivery-segment.ts'
-import type { ResourceType } from '../../apis/meta.ts'
-import { outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
-import { isApiError, type RawObject, type ResourceReader } from '../../kube/client.ts'
+import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
+import { outcomeSegment } from '../../apis/outcome-segment.ts'
+import { isApiError } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
 import { type Clock, exponentialMs, sleep, yieldToEventLoop } from '../../lib/time.ts'
 import { sizeOf } from './codec.ts'
 import { KEY_LIFE_MS } from './idempotency-keys.ts'
+import type { LogStore, Sequence, StoredSegment } from './log-store.ts'
 import { readSegment } from './reader.ts'
 import type { FinishedDelivery, PayloadRefs } from './retention-index.ts'
 import {
@@ -130,8 +130,7 @@ export function outcomesBytes(size: number): number {
 }
 
 type ScanOptions = {
-  resources: ResourceReader
-  namespace: string
+  store: Pick<LogStore, 'page'>
   clock: Clock
   log: Logger
   signal: AbortSignal
@@ -148,34 +147,34 @@ const RETRY_WAITS = { firstMs: 1000, longestMs: 60_000 }
 
 /** Reads every segment, in any order, and retries until it has all. @returns undefined if `signal` aborted before */
 export async function scanLog(options: ScanOptions): Promise<ScannedLog | undefined> {
-  const outcomes = await scan(options, outcomeSegments, readOutcomes)
-  const segments = outcomes && (await scan(options, deliverySegments, readAccepted))
+  const outcomes = await scan(options, 'outcomes', readOutcomes)
+  const segments = outcomes && (await scan(options, 'events', readAccepted))
   return segments && { segments, outcomes }
 }
 
 async function scan<T extends { bytes: number }>(
   options: ScanOptions,
-  type: ResourceType,
-  read: (raw: RawObject) => T,
+  sequence: Sequence,
+  read: (raw: StoredSegment) => T,
 ): Promise<T[] | undefined> {
-  const { resources, namespace, clock, log, signal } = options
+  const { store, clock, log, signal } = options
   const found: T[] = []
   let from: string | undefined
   let limit = FIRST_PAGE
   let failures = 0
   while (!signal.aborted) {
     try {
-      const page = await resources.list(type, { namespace, limit }, from)
-      const bytes = await readPage(page.items, read, found)
-      if (page.continue === undefined) return found
-      from = page.continue
-      limit = pageLimit(bytes, page.items.length)
+      const { segments, next } = await store.page(sequence, { limit }, from)
+      const bytes = await readPage(segments, read, found)
+      if (next === undefined) return found
+      from = next
+      limit = pageLimit(bytes, segments.length)
       failures = 0
       await sleep(clock, PAUSE_MS, signal)
     } catch (error) {
       // The continue token has expired: start over.
       if (isApiError(error, 'Gone')) from = undefined
-      log.warn('The log could not be read through for retention; trying again', { error, type: type.plural })
+      log.warn('The log could not be read through for retention; trying again', { error, sequence })
       failures += 1
       await sleep(clock, exponentialMs(failures, RETRY_WAITS), signal)
     }
@@ -184,8 +183,8 @@ async function scan<T extends { bytes: number }>(
 }
 
 async function readPage<T extends { bytes: number }>(
-  items: readonly RawObject[],
-  read: (raw: RawObject) => T,
+  items: readonly StoredSegment[],
+  read: (raw: StoredSegment) => T,
   found: T[],
 ): Promise<number> {
   let bytes = 0
@@ -203,7 +202,7 @@ function pageLimit(bytes: number, objects: number): number {
   return Math.max(1, Math.min(LARGEST_PAGE, Math.floor((PAGE_BYTES * objects) / Math.max(1, bytes))))
 }
 
-function readAccepted(raw: RawObject): SegmentEntry {
+function readAccepted(raw: StoredSegment): SegmentEntry {
   try {
     return toSegmentEntry(readSegment(raw))
   } catch {
@@ -211,7 +210,7 @@ function readAccepted(raw: RawObject): SegmentEntry {
   }
 }
 
-function readOutcomes(raw: RawObject): OutcomesEntry {
+function readOutcomes(raw: StoredSegment): OutcomesEntry {
   const parsed = outcomeSegment.safeParse(raw)
   // It may be about any delivery before it.
   if (!parsed.success) return { ...readAny(raw), lowWater: 0 }
@@ -219,11 +218,11 @@ function readOutcomes(raw: RawObject): OutcomesEntry {
   return { ...namesOf(raw), lowWater: Number(lowWater), bytes: outcomesBytes(records.length) }
 }
 
-function readAny(raw: RawObject) {
+function readAny(raw: StoredSegment) {
   return { ...namesOf(raw), bytes: Buffer.byteLength(JSON.stringify(raw)) }
 }
 
-function namesOf({ metadata }: RawObject) {
+function namesOf({ metadata }: StoredSegment) {
   const { name, resourceVersion, creationTimestamp } = metadata
   return {
     name,
@@ -242,7 +241,7 @@ type LogSweepOptions = {
 
 /** A segment to delete. Until `keysUntil` its idempotency keys must be preserved first. */
 export type SegmentDeletion = {
-  type: ResourceType
+  sequence: Sequence
   name: string
   keysUntil?: number | undefined
   deleted: () => void
@@ -322,7 +321,7 @@ export class LogSweep {
     }
     const outcomes = outcomesToDelete(log, now)
     if (outcomes.length > 0) {
-      this.#take(outcomes, outcomeSegments, this.#outcomes)
+      this.#take(outcomes, 'outcomes', this.#outcomes)
       this.#hasMore = true
       return
     }
@@ -332,7 +331,7 @@ export class LogSweep {
       .map(({ name }) => refs.finishedOf(name).filter(({ isRemoved }) => !isRemoved))
       .filter((finished) => finished.length > 0)
     for (const finished of releases.slice(0, MAX_RELEASED).flat()) this.#options.evict(finished)
-    this.#take(segments.delete, deliverySegments, this.#segments)
+    this.#take(segments.delete, 'events', this.#segments)
     const { expired, surplus } = segments.unverified
     const wanted = new Set(surplus)
     const unverified = [...surplus, ...expired.filter((segment) => !wanted.has(segment))]
@@ -368,15 +367,15 @@ export class LogSweep {
 
   #take<T extends SegmentEntry | OutcomesEntry>(
     entries: readonly T[],
-    type: ResourceType,
-    sequence: LogSequence<T>,
+    sequence: Sequence,
+    known: LogSequence<T>,
   ): void {
     this.#hasMore = entries.length > MAX_PLANNED
     this.#planned = entries.slice(0, MAX_PLANNED).map((entry) => ({
-      type,
+      sequence,
       name: entry.name,
       keysUntil: 'keysUntil' in entry ? entry.keysUntil : undefined,
-      deleted: () => sequence.remove(entry),
+      deleted: () => known.remove(entry),
       failed: () => this.#giveUp(),
     }))
   }

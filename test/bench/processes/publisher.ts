@@ -3,20 +3,15 @@
  * counts them as accepted when the append is durable.
  */
 
-import { deliverySegments } from '../../../src/apis/delivery-segment.ts'
 import { NAME_ENTROPY_BYTES, sortableName } from '../../../src/apis/ids.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import { connectKubernetes, type KubernetesClient } from '../../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../../src/lib/time.ts'
 import { decideState } from '../../../src/webhooks/endpoints/plan.ts'
 import { acceptEvent, matchEndpoints, type Subscriber } from '../../../src/webhooks/events/plan.ts'
-import {
-  createEventLog,
-  firstNameReader,
-  type OpenEventLog,
-  SegmentNamer,
-} from '../../../src/webhooks/log/kubernetes-store.ts'
+import { createEventLog, type OpenEventLog } from '../../../src/webhooks/log/writers.ts'
 import { listAll } from '../../support/list-all.ts'
+import { logOn } from '../../support/log-on.ts'
 import { createPublishing, type Enter, type PublishingCalls } from '../loads/publishing.ts'
 import { serveCalls } from './remote-calls.ts'
 
@@ -58,12 +53,7 @@ const enter: Enter = async (route, dataText) => {
 serveCalls({
   connect: async ({ kubeconfigPath, namespace }) => {
     api = await connectKubernetes({ kubeconfigPath, clock, random })
-    const names = new SegmentNamer({
-      clock,
-      random,
-      first: firstNameReader(api, deliverySegments, namespace),
-    })
-    log = createEventLog({ resources: api, namespace, writer: 'bench', names, clock, random })
+    log = createEventLog({ store: logOn(api, { clock, random, namespace }), writer: 'bench', clock })
   },
   list,
   ...createPublishing(enter),
