@@ -83,7 +83,10 @@ const SLOW_MS = 1000
 export function knownFailures({ receptions, faults }: FleetEvidence): ReadonlySet<string> {
   const attempts = attemptsAmong(receptions)
   const times = timesOf(attempts)
-  const known = attempts.filter((one) => one.answer === 'failed' && faultAt(times(one), faults) === undefined)
+  // A stale connection is dialled again within its attempt, however long that takes.
+  const known = attempts.filter(
+    (one) => one.answer === 'failed' && !one.isStale && faultAt(times(one), faults) === undefined,
+  )
   return new Set(known.map(keyOf))
 }
 
