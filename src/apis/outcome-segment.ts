@@ -152,13 +152,17 @@ const PLAIN_SENT =
 
 const SHARD_RECORD = /^(claim|release) (\d{1,3}(?:,\d{1,3}){0,255})(?: after (\d{1,15}))?$/
 
-/** Whether an encoded record is a claim or a release. */
-export function isShardRecord(line: string): boolean {
+export function isShardRecord(record: LogRecord): record is ClaimRecord | ReleaseRecord {
+  return record.kind === 'claim' || record.kind === 'release'
+}
+
+/** The same of an encoded record. */
+export function isShardLine(line: string): boolean {
   return line.startsWith('claim ') || line.startsWith('release ')
 }
 
 export function encodeLogRecord(record: LogRecord): string {
-  if (record.kind === 'claim' || record.kind === 'release') return encodeShardRecord(record)
+  if (isShardRecord(record)) return encodeShardRecord(record)
   const prefix = `${formatPosition(record.position)} ${record.kind}`
   switch (record.kind) {
     case 'moved':

@@ -14,11 +14,10 @@
 import type { AcceptedEvent, DeliveryTarget } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, nameOfMessage, timeOfName } from '../../apis/ids.ts'
 import {
-  type ClaimRecord,
   decodeLogRecords,
+  isShardRecord,
   type LogRecord,
   type OutcomeRecord,
-  type ReleaseRecord,
   readOutcomeSegment,
 } from '../../apis/outcome-segment.ts'
 import { type DeliveryState, deliveryListItem, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
@@ -419,10 +418,6 @@ export function readObjectDelivery(raw: RawObject): ObjectDelivery {
     attempts: status.attemptCount ?? 0,
     at: Date.parse((isFinal(state) ? status.completedAt : status.nextAttemptAt) ?? ''),
   }
-}
-
-function isShardRecord(record: LogRecord): record is ClaimRecord | ReleaseRecord {
-  return record.kind === 'claim' || record.kind === 'release'
 }
 
 /** What is kept of an OutcomeSegment until all claims are read. */

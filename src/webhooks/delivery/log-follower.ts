@@ -1,6 +1,11 @@
 import { messageId } from '../../apis/ids.ts'
 import { isRestored } from '../../apis/meta.ts'
-import type { ClaimRecord, OutcomeRecord, ReleaseRecord } from '../../apis/outcome-segment.ts'
+import {
+  type ClaimRecord,
+  isShardRecord,
+  type OutcomeRecord,
+  type ReleaseRecord,
+} from '../../apis/outcome-segment.ts'
 import type { CancelReason, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { ShardClaims } from '../log/fencing.ts'
@@ -167,7 +172,7 @@ export class LogFollower {
     const { version, writer, records } = outcomes
     this.#progress.advance(outcomes)
     for (const record of records) {
-      if (record.kind === 'claim' || record.kind === 'release') this.#applyClaim(record, version, writer)
+      if (isShardRecord(record)) this.#applyClaim(record, version, writer)
       else this.#applyRecord({ record, version, writer })
     }
     this.#early.forget(this.#engine.ctx.segments.lowWater)

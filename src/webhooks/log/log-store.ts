@@ -21,7 +21,7 @@ export type StoredSegment = RawObject
 export type NewSegment = {
   /** Made at each try, since it has the time of the write. */
   specOf: () => Record<string, unknown>
-  /** It has claims or releases of shards (`readClaims` of a page finds it). */
+  /** It has claims or releases of shards (`claimsOnly` of a page finds it). */
   hasClaims?: boolean
 }
 

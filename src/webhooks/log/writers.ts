@@ -1,6 +1,6 @@
 import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
 import { LOG_FORMAT } from '../../apis/log-format.ts'
-import { encodeLogRecord, isShardRecord } from '../../apis/outcome-segment.ts'
+import { encodeLogRecord, isShardLine } from '../../apis/outcome-segment.ts'
 import { isApiError } from '../../kube/client.ts'
 import type { LogMetrics } from '../../lib/metrics.ts'
 import { type Clock, type DualTimestamp, elapsedSince } from '../../lib/time.ts'
@@ -181,7 +181,7 @@ async function writeOutcomes(options: OutcomeLogOptions, records: readonly strin
     records: records.join('\n'),
   })
   const retry = { mayTry: mayWrite, signal }
-  const segment = { size: records.length, hasClaims: records.some(isShardRecord), specOf }
+  const segment = { size: records.length, hasClaims: records.some(isShardLine), specOf }
   const { metadata } = await append(options, 'outcomes', segment, retry)
   return records.map(() => Number(metadata.resourceVersion))
 }
