@@ -16,6 +16,7 @@ const OUTAGE_MS = 4 * 60 * MINUTE
 const EVERY_MS = 8 * MINUTE
 const EVENTS = OUTAGE_MS / EVERY_MS
 const CONCURRENCY = 4
+/** Long enough for one more request to arrive, if it were sent. */
 const ANSWER_MS = 30
 const LIMIT_MS = 180_000
 
@@ -26,6 +27,8 @@ const DELIVERIES = ENDPOINTS.length * EVENTS
 let davit: TestDavit
 let receiver: Receiver
 const underWay = new Map<string, number>()
+/** Resolved when an endpoint has had as many requests open as it may. */
+const full = new Map(ENDPOINTS.map((name) => [name, Promise.withResolvers<void>()]))
 let most = 0
 
 let port = 0
@@ -50,10 +53,13 @@ afterAll(async () => {
   await receiver?.close()
 })
 
+/** Answers once as many requests are open as may be, so that one more would be seen. */
 async function answered(name: string): Promise<void> {
   const now = (underWay.get(name) ?? 0) + 1
   underWay.set(name, now)
   most = Math.max(most, now)
+  if (now >= CONCURRENCY) full.get(name)?.resolve()
+  await full.get(name)?.promise
   await sleep(ANSWER_MS)
   underWay.set(name, (underWay.get(name) ?? 0) - 1)
 }

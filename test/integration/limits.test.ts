@@ -62,7 +62,8 @@ describe('deliveries of an organization', () => {
     await driveToEnd(davit, 'full', LIMIT)
     davit.clock.jump(2500)
     for (const event of waiting) await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')
-    const deliveries = inLogOrder(await davit.deliveries('full'))
+    const all = await davit.deliveriesWhen('full', ({ length }) => length === LIMIT + waiting.length)
+    const deliveries = inLogOrder(all)
     expect(deliveries.map(({ spec }) => JSON.parse(spec.payload ?? '').data.n)).toEqual([0, 1, 2, 3, 4])
   })
 

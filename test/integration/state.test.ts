@@ -117,7 +117,7 @@ describe.each(WAYS)('asked for by $way', ({ way, ask }) => {
     await receiver.waitFor(1, { path: `/${name}` })
     await passBy(davit, receiver)
     expect(numbersOf(receiver.received(`/${name}`))).toEqual([2])
-    expect(await davit.deliveries(name)).toHaveLength(1)
+    expect(await davit.deliveriesWhen(name, ({ length }) => length > 0)).toHaveLength(1)
   })
 
   test('status says since when and why, and nothing of it once the endpoint is enabled', async () => {
