@@ -9,6 +9,7 @@ import { measureEngine } from './sections/engine.ts'
 import { measureServer } from './sections/facade.ts'
 import { measureIsolation } from './sections/isolation.ts'
 import { measureLogPages } from './sections/log-pages.ts'
+import { measureMemory } from './sections/memory.ts'
 import { measurePending } from './sections/pending.ts'
 import { measureReplicas } from './sections/replicas.ts'
 import { measureSoak } from './sections/soak.ts'
@@ -27,6 +28,7 @@ async function measure(plan: Plan): Promise<BenchResult> {
   }
   if (has('saturation', 'latency', 'burst')) result.engine = await measureEngine(plan)
   if (has('isolation')) result.isolation = await measureIsolation(plan.isolation)
+  if (has('memory')) result.memory = await measureMemory(plan.memory)
   if (has('replicas')) result.replicas = await measureReplicas(plan.replicas)
   if (has('pending')) result.pending = await measurePending(plan.pending)
   if (has('log')) result.log = await measureLogPages(plan.logLines)

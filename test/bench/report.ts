@@ -10,6 +10,7 @@ import type { EngineResult } from './sections/engine.ts'
 import type { ServerResult } from './sections/facade.ts'
 import type { Isolation } from './sections/isolation.ts'
 import type { LogPages } from './sections/log-pages.ts'
+import { MEMORY_LIMIT, type Memory } from './sections/memory.ts'
 import type { Pending } from './sections/pending.ts'
 import { type ReplicasLoad, wordsOfRate } from './sections/replicas.ts'
 import type { Saturation } from './sections/saturation.ts'
@@ -26,6 +27,7 @@ export type BenchResult = {
   plan: Plan
   engine?: EngineResult
   isolation?: Isolation
+  memory?: Memory[]
   replicas?: ReplicasLoad[]
   pending?: Pending[]
   log?: LogPages[]
@@ -35,7 +37,7 @@ export type BenchResult = {
 }
 
 export function renderResult(result: BenchResult): string {
-  const { engine, isolation, replicas, pending, log, facade, credentials, soak } = result
+  const { engine, isolation, memory, replicas, pending, log, facade, credentials, soak } = result
   const parts = [
     Object.entries({ ...result.about, ...facade?.versions, ...engine?.versions })
       .map(([name, words]) => `${name}: ${words}`)
@@ -45,6 +47,7 @@ export function renderResult(result: BenchResult): string {
   if (engine && engine.latency.length > 0) parts.push(latencyTable(engine))
   if (engine?.burst) parts.push(burstTable(engine.burst))
   if (isolation) parts.push(isolationTable(isolation))
+  if (memory) parts.push(memoryTable(memory))
   if (replicas) parts.push(replicasTable(replicas))
   if (pending) parts.push(pendingTable(pending))
   if (log) parts.push(logTable(log))
@@ -114,6 +117,27 @@ function isolationTable(isolation: Isolation): string {
     row('a tenth of the events to an endpoint that hangs', beside),
     row('64 endpoints that answer after 19 s have every place', slow),
     ['wanted', '', '', '', '1.10', '1.10'],
+  ])
+}
+
+function memoryTable(memory: readonly Memory[]): string {
+  const mib = (bytes: number) => (bytes / 2 ** 20).toFixed(0)
+  return renderTable(`A controller while bodies wait, at most ${mib(MEMORY_LIMIT)} MiB`, [
+    [
+      'bodies',
+      'of all (MiB)',
+      'resident at most (MiB)',
+      'bytes read for each sent',
+      'until all are sent (s)',
+    ],
+    ...memory.map(({ what, bytes, peak, readPerByte, seconds }) => [
+      what,
+      mib(bytes),
+      mib(peak),
+      readPerByte.toFixed(2),
+      seconds.toFixed(0),
+    ]),
+    ['wanted', '', '', '4 of 256 KiB, 16 of 4 KiB', ''],
   ])
 }
 

@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import type { CredentialsPlan } from './sections/credentials.ts'
 import type { IsolationPlan } from './sections/isolation.ts'
+import type { MemoryPlan } from './sections/memory.ts'
 import type { ReplicasPlan } from './sections/replicas.ts'
 
 export const SECTIONS = [
@@ -9,6 +10,7 @@ export const SECTIONS = [
   'latency',
   'burst',
   'isolation',
+  'memory',
   'replicas',
   'pending',
   'log',
@@ -29,6 +31,7 @@ export type Plan = {
   /** Events at once. */
   burst: number
   isolation: IsolationPlan
+  memory: MemoryPlan
   replicas: ReplicasPlan
   /** Numbers of pending deliveries, growing. */
   pending: readonly number[]
@@ -63,6 +66,7 @@ const PLANS = {
     latencySeconds: 8,
     burst: 2000,
     isolation: { rounds: 1, seconds: 24 },
+    memory: { mebibytes: 32 },
     replicas: {
       ...REPLICAS,
       rounds: { saturation: 1, limited: 1, atRates: 1 },
@@ -83,6 +87,7 @@ const PLANS = {
       'latency',
       'burst',
       'isolation',
+      'memory',
       'replicas',
       'pending',
       'log',
@@ -94,6 +99,7 @@ const PLANS = {
     latencySeconds: 30,
     burst: 20_000,
     isolation: { rounds: 4, seconds: 30 },
+    memory: { mebibytes: 512 },
     replicas: REPLICAS,
     pending: [1000, 10_000, 50_000],
     logLines: 1_000_000,
@@ -110,6 +116,7 @@ const PLANS = {
     latencySeconds: 30,
     burst: 20_000,
     isolation: { rounds: 4, seconds: 30 },
+    memory: { mebibytes: 512 },
     replicas: REPLICAS,
     pending: [],
     logLines: 1_000_000,

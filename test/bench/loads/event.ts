@@ -6,9 +6,15 @@ export type BenchStamp = { run: number; n: number; at: number }
 /** `{"type":"...","timestamp":"...","data":}` around the data, about. */
 export const ENVELOPE_BYTES = 80
 
-/** JSON of about `bytes`. The stamp comes first, so that a receiver need not read the rest. */
-export function stampedData(stamp: BenchStamp, bytes: number): string {
-  const head = `{"run":${stamp.run},"n":${stamp.n},"at":${stamp.at},"fill":"`
+/** Of two bytes in UTF-8; V8 then keeps every character of the text in two bytes. */
+const WIDE = 'ł'
+
+/**
+ * JSON of about `bytes`. The stamp comes first, so that a receiver need not read the rest.
+ * @param wide whether it has a character beyond Latin-1
+ */
+export function stampedData(stamp: BenchStamp, bytes: number, wide = false): string {
+  const head = `{"run":${stamp.run},"n":${stamp.n},"at":${stamp.at},"fill":"${wide ? WIDE : ''}`
   return `${head}${'x'.repeat(Math.max(0, bytes - head.length - 2))}"}`
 }
 

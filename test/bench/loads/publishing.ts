@@ -19,6 +19,8 @@ export type LoadPlan = {
   seconds: number
   /** About the size of a body. */
   bytes: number
+  /** Whether bodies have a character beyond Latin-1. */
+  wide?: boolean
 } & Pace
 
 export type Load = LoadPlan & { run: number }
@@ -52,7 +54,7 @@ export function createPublishing(enter: Enter): PublishingCalls {
       const latency = new Samples()
       const published = { events: 0, deliveries: 0, refused: 0 }
       const one: Act = async (n, at) => {
-        const dataText = stampedData({ run: load.run, n, at }, load.bytes - ENVELOPE_BYTES)
+        const dataText = stampedData({ run: load.run, n, at }, load.bytes - ENVELOPE_BYTES, load.wide)
         const called = microseconds()
         try {
           const deliveries = await enter(routeOf(load, n), dataText)

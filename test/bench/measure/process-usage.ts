@@ -19,6 +19,23 @@ export function residentBytes(pid: number): number {
   return Number(resident) * PAGE_BYTES
 }
 
+/** The most that was ever resident, in bytes. */
+export function peakResidentBytes(pid: number): number {
+  return 1024 * fieldOf(`/proc/${pid}/status`, 'VmHWM')
+}
+
+/** From files and connections since its start. */
+export function bytesRead(pid: number): number {
+  return fieldOf(`/proc/${pid}/io`, 'rchar')
+}
+
+/** @throws Error if there is no such line */
+function fieldOf(path: string, name: string): number {
+  const value = new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(readFileSync(path, 'utf8'))?.[1]
+  if (value === undefined) throw new Error(`${path} does not say ${name}`)
+  return Number(value)
+}
+
 export type Usage = Record<string, number>
 
 /** CPU milliseconds of each, by name. */
