@@ -105,7 +105,7 @@ function burstTable(burst: Burst): string {
 }
 
 function isolationTable(isolation: Isolation): string {
-  const { without, made, beside, slow } = isolation
+  const { without, made, beside, slow, large } = isolation
   const row = (what: string, rounds: Rounds) => {
     const ratios = (['p50', 'p99'] as const).map((quantile) => ratioOf({ without, beside: rounds }, quantile))
     return [what, ...quantileRanges(rounds), ...ratios.map((ratio) => ratio.toFixed(2))]
@@ -116,6 +116,7 @@ function isolationTable(isolation: Isolation): string {
     ['as many objects made by somebody else', ...quantileRanges(made)],
     row('a tenth of the events to an endpoint that hangs', beside),
     row('64 endpoints that answer after 19 s have every place', slow),
+    row('25 bodies of 250 KiB a second', large),
     ['wanted', '', '', '', '1.10', '1.10'],
   ])
 }

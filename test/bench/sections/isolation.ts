@@ -1,13 +1,16 @@
 /** What endpoints of one organization that hang, or take as long as they may, do to those of others. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { configMaps } from '../../../src/apis/core-kinds.ts'
 import { webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
-import { type Bed, onBed } from '../bed.ts'
+import { type Bed, onBed, SYSTEM } from '../bed.ts'
 import { nextRun } from '../davit-load.ts'
 import { openLoop } from '../loads/pace.ts'
 import type { Route } from '../loads/publishing.ts'
 import { type Beside, inTurn, type Rounds, ratioOf } from '../measure/in-turn.ts'
 import type { Quantiles } from '../measure/samples.ts'
+import type { PublisherCalls } from '../processes/publisher.ts'
+import { spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
 import { type EndpointRoute, makeEndpoints } from '../topology.ts'
 import { BODY_BYTES, makeEndpoint, startWarm } from './usual-load.ts'
@@ -19,9 +22,14 @@ export type Isolation = Beside & {
   made: Rounds
   /** Another organization has every place for an attempt, at endpoints that succeed a second before the deadline. */
   slow: Rounds
+  /** Another organization publishes bodies that are nearly as large as they may be. */
+  large: Rounds
 }
 
 export type IsolationPlan = { rounds: number; seconds: number }
+
+/** A second one, so that large bodies take no time from the load that is measured. */
+const PUBLISHER = fileURLToPath(new URL('../processes/publisher.ts', import.meta.url))
 
 type Rate = { seconds: number; perSecond: number }
 
@@ -31,6 +39,8 @@ const PER_SECOND = 300
 const ONE_OF = 10
 /** More places than one replica has for attempts, taken by as many deliveries as end meanwhile. */
 const SLOW = { endpoints: 64, concurrency: 32, perSecond: 120 }
+/** In half a minute, half of what an organization may have written in a day. */
+const LARGE = { bytes: 250 * 1024, perSecond: 25 }
 /** Until they have all places. */
 const FILL_SECONDS = 22
 /** Of a delivery's object. */
@@ -69,6 +79,10 @@ async function measureRunning(bed: Bed, { rounds, seconds }: IsolationPlan): Pro
     endpoints,
     concurrency,
   })
+  const large = await make('large', '/ok/large')
+  const heavy = spawnProcess<PublisherCalls>(PUBLISHER)
+  await heavy.call('connect', { kubeconfigPath: bed.kubeconfigPath, namespace: SYSTEM })
+  await heavy.call('list', [large.namespace])
   const rate = { seconds, perSecond: PER_SECOND }
   const mixed = (last: Route) => [...Array.from({ length: ONE_OF - 1 }, () => good), last]
   const found = await inTurn(rounds, {
@@ -81,10 +95,18 @@ async function measureRunning(bed: Bed, { rounds, seconds }: IsolationPlan): Pro
     },
     slow: async () =>
       await whileEnabled(bed, slow, async () => await besideSlow(bed, { good, other, slow }, rate)),
+    large: async () => {
+      const load = { run: nextRun(), routes: [large], seconds, ...LARGE }
+      const [found] = await Promise.all([receiptsOf(bed, mixed(other), rate), heavy.call('publish', load)])
+      return found
+    },
   })
+  await heavy.stop()
   const byMade = ratioOf({ without: found.made, beside: found.beside }, 'p99')
+  const byLarge = ratioOf({ without: found.without, beside: found.large }, 'p99')
   const bySlow = ratioOf({ without: found.without, beside: found.slow }, 'p99')
   report(`p99 while another organization has every place over that without: ${bySlow.toFixed(2)}`)
+  report(`p99 while another organization publishes large bodies over that without: ${byLarge.toFixed(2)}`)
   report(
     `p99 beside one that hangs over that without: ${ratioOf(found, 'p99').toFixed(2)}, ` +
       `over that where somebody else makes the objects: ${byMade.toFixed(2)}`,
