@@ -42,7 +42,7 @@ const FULL = {
     'test/hostile/**/*.test.ts',
     'test/integration/{attempts,auto-disable,auto-disabled,box-crashes,concurrency,credential-isolation}.test.ts',
     'test/integration/{credential-rules,deadly-delivery,environment,limits,outage,outage-recreated,outage-unseen}.test.ts',
-    'test/integration/{owner-mail,payload,poison-log,renewed-tokens,replica-names,replicas,restart}.test.ts',
+    'test/integration/{owner-mail,payload,poison-log,redelivery-later,renewed-tokens,replica-names,replicas,restart}.test.ts',
     'test/integration/{restart-requests,restore,restore-account,stalled-loop,storm,wall-clock}.test.ts',
     'test/monitoring/real/*.test.ts',
     'test/playground/{bakes,control-plane,control-plane-end,control-plane-options,kind-pages}.test.ts',
