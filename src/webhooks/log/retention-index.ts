@@ -1,7 +1,13 @@
 import { shardOf } from '../../ha/assignment.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { INLINE_PAYLOAD_BYTES } from './codec.ts'
-import { type FinishedCount, type Holders, nextToDelete, type RetentionLimits } from './retention-plan.ts'
+import {
+  type FinishedCount,
+  type Holders,
+  hasExpired,
+  nextToDelete,
+  type RetentionLimits,
+} from './retention-plan.ts'
 
 /**
  * What retention knows of finished deliveries that have an object, of which there may be 200,000 at some 150 bytes each: a queue by age,
@@ -231,15 +237,17 @@ export class FinishedIndex {
     const { maxFinishedBytes, maxFinishedPerEndpoint } = this.#limits
     const isOver = this.#bytes > maxFinishedBytes * this.#share()
     const largest = isOver ? this.#largestOrganization() : undefined
-    const candidates: [Iterable<Queues>, number][] = [
-      [this.#organizations.values(), Number.POSITIVE_INFINITY],
-      [largest ? [largest] : [], 0],
-      [[...this.#full].map(({ queues }) => queues), maxFinishedPerEndpoint],
+    // Beside an old one whose entry is open, a young one stays though its own is closed.
+    const isDue = (one: FinishedDelivery) => isClosed(one) && hasExpired(one, this.#limits, now)
+    const candidates: [Iterable<Queues>, number, (one: FinishedDelivery) => boolean][] = [
+      [this.#organizations.values(), Number.POSITIVE_INFINITY, isDue],
+      [largest ? [largest] : [], 0, isClosed],
+      [[...this.#full].map(({ queues }) => queues), maxFinishedPerEndpoint, isClosed],
     ]
-    for (const [all, max] of candidates)
+    for (const [all, max, mayGo] of candidates)
       for (const queues of all) {
         const which = nextToDelete(queues.count(), max, this.#limits, now)
-        const found = which && queues[which].firstWhere(isClosed)
+        const found = which && queues[which].firstWhere(mayGo)
         if (found) return found
       }
     return undefined

@@ -38,6 +38,15 @@ export function nextToDelete(
   return undefined
 }
 
+/** Whether a finished delivery is older than such are kept. Times in milliseconds since 1970. */
+export function hasExpired(
+  { succeeded, completedAt }: { succeeded: boolean; completedAt: number },
+  { succeededMs, failedMs }: Pick<RetentionLimits, 'succeededMs' | 'failedMs'>,
+  now: number,
+): boolean {
+  return now - completedAt > (succeeded ? succeededMs : failedMs)
+}
+
 /** Whether a delivery has waited too long for a disabled endpoint. Milliseconds since 1970. */
 export function heldTooLong(
   held: { disabledAt: number; acceptedAt: number },
