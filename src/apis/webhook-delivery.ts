@@ -121,16 +121,18 @@ type Viewable<S> = {
 
 /**
  * A view is made for a delivery that has succeeded, and gets its status by a second write. Until that comes it is `pending` by default,
- * but how the delivery ended is known.
+ * but how the delivery ended is known. `isUnwritten`: the second write is missing; it will not come if the process has died.
  */
 function withStatusOfView<S extends { state?: DeliveryState | undefined }, T extends Viewable<S>>(
   object: T,
-): T {
+): T & { isUnwritten?: boolean | undefined } {
   const { metadata, status } = object
   const { state = 'pending' } = status ?? {}
   if (metadata.labels?.[VIEW_LABEL] !== 'true' || state !== 'pending') return object
-  const { creationTimestamp: completedAt } = metadata
-  return { ...object, status: { ...status, state: 'succeeded', attemptCount: 1, completedAt } }
+  const createdAt = Date.parse(metadata.creationTimestamp ?? '') || 0
+  const completedAt = new Date(createdAt).toISOString()
+  const known = { state: 'succeeded', attemptCount: 1, completedAt }
+  return { ...object, isUnwritten: true, status: { ...status, ...known } }
 }
 
 export const webhookDelivery = objectOf(webhookDeliverySpec, webhookDeliveryStatus).transform(

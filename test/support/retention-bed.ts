@@ -40,7 +40,14 @@ const limits = {
   maxLogBytes: 1_000_000,
 }
 
-type Made = { state?: DeliveryState; age?: number; version?: number; segment?: string; endpoint?: string }
+type Made = {
+  state?: DeliveryState
+  age?: number
+  version?: number
+  segment?: string
+  endpoint?: string
+  labels?: Record<string, string>
+}
 
 /** Retention on a store in memory with scripted errors, and a clock that tests step. */
 export class RetentionBed {
@@ -96,10 +103,10 @@ export class RetentionBed {
 
   /** An object of a delivery that retention learns of, as at a start. @returns its name */
   async delivery(given: Made = {}): Promise<string> {
-    const { state = 'succeeded', age = 0, version = 1, segment, endpoint = 'billing' } = given
+    const { state = 'succeeded', age = 0, version = 1, segment, endpoint = 'billing', labels = {} } = given
     this.#made += 1
     const id = sortableName(this.clock.now(), new Uint8Array(10).fill(this.#made))
-    const metadata = { namespace: ORGANIZATION, name: `${id}-abcdefgh` }
+    const metadata = { namespace: ORGANIZATION, name: `${id}-abcdefgh`, labels }
     const spec: WebhookDeliverySpec = {
       endpoint,
       endpointUid: this.directory.get(ORGANIZATION, endpoint)?.endpoint.metadata.uid ?? `uid-${endpoint}`,

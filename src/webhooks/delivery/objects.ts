@@ -33,6 +33,9 @@ type Resources = ResourceReader & ResourceWriter
 /** What an object is made of, and whether it is a view. */
 type Stored = { status: WebhookDeliveryStatus | undefined; body: EventBody; isView: boolean }
 
+/** An object in the store. `status`: absent where it was only just made; `isUnwritten`: a view whose status is missing. */
+type Existing = { version: string } & Pick<WebhookDelivery, 'status' | 'isUnwritten'>
+
 type Payload = Pick<WebhookDeliverySpec, 'payload' | 'payloadRef'>
 
 export type StoreResult =
@@ -115,9 +118,7 @@ export class DeliveryObjects {
       const created = await this.#create(delivery, storage, { ...payload, isView })
       const { payloadRef } = payload
       if (payloadRef) this.#listener.onReferred?.(deliveryRef(delivery), payloadRef.segment)
-      // Without attempts it is what is known of a view whose status was not written.
-      const isUnwritten = isView && created.status?.attempts === undefined
-      if (status && (isUnwritten || isBehind(created.status, status)))
+      if (status && (created.isUnwritten || isBehind(created.status, status)))
         await this.writeStatus(delivery, created.version, status, { urgent: false })
       return { kind: 'stored' }
     } catch (error) {
@@ -163,7 +164,7 @@ export class DeliveryObjects {
     delivery: Delivery,
     storage: InLog,
     content: Payload & { isView: boolean },
-  ): Promise<{ version: string; status?: WebhookDeliveryStatus | undefined }> {
+  ): Promise<Existing> {
     const mayExist = storage.objectMayExist === true
     // The call may take effect even if its response, or the shard, is lost.
     storage.objectMayExist = true
@@ -236,8 +237,8 @@ export class DeliveryObjects {
   }
 }
 
-function versionOf({ metadata, status }: WebhookDelivery) {
-  return { version: metadata.resourceVersion, status }
+function versionOf({ metadata, status, isUnwritten }: WebhookDelivery): Existing {
+  return { version: metadata.resourceVersion, status, isUnwritten }
 }
 
 export function deliveryRef({ name, queue }: Delivery): { namespace: string; name: string } {

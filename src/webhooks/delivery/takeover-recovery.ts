@@ -73,12 +73,6 @@ function endDecided({ ctx }: DeliveryEngine, delivery: Delivery, wasRestored: bo
   startOwnedWork(ctx, queue, wasRestored ? write : () => ctx.streaks.exhausted(queue.endpoint, id, write))
 }
 
-/** Whether its status was never written: `pending` is the default. */
-function isUnwritten({ status }: RawObject): boolean {
-  const { state = 'pending' } = (status ?? {}) as { state?: unknown }
-  return state === 'pending'
-}
-
 export type RecoveryOptions = {
   engine: DeliveryEngine
   follower: LogFollower
@@ -134,19 +128,9 @@ export class RecoveryFromObjects {
     if (this.#seen.has(outline.metadata.uid)) return undefined
     this.#seen.add(outline.metadata.uid)
     const delivery = deliveryFromObject(this.#engine, outline)
-    if (delivery && this.#shards.has(delivery.queue.shard)) {
-      if (isUnwritten(raw) && isFinal(outline.status?.state)) this.#completeView(outline, delivery)
-      this.#addOurs(outline, delivery, known)
-    } else if (delivery?.queue.driver === 'others') this.#addRemote(outline, delivery)
+    if (delivery && this.#shards.has(delivery.queue.shard)) this.#addOurs(outline, delivery, known)
+    else if (delivery?.queue.driver === 'others') this.#addRemote(outline, delivery)
     return outline
-  }
-
-  /** A process ended before it wrote the status of a view. */
-  #completeView({ metadata: { resourceVersion }, status }: DeliveryOutline, delivery: Delivery): void {
-    const { ctx } = this.#engine
-    startOwnedWork(ctx, delivery.queue, async () => {
-      await ctx.objects.writeStatus(delivery, resourceVersion, { ...status }, { urgent: false })
-    })
   }
 
   /** Looks up objects that the list did not contain: their label may have been removed. @throws Error when given up */

@@ -197,7 +197,7 @@ export class Retention {
   }
 
   /** @param isOurs whether this process deletes it when it is finished */
-  objectFound({ metadata, spec, status }: DeliveryOutline, isOurs = true): void {
+  objectFound({ metadata, spec, status, isUnwritten }: DeliveryOutline, isOurs = true): void {
     const { namespace, name, creationTimestamp } = metadata
     if (spec.payloadRef) this.#refs.hold(`${namespace}/${name}`, spec.payloadRef.segment)
     if (!isFinal(status?.state) || !isOurs) return
@@ -207,7 +207,8 @@ export class Retention {
       endpoint: { namespace, name: spec.endpoint, uid: spec.endpointUid },
       name,
       succeeded: status?.state === 'succeeded',
-      completedAt: this.#completedAt(status?.completedAt, creationTimestamp),
+      // A process that died has left a view that nobody completes: it goes at once.
+      completedAt: isUnwritten ? 0 : this.#completedAt(status?.completedAt, creationTimestamp),
       // A position ahead of the object itself was invented, or restored from another cluster: no entry of this log is open for it.
       version: position !== undefined && position.version < objectVersion ? position.version : 0,
       bytes: finishedBytes(spec.payload ?? spec.payloadRef?.bytes ?? MAX_DATA_BYTES),

@@ -3,6 +3,7 @@ import { settle } from '../../../test/support/fake-clock.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { deleting, ORGANIZATION, RetentionBed } from '../../../test/support/retention-bed.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
+import { VIEW_LABEL } from '../../apis/meta.ts'
 import { deliveryOutline, webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { SHARD_COUNT } from '../../ha/assignment.ts'
@@ -59,6 +60,16 @@ test('what ended by a clock that was a month behind is as old as its object', as
   bed.clock.advance(DAY)
   await bed.settle()
   expect(bed.names(webhookDeliveries)).toEqual([])
+})
+
+test('a view whose process died before it had a status goes at once, and one that has its status stays', async () => {
+  const bed = new RetentionBed()
+  await bed.endpoint('billing')
+  const labels = { [VIEW_LABEL]: 'true' }
+  await bed.delivery({ labels, state: 'pending' })
+  const kept = await bed.delivery({ labels })
+  await bed.settle()
+  expect(bed.names(webhookDeliveries)).toEqual([kept])
 })
 
 test('of an endpoint with too many, the oldest successes go', async () => {
