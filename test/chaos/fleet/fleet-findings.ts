@@ -7,6 +7,7 @@ import type { Ledger } from '../facade/ledger.ts'
 import type { SeenReception } from '../receivers.ts'
 import { logIn, type StoredLog } from '../stored.ts'
 import type { Pause } from '../toggler.ts'
+import { againstLog } from './agreement.ts'
 import type { Archive } from './archive.ts'
 import type { Course } from './explained.ts'
 import type { FaultRecord } from './fault-work.ts'
@@ -15,6 +16,7 @@ import { type FleetEvidence, type FleetVerdict, judgeFleet, knownFailures } from
 import { fleetViolations } from './fleet-violations.ts'
 import { type Gap, gapsOf } from './gaps.ts'
 import { leftLeases } from './left-leases.ts'
+import { outcomesIn } from './log-lines.ts'
 import { judgeNoted } from './noted-verdict.ts'
 import type { Passing } from './passing.ts'
 import type { FleetPublisher } from './publishers.ts'
@@ -125,6 +127,9 @@ export async function fleetFindingsOf(gathered: Gathered): Promise<FleetFindings
         leaseMs,
       }),
       ...objectsOf(evidence, unshown, objects),
+      ...worded({
+        'objects say something else than the log': againstLog(objects, outcomesIn(archive.outcomes)),
+      }),
       ...goneEarly({ ...gathered, deleted: new Set(deletedNames(passing)), startedAt }),
       ...notesOf(gathered, log, deleted),
       ...leases.map(({ metadata }) => `the Lease ${metadata.name} is left over`),

@@ -14,6 +14,7 @@ import { Receivers } from '../receivers.ts'
 import { SeededRandom } from '../seeded-random.ts'
 import { isPoisoned } from '../setting.ts'
 import { type Pause, Toggler } from '../toggler.ts'
+import { untilServersAgree } from './agreement.ts'
 import { Archive } from './archive.ts'
 import { Moods } from './endpoints.ts'
 import { FaultWork } from './fault-work.ts'
@@ -28,6 +29,7 @@ import { FleetPublisher } from './publishers.ts'
 import { STILL_PENDING, untilAllHasEnded, untilAllIsForgotten } from './rest.ts'
 import { SENDER_HEADER } from './sender-header.ts'
 import { StallWatch } from './stall-watch.ts'
+import { worded } from './worded.ts'
 
 export type FleetRunOptions = Omit<PlanOptions, 'otherVersion'> & {
   seed: number
@@ -135,12 +137,13 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
     wrong,
   })
   if (findings.wrong.length > 0) {
+    await writeFile(join(folder, 'objects.json'), JSON.stringify(scene.archive.deliveries))
     const path = join(folder, 'histories.txt')
     const { segments, outcomes } = scene.archive
     const logEvidence = { segments, outcomes, aliases: aliasesOf(scene.passing) }
     const lines = [...faultLines(faults), ...historiesOf(findings, receivers.receptions, logEvidence)]
     await writeFile(path, `${lines.join('\n')}\n`)
-    options.say(`what is wrong is told attempt by attempt in ${path}`)
+    options.say(`what is wrong is told attempt by attempt in ${path}, with the objects beside it`)
   }
   return { ...findings, lastedMs, stalledMs: stalls.longestMs, load: stalls.load }
 }
@@ -252,11 +255,16 @@ async function comeToRest(
   if (!(await work.untilReady())) wrong.push('the fleet is not ready in the end')
   await Promise.all([...togglers.values(), ...passing].map((one) => one.stop()))
   await Promise.all(publishers.map((publisher) => publisher.stop()))
+  const loadEndedAt = performance.now()
   const stand = await untilAllHasEnded(fleet)
+  say('everything has ended')
   if (stand !== undefined) {
     wrong.push(STILL_PENDING)
     say(stand)
   }
+  const agreement = await untilServersAgree(fleet, loadEndedAt)
+  say(`compared ${agreement.compared} answers of REST servers with objects`)
+  wrong.push(...worded({ 'deliveries are not the same by REST': agreement.wrong }))
   if (!(await untilLeasesEnd(fleet))) wrong.push('Leases of replicas that are no more stay')
   await Promise.all(fleet.controllers.map((member) => member.terminate()))
   for (const member of fleet.controllers) member.start(false)

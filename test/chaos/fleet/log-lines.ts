@@ -5,7 +5,7 @@ import { shardOf } from '../../../src/ha/assignment.ts'
 import type { Logger } from '../../../src/lib/log.ts'
 import { endsDelivery } from '../../../src/webhooks/log/fold.ts'
 import { readLoggedOutcomes, readSegment } from '../../../src/webhooks/log/reader.ts'
-import type { LogSegment } from '../../../src/webhooks/log/store.ts'
+import type { LoggedOutcomes, LogSegment } from '../../../src/webhooks/log/store.ts'
 import { keyOf } from '../../support/verdict.ts'
 import type { Kept } from './archive.ts'
 
@@ -31,9 +31,7 @@ export function logLinesOf(evidence: LogEvidence, wanted: readonly string[]): Ma
     segments.flatMap((segment) => placesIn(segment, evidence.aliases)).filter(({ key }) => keys.has(key)),
     ({ key }) => key,
   )
-  const outcomes = evidence.outcomes
-    .flatMap(({ raw }) => readLoggedOutcomes(raw, DEAF) ?? [])
-    .sort((a, b) => a.version - b.version)
+  const outcomes = outcomesIn(evidence.outcomes).sort((a, b) => a.version - b.version)
   return new Map(
     [...places].map(([key, found]) => [
       key,
@@ -42,9 +40,13 @@ export function logLinesOf(evidence: LogEvidence, wanted: readonly string[]): Ma
   )
 }
 
+export function outcomesIn(kept: readonly Kept[]): LoggedOutcomes[] {
+  return kept.flatMap(({ raw }) => readLoggedOutcomes(raw, DEAF) ?? [])
+}
+
 /** Deliveries with an object whose end is not in the log: some process may count them as pending. */
 export function unreportedIn({ segments, outcomes, aliases }: LogEvidence): string[] {
-  const records = outcomes.flatMap(({ raw }) => readLoggedOutcomes(raw, DEAF)?.records ?? [])
+  const records = outcomesIn(outcomes).flatMap((one) => one.records)
   const [moved, ended] = [new Set<string>(), new Set<string>()]
   for (const record of records) {
     if (record.kind === 'claim' || record.kind === 'release') continue
@@ -71,10 +73,8 @@ function positionText({ position, segment, shard, at }: LogEntry): string {
   return `  ${formatPosition(position)} of ${segment} at ${second(at)}, shard ${shard}`
 }
 
-type Outcomes = NonNullable<ReturnType<typeof readLoggedOutcomes>>
-
 function linesOf(
-  { version, writer, createdAt, records, lowWater }: Outcomes,
+  { version, writer, createdAt, records, lowWater }: LoggedOutcomes,
   places: readonly LogEntry[],
 ): string[] {
   const shards = new Set(places.map(({ shard }) => shard))

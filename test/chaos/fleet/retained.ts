@@ -1,4 +1,5 @@
 /** Finds objects that retention has deleted too early or too late. */
+import { VIEW_LABEL } from '../../../src/apis/meta.ts'
 import { webhookDelivery } from '../../../src/apis/webhook-delivery.ts'
 import { readSegment } from '../../../src/webhooks/log/reader.ts'
 import type { Archive, Kept } from './archive.ts'
@@ -101,10 +102,16 @@ function isMisled(at: number, { faults, startedAt }: Retained): boolean {
   )
 }
 
-/** The last attempt may have ended long before that could be stored; by a slow clock even before it was created. */
+/**
+ * The last attempt may have ended long before that could be stored; by a slow clock even before it was created. A view is made after
+ * the end, and goes at once if the process that made it died before it had a status.
+ */
 function endOf(kept: Kept): number {
-  const completedAt = Date.parse(webhookDelivery.parse(kept.raw).status?.completedAt ?? '') || Infinity
-  return Math.max(createdAt(kept), Math.min(kept.openAt, completedAt - performance.timeOrigin))
+  const { metadata, status, isUnwritten } = webhookDelivery.parse(kept.raw)
+  if (isUnwritten) return Number.NEGATIVE_INFINITY
+  const completedAt = Date.parse(status?.completedAt ?? '') || Infinity
+  const endedAt = Math.min(kept.openAt, completedAt - performance.timeOrigin)
+  return metadata.labels?.[VIEW_LABEL] === 'true' ? endedAt : Math.max(createdAt(kept), endedAt)
 }
 
 function stepsOf({ faults }: Retained, from: number, to: number): FaultRecord[] {
