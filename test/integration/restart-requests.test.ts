@@ -50,10 +50,10 @@ async function nothingLeft(): Promise<void> {
 }
 
 /** How many objects there are. That of a first attempt that succeeded is for people, and may go with the process. */
-async function shownOf(name: string): Promise<number> {
-  const shown = await mortal.davit.deliveries(name)
-  expect(shown.filter(({ status }) => status?.state !== 'succeeded')).toEqual([])
-  return shown.length
+async function countOf(name: string): Promise<number> {
+  const found = await mortal.davit.deliveries(name)
+  expect(found.filter(({ status }) => status?.state !== 'succeeded')).toEqual([])
+  return found.length
 }
 
 async function dieAt(at: (call: ApiCall) => boolean, fault: Fault, act: () => Promise<void>): Promise<void> {
@@ -79,7 +79,7 @@ describe.each(DIES)('a ping is one ping, though the process %s', (fault) => {
     await nothingLeft()
     expect(idsAt(path).size).toBe(1)
     expect(receiver.received(path).length).toBeLessThanOrEqual(2)
-    expect(await shownOf(name)).toBeLessThanOrEqual(1)
+    expect(await countOf(name)).toBeLessThanOrEqual(1)
   })
 })
 
@@ -122,7 +122,7 @@ describe.each(DIES)('automatic disabling is announced once, though the process %
     await nothingLeft()
     expect(idsAt(news).size).toBe(1)
     expect(receiver.received(news).length).toBeLessThanOrEqual(2)
-    expect(await shownOf(`news-${name}`)).toBeLessThanOrEqual(1)
+    expect(await countOf(`news-${name}`)).toBeLessThanOrEqual(1)
     // Out of the way of the next one's announcement.
     await davit.api.delete(webhookEndpoints, { namespace: davit.organization, name: `news-${name}` })
   })

@@ -1,7 +1,7 @@
 /** Plays one history of handoffs: troubles, then a rest in which everything must complete. */
 
 import { derivedName } from '../../src/apis/ids.ts'
-import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
+import { webhookDeliveries, webhookDelivery } from '../../src/apis/webhook-delivery.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { shardOf } from '../../src/ha/assignment.ts'
 import { isFinal } from '../../src/webhooks/delivery/plan.ts'
@@ -249,7 +249,7 @@ export class HandoffStory<R extends StoryReplica> {
     // Kubernetes collects the dependents of a deleted endpoint, however late they were created.
     const unfinished = shared.store
       .all(webhookDeliveries)
-      .filter(({ status }) => !isFinal((status as { state?: 'pending' })?.state))
+      .filter((raw) => !isFinal(webhookDelivery.parse(raw).status?.state))
       .map(({ spec }) => spec as { endpoint: string })
       .filter(remains)
       .map(({ endpoint }) => endpoint)

@@ -14,6 +14,7 @@ import {
   type Reception,
   violations,
 } from '../../../test/support/verdict.ts'
+import { webhookDelivery } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { isFinal } from './plan.ts'
 
@@ -114,7 +115,7 @@ class Story {
   get complaints(): string[] {
     const { bed } = this
     const exhausted = this.#refusals.filter((count) => count >= 8).length
-    const unfinished = bed.objects.filter(({ status }) => !isFinal((status as { state?: 'pending' })?.state))
+    const unfinished = bed.objects.filter((raw) => !isFinal(webhookDelivery.parse(raw).status?.state))
     const shown = new Set(
       bed.objects.map(({ spec }) => keyOf(spec as { endpoint: string; deliveryId: string })),
     )

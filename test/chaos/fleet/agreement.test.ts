@@ -48,10 +48,10 @@ function segment(version: number, writer: string, ...lines: string[]): LoggedOut
   return { name: `o-${version}`, version, writer, createdAt: 0, lowWater: 0, size: 0, records }
 }
 
-const TOLD = [segment(5, 'a', `claim ${SHARD}`), segment(6, 'a', FAILED), segment(7, 'a', SENT)]
+const LOGGED = [segment(5, 'a', `claim ${SHARD}`), segment(6, 'a', FAILED), segment(7, 'a', SENT)]
 
 test.for([
-  ['as it is in the log', object(succeeded), TOLD],
+  ['as it is in the log', object(succeeded), LOGGED],
   [
     'alone, since it has the state',
     object(succeeded),
@@ -61,7 +61,7 @@ test.for([
     'against a controller that had lost the shard',
     object(succeeded),
     [
-      ...TOLD,
+      ...LOGGED,
       segment(8, 'b', `claim ${SHARD} after 7`),
       segment(9, 'a', '4/0 canceled {"reason":"HeldTooLong"}'),
     ],
@@ -72,10 +72,10 @@ test.for([
 })
 
 test.for([
-  ['another end', object({ ...succeeded, state: 'exhausted' }), TOLD],
-  ['an attempt less', object({ ...succeeded, attempts: [success] }), TOLD],
-  ['an attempt more', object({ ...succeeded, attempts: [attempt, attempt, success] }), TOLD],
-  ['another time', object({ ...succeeded, attempts: [attempt, attempt] }), TOLD],
+  ['another end', object({ ...succeeded, state: 'exhausted' }), LOGGED],
+  ['an attempt less', object({ ...succeeded, attempts: [success] }), LOGGED],
+  ['an attempt more', object({ ...succeeded, attempts: [attempt, attempt, success] }), LOGGED],
+  ['another time', object({ ...succeeded, attempts: [attempt, attempt] }), LOGGED],
   [
     'no attempt',
     object({ state: 'retrying', attemptCount: 1 }),

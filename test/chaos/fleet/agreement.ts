@@ -36,15 +36,15 @@ export function againstLog(
     if (isUnwritten && states.get(spec.position)?.end === 'sent') return []
     const state = states.get(spec.position) ?? NO_RECORDS
     const logged = attemptsOf(state).map(({ at }) => at)
-    const shown = (status?.attempts ?? []).map(({ at }) => at)
+    const listed = (status?.attempts ?? []).map(({ at }) => at)
     // The object goes on alone once it has the state.
-    const isWhole = state.end === 'none' || logged.length === shown.length
-    const isTold = isWhole && logged.every((at) => shown.includes(at))
+    const isWhole = state.end === 'none' || logged.length === listed.length
+    const agrees = isWhole && logged.every((at) => listed.includes(at))
     const isEnd = state.end === 'none' || STATES[state.end] === status?.state
-    if (isTold && isEnd) return []
+    if (agrees && isEnd) return []
     const inLog = `${state.end} with attempts at ${logged.join(' ') || 'no time'}`
     return [
-      `${metadata.name} at ${spec.position} is ${status?.state} with attempts at ${shown.join(' ') || 'no time'}, in the log ${inLog}`,
+      `${metadata.name} at ${spec.position} is ${status?.state} with attempts at ${listed.join(' ') || 'no time'}, in the log ${inLog}`,
     ]
   })
 }
