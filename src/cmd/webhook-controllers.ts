@@ -146,6 +146,7 @@ function buildDelivery(options: WebhookOptions) {
     },
     onDropped: (delivery) => retention.objectGone(delivery),
   })
+  engine.views.onAbandoned = (delivery) => retention.viewAbandoned(delivery)
   const dedupeIndex = new DedupeIndex()
   const follower = new LogFollower({
     engine,

@@ -5,6 +5,7 @@ import { EndpointQueue } from './endpoint-queue.ts'
 import { ViewWriter } from './views.ts'
 
 const SECOND = 1000
+const MINUTE = 60 * SECOND
 
 function start(perSecond: number, share = 1) {
   const clock = new FakeClock()
@@ -43,7 +44,9 @@ function start(perSecond: number, share = 1) {
   }
   const told: string[] = []
   views.onLeftOut = ({ name }) => told.push(name)
-  return { bed, clock, giveUp, views, written, add, queues, told }
+  const abandoned: string[] = []
+  views.onAbandoned = ({ queue }) => abandoned.push(queue.endpoint.name)
+  return { bed, clock, giveUp, views, written, add, queues, told, abandoned }
 }
 
 describe('views', () => {
@@ -56,6 +59,18 @@ describe('views', () => {
     expect(written).toHaveLength(30)
     await clock.elapse(3 * SECOND)
     expect([written.length, views.waiting]).toEqual([60, 0])
+  })
+
+  it('are abandoned when they are left out after a write that failed, since their object may exist', async () => {
+    const { add, bed, clock, abandoned } = start(1)
+    bed.fails = 1000
+    add('acme/one')
+    await clock.elapse(2 * MINUTE)
+    expect([abandoned, bed.leftOut]).toEqual([['one'], 1])
+    bed.owns = false
+    add('acme/other')
+    await clock.elapse(SECOND)
+    expect([abandoned, bed.leftOut]).toEqual([['one'], 2])
   })
 
   it('take turns by organization, then by endpoint', async () => {

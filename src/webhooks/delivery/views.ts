@@ -28,8 +28,14 @@ const NEWS_MS = 60_000
 /** Retention may have deleted the segment of an older one. */
 const MAX_AGE_MS = 60_000
 
-/** @property write creates the object with its final status; false if that is not possible */
-type View = { delivery: Delivery; write: () => Promise<boolean>; since: number }
+type View = {
+  delivery: Delivery
+  /** Creates the object with its final status; false if that is not possible. */
+  write: () => Promise<boolean>
+  since: number
+  /** The object may exist, without its status. */
+  wasTried: boolean
+}
 
 export type ViewWriterOptions = {
   clock: Clock
@@ -56,6 +62,8 @@ export class ViewWriter {
   readonly #withoutOwnership = withoutOwnership()
   /** Called for an endpoint whose first view in minutes is left out. */
   onLeftOut: ((endpoint: EndpointIdentity) => void) | undefined
+  /** Called for a view that is left out after a write that failed: its object may exist, and gets no status any more. */
+  onAbandoned: ((delivery: Delivery) => void) | undefined
   #isRunning = false
   #slowedUntil = Number.NEGATIVE_INFINITY
 
@@ -81,7 +89,7 @@ export class ViewWriter {
       this.#leaveOut(delivery)
       return
     }
-    this.#push({ delivery, write, since: this.#options.clock.monotonic() })
+    this.#push({ delivery, write, since: this.#options.clock.monotonic(), wasTried: false })
     if (this.#isRunning) return
     this.#isRunning = true
     void this.#withoutOwnership(() => this.#writeAll())
@@ -143,12 +151,15 @@ export class ViewWriter {
     const startedAt = clock.monotonic()
     const { shard } = delivery.queue
     if (startedAt - since > MAX_AGE_MS || !shards.owns(shard)) {
-      this.#leaveOut(delivery)
+      this.#abandon(view)
       return
     }
     try {
-      if (!(await withOwnership(shards, shard, write))) this.#leaveOut(delivery)
+      const isWritten = await withOwnership(shards, shard, write)
+      view.wasTried = true
+      if (!isWritten) this.#abandon(view)
     } catch (error) {
+      view.wasTried = true
       log.warn('The object of a delivery that succeeded cannot be made now', { error })
       this.#slowDown()
       await sleep(clock, RETRY_MS, giveUp)
@@ -159,6 +170,11 @@ export class ViewWriter {
 
   #slowDown(): void {
     this.#slowedUntil = this.#options.clock.monotonic() + SLOWED_MS
+  }
+
+  #abandon({ delivery, wasTried }: View): void {
+    this.#leaveOut(delivery)
+    if (wasTried) this.onAbandoned?.(delivery)
   }
 
   #leaveOut(delivery: Delivery): void {

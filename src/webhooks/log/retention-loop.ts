@@ -236,6 +236,20 @@ export class Retention {
     })
   }
 
+  /** A view may exist whose status will not be written: it goes at once. */
+  viewAbandoned(delivery: Delivery): void {
+    const { endpoint } = delivery.queue
+    this.#add({
+      endpoint,
+      name: deliveryObjectName(delivery.name, endpoint.uid),
+      succeeded: true,
+      completedAt: 0,
+      version: delivery.version,
+      bytes: finishedBytes(delivery.bodyBytes),
+      objectVersion: 0,
+    })
+  }
+
   /** The object of an unfinished delivery was deleted by someone else. */
   objectGone(delivery: Delivery): void {
     if (this.#refs.size === 0) return

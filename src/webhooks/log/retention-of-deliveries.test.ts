@@ -97,6 +97,24 @@ test('a delivery whose entry in the log is open stays: it would be delivered aga
   expect(bed.names(webhookDeliveries)).toEqual([])
 })
 
+test('a view that was abandoned goes at once, if it was made at all', async () => {
+  const bed = new RetentionBed()
+  const endpoint = await bed.endpoint('billing')
+  const delivery = await bed.entry(endpoint, 10)
+  const before = bed.names(webhookDeliveries)
+  await bed.store.patch(
+    webhookDeliveries,
+    { namespace: ORGANIZATION, name: before[0] ?? '' },
+    { metadata: { labels: { [VIEW_LABEL]: 'true' } } },
+  )
+  for (let times = 0; times < 2; times += 1) {
+    bed.retention.viewAbandoned(delivery)
+    await bed.settle()
+  }
+  expect([before.length, bed.names(webhookDeliveries)]).toEqual([1, []])
+  expect(bed.complaints).toEqual([])
+})
+
 test.each([
   { state: 'succeeded', old: 2 * DAY },
   { state: 'exhausted', old: 8 * DAY },
