@@ -63,9 +63,8 @@ export async function startBed(): Promise<Bed> {
   const closings = new Closings(SYSTEM, { api, clock, random, log, metrics: NO_METRICS })
   await closings.start()
   const receiver = start<ReceiverCalls>('receiver')
-  const publisher = start<PublisherCalls>('publisher')
+  const publisher = await startPublisher(kubeconfigPath)
   const raw = start<RawCalls>('raw')
-  await publisher.call('connect', { kubeconfigPath, namespace: SYSTEM })
   const port = await receiver.call('listen', null)
   const controllers: Controller[] = []
   return {
@@ -92,6 +91,13 @@ export async function startBed(): Promise<Bed> {
       await rm(folder, { recursive: true })
     },
   }
+}
+
+/** The caller reports endpoints to it (`list`), and stops it. */
+export async function startPublisher(kubeconfigPath: string): Promise<RemoteProcess<PublisherCalls>> {
+  const publisher = start<PublisherCalls>('publisher')
+  await publisher.call('connect', { kubeconfigPath, namespace: SYSTEM })
+  return publisher
 }
 
 /** Runs `work` on a bed of its own. */

@@ -1,16 +1,13 @@
 /** What endpoints of one organization that hang, or take as long as they may, do to those of others. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { configMaps } from '../../../src/apis/core-kinds.ts'
 import { webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
-import { type Bed, onBed, SYSTEM } from '../bed.ts'
+import { type Bed, onBed, startPublisher } from '../bed.ts'
 import { nextRun } from '../davit-load.ts'
 import { openLoop } from '../loads/pace.ts'
 import type { Route } from '../loads/publishing.ts'
 import { type Beside, inTurn, type Rounds, ratioOf } from '../measure/in-turn.ts'
 import type { Quantiles } from '../measure/samples.ts'
-import type { PublisherCalls } from '../processes/publisher.ts'
-import { spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
 import { type EndpointRoute, makeEndpoints } from '../topology.ts'
 import { BODY_BYTES, makeEndpoint, startWarm } from './usual-load.ts'
@@ -27,9 +24,6 @@ export type Isolation = Beside & {
 }
 
 export type IsolationPlan = { rounds: number; seconds: number }
-
-/** A second one, so that large bodies take no time from the load that is measured. */
-const PUBLISHER = fileURLToPath(new URL('../processes/publisher.ts', import.meta.url))
 
 type Rate = { seconds: number; perSecond: number }
 
@@ -80,8 +74,8 @@ async function measureRunning(bed: Bed, { rounds, seconds }: IsolationPlan): Pro
     concurrency,
   })
   const large = await make('large', '/ok/large')
-  const heavy = spawnProcess<PublisherCalls>(PUBLISHER)
-  await heavy.call('connect', { kubeconfigPath: bed.kubeconfigPath, namespace: SYSTEM })
+  // A second one, so that large bodies take no time from the load that is measured.
+  const heavy = await startPublisher(bed.kubeconfigPath)
   await heavy.call('list', [large.namespace])
   const rate = { seconds, perSecond: PER_SECOND }
   const mixed = (last: Route) => [...Array.from({ length: ONE_OF - 1 }, () => good), last]

@@ -27,8 +27,8 @@ export type MemoryPlan = { mebibytes: number }
 
 /** Of the container, by the chart; `Dockerfile` gives Node 60 % of it. */
 export const MEMORY_LIMIT = 1024 ** 3
-const HEAP_MIB = Math.floor((MEMORY_LIMIT / 1024 ** 2) * 0.6)
 const MIB = 1024 ** 2
+const HEAP_MIB = Math.floor((MEMORY_LIMIT / MIB) * 0.6)
 const DRAIN_LIMIT_MS = 900_000
 const POLL_MS = 500
 
@@ -81,7 +81,6 @@ async function start(bed: Bed): Promise<Controller> {
 async function publish(bed: Bed, route: EndpointRoute, { events, ...load }: Case): Promise<void> {
   const run = nextRun()
   await bed.receiver.call('begin', run)
-  bed.closings.reset()
   const seconds = events / load.perSecond
   const published = await bed.publisher.call('publish', { run, routes: [route], seconds, ...load })
   if (published.events !== events) throw new Error(`${published.events} of ${events} were accepted`)
