@@ -304,12 +304,13 @@ export class DeliveryEngine implements EngineActions {
   }
 
   addView(delivery: Delivery, storage: InLog, body: EventBody): void {
-    this.views.add(delivery, async () => {
+    const write = async () => {
       const result = await this.ctx.objects.storeView(delivery, storage, body)
       if (result.kind === 'stored') this.#options.onViewWritten?.(delivery)
       if (result.kind === 'refused') warnOfRefusedObject(this.ctx, delivery, result.message)
       return result.kind === 'stored'
-    })
+    }
+    this.views.add(delivery, { write, mayExist: () => storage.objectMayExist === true })
   }
 
   drop(delivery: Delivery): void {

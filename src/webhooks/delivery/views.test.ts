@@ -31,8 +31,10 @@ function start(perSecond: number, share = 1) {
     const [namespace = '', endpoint = ''] = name.split('/')
     const queue = queues.get(name) ?? new EndpointQueue({ namespace, name: endpoint, uid: name })
     queues.set(name, queue)
-    for (let number = 0; number < count; number += 1)
-      views.add(queueDelivery(queue, number), async () => {
+    for (let number = 0; number < count; number += 1) {
+      let wasTried = false
+      const write = async () => {
+        wasTried = true
         if (bed.lasts > 0) await new Promise<void>((resolve) => void clock.after(bed.lasts, resolve))
         if (bed.fails > 0) {
           bed.fails -= 1
@@ -40,7 +42,9 @@ function start(perSecond: number, share = 1) {
         }
         written.push(name)
         return true
-      })
+      }
+      views.add(queueDelivery(queue, number), { write, mayExist: () => wasTried })
+    }
   }
   const told: string[] = []
   views.onLeftOut = ({ name }) => told.push(name)

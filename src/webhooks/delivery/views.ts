@@ -28,14 +28,14 @@ const NEWS_MS = 60_000
 /** Retention may have deleted the segment of an older one. */
 const MAX_AGE_MS = 60_000
 
-type View = {
-  delivery: Delivery
+export type ViewObject = {
   /** Creates the object with its final status; false if that is not possible. */
   write: () => Promise<boolean>
-  since: number
-  /** The object may exist, without its status. */
-  wasTried: boolean
+  /** Whether the object may exist, perhaps without its status. */
+  mayExist: () => boolean
 }
+
+type View = ViewObject & { delivery: Delivery; since: number }
 
 export type ViewWriterOptions = {
   clock: Clock
@@ -62,7 +62,7 @@ export class ViewWriter {
   readonly #withoutOwnership = withoutOwnership()
   /** Called for an endpoint whose first view in minutes is left out. */
   onLeftOut: ((endpoint: EndpointIdentity) => void) | undefined
-  /** Called for a view that is left out after a write that failed: its object may exist, and gets no status any more. */
+  /** Called for a view that is left out although its object may exist, which then gets no status. */
   onAbandoned: ((delivery: Delivery) => void) | undefined
   #isRunning = false
   #slowedUntil = Number.NEGATIVE_INFINITY
@@ -84,12 +84,12 @@ export class ViewWriter {
   }
 
   /** Writes a view soon, or never, if the organization has too many waiting. */
-  add(delivery: Delivery, write: View['write']): void {
+  add(delivery: Delivery, object: ViewObject): void {
     if (!this.#hasRoom(delivery.queue.endpoint.namespace)) {
       this.#leaveOut(delivery)
       return
     }
-    this.#push({ delivery, write, since: this.#options.clock.monotonic(), wasTried: false })
+    this.#push({ ...object, delivery, since: this.#options.clock.monotonic() })
     if (this.#isRunning) return
     this.#isRunning = true
     void this.#withoutOwnership(() => this.#writeAll())
@@ -155,11 +155,8 @@ export class ViewWriter {
       return
     }
     try {
-      const isWritten = await withOwnership(shards, shard, write)
-      view.wasTried = true
-      if (!isWritten) this.#abandon(view)
+      if (!(await withOwnership(shards, shard, write))) this.#abandon(view)
     } catch (error) {
-      view.wasTried = true
       log.warn('The object of a delivery that succeeded cannot be made now', { error })
       this.#slowDown()
       await sleep(clock, RETRY_MS, giveUp)
@@ -172,9 +169,9 @@ export class ViewWriter {
     this.#slowedUntil = this.#options.clock.monotonic() + SLOWED_MS
   }
 
-  #abandon({ delivery, wasTried }: View): void {
+  #abandon({ delivery, mayExist }: View): void {
     this.#leaveOut(delivery)
-    if (wasTried) this.onAbandoned?.(delivery)
+    if (mayExist()) this.onAbandoned?.(delivery)
   }
 
   #leaveOut(delivery: Delivery): void {

@@ -237,7 +237,7 @@ export class FinishedIndex {
     const { maxFinishedBytes, maxFinishedPerEndpoint } = this.#limits
     const isOver = this.#bytes > maxFinishedBytes * this.#share()
     const largest = isOver ? this.#largestOrganization() : undefined
-    // Beside an old one whose entry is open, a young one stays though its own is closed.
+    // An expired delivery whose log entry is still open must not make a younger one go instead.
     const isDue = (one: FinishedDelivery) => isClosed(one) && hasExpired(one, this.#limits, now)
     const candidates: [Iterable<Queues>, number, (one: FinishedDelivery) => boolean][] = [
       [this.#organizations.values(), Number.POSITIVE_INFINITY, isDue],

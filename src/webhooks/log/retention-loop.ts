@@ -22,6 +22,8 @@ import type { EventLog, LoggedOutcomes, LogSegment } from './store.ts'
  * hot path. retention-plan.ts decides; see "Retention" in README.md.
  */
 
+/** Older than any finished delivery is kept, in milliseconds since 1970. */
+const LONG_AGO = 0
 /** Smaller corrections of the clock apply at once. */
 const TOLERANCE_MS = 60_000
 const UNSEEN_MS = 10 * 60_000
@@ -207,8 +209,8 @@ export class Retention {
       endpoint: { namespace, name: spec.endpoint, uid: spec.endpointUid },
       name,
       succeeded: status?.state === 'succeeded',
-      // A process that died has left a view that nobody completes: it goes at once.
-      completedAt: isUnwritten ? 0 : this.#completedAt(status?.completedAt, creationTimestamp),
+      // Its process died before it wrote the status, and no other process writes it.
+      completedAt: isUnwritten ? LONG_AGO : this.#completedAt(status?.completedAt, creationTimestamp),
       // A position ahead of the object itself was invented, or restored from another cluster: no entry of this log is open for it.
       version: position !== undefined && position.version < objectVersion ? position.version : 0,
       bytes: finishedBytes(spec.payload ?? spec.payloadRef?.bytes ?? MAX_DATA_BYTES),
@@ -224,30 +226,12 @@ export class Retention {
   /** A delivery has ended, and its object has the final status. */
   endedWithObject(delivery: Delivery, state: DeliveryState): void {
     this.#arrivals.arrived(this.#options.clock.monotonic())
-    const { endpoint } = delivery.queue
-    this.#add({
-      endpoint,
-      name: deliveryObjectName(delivery.name, endpoint.uid),
-      succeeded: state === 'succeeded',
-      completedAt: this.time.now(),
-      version: delivery.version,
-      bytes: finishedBytes(delivery.bodyBytes),
-      objectVersion: Number(delivery.endVersion) || 0,
-    })
+    this.#addDelivery(delivery, state === 'succeeded', this.time.now())
   }
 
-  /** A view may exist whose status will not be written: it goes at once. */
+  /** A view may exist whose status will not be written: it is deleted as soon as possible. */
   viewAbandoned(delivery: Delivery): void {
-    const { endpoint } = delivery.queue
-    this.#add({
-      endpoint,
-      name: deliveryObjectName(delivery.name, endpoint.uid),
-      succeeded: true,
-      completedAt: 0,
-      version: delivery.version,
-      bytes: finishedBytes(delivery.bodyBytes),
-      objectVersion: 0,
-    })
+    this.#addDelivery(delivery, true, LONG_AGO)
   }
 
   /** The object of an unfinished delivery was deleted by someone else. */
@@ -380,6 +364,19 @@ export class Retention {
     const created = Date.parse(createdAt) || 0
     const completed = Date.parse(completedAt ?? '') || created
     return Math.max(created, Math.min(completed, this.time.now()))
+  }
+
+  #addDelivery(delivery: Delivery, succeeded: boolean, completedAt: number): void {
+    const { endpoint } = delivery.queue
+    this.#add({
+      endpoint,
+      name: deliveryObjectName(delivery.name, endpoint.uid),
+      succeeded,
+      completedAt,
+      version: delivery.version,
+      bytes: finishedBytes(delivery.bodyBytes),
+      objectVersion: Number(delivery.endVersion) || 0,
+    })
   }
 
   /** @returns false if the shard was handed off: another process counts and deletes the delivery */

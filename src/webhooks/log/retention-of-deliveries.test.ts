@@ -118,19 +118,22 @@ test('a view that was abandoned goes at once, if it was made at all', async () =
 test.each([
   { state: 'succeeded', old: 2 * DAY },
   { state: 'exhausted', old: 8 * DAY },
-] as const)('a young one that $state stays beside an old one whose entry is open', async ({ state, old }) => {
-  const bed = new RetentionBed()
-  await bed.endpoint('billing')
-  bed.lowWater = 6
-  const kept = [
-    await bed.delivery({ age: old, version: 7, state }),
-    await bed.delivery({ age: MINUTE, version: 5, state }),
-  ]
-  const due = await bed.delivery({ age: old - MINUTE, version: 6, state })
-  await bed.settle()
-  expect(bed.names(webhookDeliveries)).toEqual(kept.sort())
-  expect(bed.names(webhookDeliveries)).not.toContain(due)
-})
+] as const)(
+  'a young delivery that $state stays while the log entry of an expired one is open',
+  async ({ state, old }) => {
+    const bed = new RetentionBed()
+    await bed.endpoint('billing')
+    bed.lowWater = 6
+    const kept = [
+      await bed.delivery({ age: old, version: 7, state }),
+      await bed.delivery({ age: MINUTE, version: 5, state }),
+    ]
+    const due = await bed.delivery({ age: old - MINUTE, version: 6, state })
+    await bed.settle()
+    expect(bed.names(webhookDeliveries)).toEqual(kept.sort())
+    expect(bed.names(webhookDeliveries)).not.toContain(due)
+  },
+)
 
 test('one that turns out not to have finished stays', async () => {
   const bed = new RetentionBed()

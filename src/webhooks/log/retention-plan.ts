@@ -23,6 +23,15 @@ export type FinishedCount = {
   oldestOther?: number | undefined
 }
 
+/** Whether a finished delivery has been kept for its time. Times in milliseconds since 1970. */
+export function hasExpired(
+  { succeeded, completedAt }: { succeeded: boolean; completedAt: number },
+  { succeededMs, failedMs }: Pick<RetentionLimits, 'succeededMs' | 'failedMs'>,
+  now: number,
+): boolean {
+  return now - completedAt > (succeeded ? succeededMs : failedMs)
+}
+
 /** Which of the two oldest deliveries is deleted next; undefined if none. */
 export function nextToDelete(
   count: FinishedCount,
@@ -31,20 +40,10 @@ export function nextToDelete(
   now: number,
 ): 'succeeded' | 'other' | undefined {
   const { size, oldestSucceeded, oldestOther } = count
-  if (oldestSucceeded !== undefined && (size > max || now - oldestSucceeded > limits.succeededMs)) {
-    return 'succeeded'
-  }
-  if (oldestOther !== undefined && (size > max || now - oldestOther > limits.failedMs)) return 'other'
-  return undefined
-}
-
-/** Whether a finished delivery is older than such are kept. Times in milliseconds since 1970. */
-export function hasExpired(
-  { succeeded, completedAt }: { succeeded: boolean; completedAt: number },
-  { succeededMs, failedMs }: Pick<RetentionLimits, 'succeededMs' | 'failedMs'>,
-  now: number,
-): boolean {
-  return now - completedAt > (succeeded ? succeededMs : failedMs)
+  const mayGo = (completedAt: number | undefined, succeeded: boolean) =>
+    completedAt !== undefined && (size > max || hasExpired({ succeeded, completedAt }, limits, now))
+  if (mayGo(oldestSucceeded, true)) return 'succeeded'
+  return mayGo(oldestOther, false) ? 'other' : undefined
 }
 
 /** Whether a delivery has waited too long for a disabled endpoint. Milliseconds since 1970. */

@@ -100,18 +100,19 @@ export async function untilServersAgree(
 ): Promise<{ compared: number; wrong: string[] }> {
   const agent = new Agent({ connections: READS })
   try {
-    const all = await Promise.all([...fleet.keys.keys()].map((one) => answersOf(fleet, one, agent)))
-    let wrong = all.flat().filter(({ says }) => says !== '')
+    const ask = async (names?: ReadonlySet<string>) => {
+      const organizations = [...fleet.keys.keys()]
+      return (await Promise.all(organizations.map((one) => answersOf(fleet, one, agent, names)))).flat()
+    }
+    const all = await ask()
+    let wrong = all.filter(({ says }) => says !== '')
     const deadline = Math.max(loadEndedAt + AGREE_WITHIN_MS, performance.now() + AT_REST_MS)
     while (wrong.length > 0 && performance.now() < deadline) {
       await sleep(AGAIN_MS)
       const names = new Set(wrong.map(({ object }) => object.metadata.name))
-      const again = await Promise.all(
-        [...fleet.keys.keys()].map((one) => answersOf(fleet, one, agent, names)),
-      )
-      wrong = again.flat().filter(({ says }) => says !== '')
+      wrong = (await ask(names)).filter(({ says }) => says !== '')
     }
-    return { compared: all.flat().length, wrong: wrong.map(({ says }) => says) }
+    return { compared: all.length, wrong: wrong.map(({ says }) => says) }
   } finally {
     await agent.close()
   }

@@ -143,7 +143,7 @@ export async function playFleet(options: FleetRunOptions): Promise<FleetRun> {
     const logEvidence = { segments, outcomes, aliases: aliasesOf(scene.passing) }
     const lines = [...faultLines(faults), ...historiesOf(findings, receivers.receptions, logEvidence)]
     await writeFile(path, `${lines.join('\n')}\n`)
-    options.say(`what is wrong is told attempt by attempt in ${path}, with the objects beside it`)
+    options.say(`${path} lists what is wrong, attempt by attempt, and objects.json every object`)
   }
   return { ...findings, lastedMs, stalledMs: stalls.longestMs, load: stalls.load }
 }
