@@ -61,6 +61,6 @@ export async function makeToken(
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`
   const spec = { expirationSeconds: seconds, ...(audiences ? { audiences } : {}) }
   const { status, body } = await requestApi(access, { method: 'POST', path, body: { spec } })
-  if (status !== 201) throw new Error(`POST ${path} was answered with ${status}`)
+  if (status !== 201) throw new Error(`POST ${path} returned ${status}`)
   return (body as { status: { token: string } }).status.token
 }

@@ -89,7 +89,7 @@ async function settingsWhen(
     const now = secretsSettings.parse(await api.get(secretsSettingsResource, REF))
     if (is(now)) return now
     if (performance.now() > deadline)
-      throw new Error(`the account did not connect: ${JSON.stringify(now.status?.conditions)}`)
+      throw new Error(`failed to connect the account: ${JSON.stringify(now.status?.conditions)}`)
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
   }
 }

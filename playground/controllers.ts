@@ -78,7 +78,7 @@ export async function lastToEnd(
     for (const { replica, process, log } of controllers)
       void process.exited.then((exit) => {
         left -= 1
-        if (left === 0) resolve(`${replica} ${describeExit(exit)}; its log is ${log}`)
+        if (left === 0) resolve(`${replica} ${describeExit(exit)}. See its log: ${log}`)
         else for (const line of lossNotice(replica, exit)) note(line)
       })
   })
@@ -86,14 +86,14 @@ export async function lastToEnd(
 
 function lossNotice(replica: string, exit: Exit): string[] {
   if (exit.signal === null)
-    return [`${replica} ${describeExit(exit)}: the others go on with its part at once.`]
+    return [`${replica} ${describeExit(exit)}. The other controllers take over its endpoints immediately.`]
   return [
-    `${replica} ${describeExit(exit)}. Its endpoints stand still until its Lease and its last attempt have`,
-    'ended, half a minute, and then the others go on with them, in order where it was asked for.',
+    `${replica} ${describeExit(exit)}. Its endpoints pause for about half a minute, until its Lease`,
+    'and its last attempt expire. The other controllers then take over and keep the order.',
   ]
 }
 
-/** Describes an exit: `ended with the code 1`. */
+/** Describes an exit: `exited with code 1`. */
 export function describeExit({ code, signal }: Exit): string {
-  return signal === null ? `ended with the code ${code}` : `was ended by ${signal}`
+  return signal === null ? `exited with code ${code}` : `was terminated by ${signal}`
 }

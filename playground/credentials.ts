@@ -47,15 +47,15 @@ export async function saveCredentials(options: CredentialsOptions): Promise<Save
   await createCredential(api, BY_KUBECTL, madeUp())
   await untilStored(account, `rc_${BY_KUBECTL}`)
   const lines = [
-    `The AWS account ${ACCOUNT} of ${ORGANIZATION} (a double) is connected: Davit may write there, and not read.`,
-    'Credentials with a secret there, but for ecr, which has none:',
+    `The AWS account ${ACCOUNT} of ${ORGANIZATION} (emulated) is connected: Davit can write, but not read.`,
+    'Credentials with a secret in this account (except for ecr, which needs none):',
     '',
-    `    ${hub}  token, by REST`,
-    `    ${own}  ecr, by REST`,
-    ...logins.map(({ label }, index) => `    ${ids[index]}  token, by REST: ${label}`),
+    `    ${hub}  token, over REST`,
+    `    ${own}  ecr, over REST`,
+    ...logins.map(({ label }, index) => `    ${ids[index]}  token, over REST: ${label}`),
     `    rc_${BY_KUBECTL}                        token, with kubectl`,
     '',
-    'What the account holds now:',
+    'Parameters in this account:',
     '',
     ...held(account),
     '',
@@ -78,7 +78,7 @@ async function post(
     body: JSON.stringify(body),
   })
   const text = await answer.text()
-  if (answer.status !== 201) throw new Error(`a credential was not saved: ${answer.status} ${text}`)
+  if (answer.status !== 201) throw new Error(`failed to create a credential: ${answer.status} ${text}`)
   return (JSON.parse(text) as { id: string }).id
 }
 

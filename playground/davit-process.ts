@@ -62,7 +62,7 @@ async function untilReady(options: DavitProcessOptions, child: ChildProcess): Pr
     if (answer?.ok) return
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
-  throw new Error(`davit ${options.role} did not become ready; its log is ${options.logPath}`)
+  throw new Error(`davit ${options.role} did not become ready. See its log: ${options.logPath}`)
 }
 
 async function stop(child: ChildProcess, exited: Promise<Exit>): Promise<void> {

@@ -23,7 +23,7 @@ export async function freePort(): Promise<number> {
     given.add(port)
     return port
   }
-  throw new Error(`no free port of ${TRIES} between ${FIRST} and ${FIRST + COUNT}`)
+  throw new Error(`found no free port in ${TRIES} tries between ${FIRST} and ${FIRST + COUNT}`)
 }
 
 async function isFree(port: number): Promise<boolean> {

@@ -54,7 +54,7 @@ export async function applyInstallation(api: ResourceWriter, folder: string): Pr
 /** Creates the object unless it exists. @throws Error for a kind that no installation has */
 export async function applyObject(api: ResourceWriter, object: RawObject): Promise<void> {
   const type = TYPES[object.kind ?? '']
-  if (!type) throw new Error(`an installation has no ${object.kind}`)
+  if (!type) throw new Error(`unexpected kind in the installation: ${object.kind}`)
   try {
     await api.create(type, object)
   } catch (error) {

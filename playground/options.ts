@@ -18,13 +18,15 @@ export class UsageError extends Error {
 
 export const USAGE = `usage: npm start -- [--once] [--real-waits] [--controllers <n>] [--state <folder>]
 
-  --once            end after ten deliveries and two bakes, with a summary; exit code 1 if a signature
-                    did not verify, or a bake did not end as it must
-  --real-waits      wait between attempts as documented (30 s, 2 m, 10 m, ...), not a twentieth of it
-  --controllers <n> so many of them share the work, 1 to 9, one by default; of several you may kill one
-  --state <folder>  where its logs and playground.json are, .davit by default; a second playground
-                    needs a folder of its own
-  --help            show this`
+  --once            exit with a summary after ten deliveries and two bakes; the exit code is 1 if a
+                    signature fails verification or a bake has an unexpected result
+  --real-waits      use the documented delays between attempts (30 s, 2 m, 10 m, ...); by default, the
+                    delays are a twentieth of these
+  --controllers <n> number of controllers that share the work, 1 to 9 (default 1); with several, you can
+                    kill one
+  --state <folder>  folder for logs and playground.json (default .davit); a second playground needs a
+                    different folder
+  --help            show this help`
 
 /** @param standard state folder unless one is given @throws UsageError */
 export function parseOptions(
@@ -43,9 +45,9 @@ export function parseOptions(
       },
     })
     const { once, 'real-waits': realWaits, state, help } = values
-    if (state === '') throw new Error("Option '--state' needs a folder")
+    if (state === '') throw new Error("Option '--state' must be a folder")
     if (!/^[1-9]$/.test(values.controllers))
-      throw new Error("Option '--controllers' needs a number from 1 to 9")
+      throw new Error("Option '--controllers' must be a number from 1 to 9")
     return { once, realWaits, controllers: Number(values.controllers), state: resolve(state), help }
   } catch (error) {
     throw new UsageError(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)

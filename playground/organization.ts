@@ -25,7 +25,7 @@ type Api = ResourceReader & ResourceWriter
 
 /** One unordered endpoint for all events, one ordered for environments. */
 const ENDPOINTS = [
-  { name: 'billing', eventTypes: ['*'], ordered: false, description: 'Everything, as it comes' },
+  { name: 'billing', eventTypes: ['*'], ordered: false, description: 'All events, unordered' },
   {
     name: 'audit',
     eventTypes: ['environment.started', 'environment.stopped'],

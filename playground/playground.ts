@@ -24,7 +24,7 @@ export type Surroundings = {
   readSecret?: ReadSecret
 }
 
-const STILL_BAKING: BakesOutcome = { good: true, summary: 'The boxes were still being baked.' }
+const STILL_BAKING: BakesOutcome = { good: true, summary: 'The bakes were still in progress.' }
 
 type Ending = 'stopped' | 'crashed' | 'done' | 'refused' | 'late'
 
@@ -79,7 +79,7 @@ export async function runPlayground(options: PlaygroundOptions, surroundings: Su
     return isGood(options, ending, summary) && (bakes.good || !options.once) ? 0 : 1
   } catch (error) {
     if (!(error instanceof Stopped)) throw error
-    screen.note('Stopped before it ran.')
+    screen.note('Stopped before the playground was running.')
     return options.once ? 1 : 0
   }
 }
@@ -100,7 +100,7 @@ async function runScene(options: PlaygroundOptions, scene: Scene): Promise<Endin
   const publisher = setInterval(() => {
     number += 1
     publish(scene.api, number).catch((error: Error) =>
-      screen.note(`An event could not be published: ${error.message}`),
+      screen.note(`Failed to publish an event: ${error.message}`),
     )
   }, PUBLISH_EVERY_MS)
   try {
@@ -133,9 +133,9 @@ function timeLimit(): Promise<Ending> {
 
 /** @param log of the process that may have failed */
 function explain(ending: Ending, log: string): string[] {
-  if (ending === 'refused') return ['A signature did not verify: that is an error in Davit.']
+  if (ending === 'refused') return ['A signature failed verification. This is a bug in Davit.']
   if (ending === 'late')
-    return [`It did not come to its end within ${ONCE_LIMIT_MS / 1000} s; see ${log} and what is beside it.`]
+    return [`The run did not finish within ${ONCE_LIMIT_MS / 1000} s. See ${log} and the logs next to it.`]
   return []
 }
 

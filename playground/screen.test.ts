@@ -41,13 +41,13 @@ describe('the lines of attempts', () => {
     expect(render(false, {}, { endpoint: 'acme/audit', code: 503, attempt: 2 })).toEqual([
       'time      type                       endpoint              attempt  result             signature',
       '03:04:05  environment.started        billing               1        200 delivered      verified',
-      '03:04:05  environment.started        acme/audit (ordered)  2        503 to be retried  verified',
+      '03:04:05  environment.started        acme/audit (ordered)  2        503 will retry     verified',
     ])
   })
 
   it('say so when a signature does not verify, and when there is no attempt left', () => {
     const [, line] = render(false, { code: 401, verified: false, attempt: 8 })
-    expect(line).toMatch(/ 8 +401 was the last +NOT VERIFIED$/)
+    expect(line).toMatch(/ 8 +401 last attempt +NOT VERIFIED$/)
   })
 
   it('stand in their columns and fit a terminal of 100, whatever the names are', () => {

@@ -37,7 +37,7 @@ export function createScreen(write: (line: string) => void, colored: boolean): S
     },
     show({ at, type, endpoint, attempt, verified, code }) {
       const delivered = code === 200
-      const next = attempt < MAX_ATTEMPTS ? 'to be retried' : 'was the last'
+      const next = attempt < MAX_ATTEMPTS ? 'will retry' : 'last attempt'
       const cells = {
         time: at.toTimeString().slice(0, 8),
         type,

@@ -53,7 +53,7 @@ async function untilStopped<T>(stopping: AbortSignal, work: Promise<T>): Promise
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
 const BAKING = [
-  'Two boxes are being baked, with the last two by REST; what becomes of them is shown below.',
+  'Davit is baking two boxes, with the credentials for the bake registry. Results appear below.',
   '',
 ]
 
@@ -153,7 +153,7 @@ export async function setStage(options: StageOptions, stack: AsyncDisposableStac
   const crashed = Promise.race([
     lastToEnd(controllers, note),
     restServer.process.exited.then(
-      (exit) => `The REST server ${describeExit(exit)}; its log is ${restServer.log}`,
+      (exit) => `The REST server ${describeExit(exit)}. See its log: ${restServer.log}`,
     ),
   ])
   const held = [...saved.lines, ...(logins.length > 0 ? BAKING : [])]
@@ -192,8 +192,8 @@ async function claim(state: string, file: string): Promise<void> {
   const running = await findRunning(file)
   if (running) {
     throw new UsageError(
-      `A playground runs already (process ${running.pid}).\n` +
-        'For a second one: npm start -- --state <another folder>',
+      `A playground is already running (process ${running.pid}).\n` +
+        'To start a second one, run: npm start -- --state <another folder>',
     )
   }
   await mkdir(state, { recursive: true })

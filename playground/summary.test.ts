@@ -19,7 +19,7 @@ it('tells successes, failures on purpose and signatures that do not verify apart
   summary.add({ ...DELIVERED, code: 503 })
   summary.add({ ...DELIVERED, code: 401, verified: false })
   expect(summary.lines()).toEqual([
-    '1 delivery succeeded; the receiver failed 2 attempts on purpose.',
+    '1 delivery succeeded; the receiver rejected 2 attempts on purpose.',
     '3 of 4 signatures verified.',
   ])
   expect(summary.unverified).toBe(1)

@@ -36,7 +36,7 @@ export class Summary {
     const verified = this.#attempts - this.#unverified
     const onPurpose = this.#attempts - this.#delivered - this.#unverified
     return [
-      `${counted(this.#delivered, 'delivery', 'deliveries')} succeeded; the receiver failed ` +
+      `${counted(this.#delivered, 'delivery', 'deliveries')} succeeded; the receiver rejected ` +
         `${counted(onPurpose, 'attempt', 'attempts')} on purpose.`,
       `${verified} of ${counted(this.#attempts, 'signature', 'signatures')} verified.`,
     ]

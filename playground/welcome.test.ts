@@ -11,7 +11,7 @@ const OPTIONS: WelcomeOptions = {
   realWaits: false,
   once: false,
   controllers: [{ replica: 'playground-controller', pid: 123456 }],
-  held: ['Its AWS account holds nothing yet.'],
+  held: ['Its AWS account is empty.'],
   searchPath: '/usr/local/bin:/usr/bin',
 }
 

@@ -27,13 +27,13 @@ export type WelcomeOptions = {
 /** Lines of at most 100 columns, except for longer paths. */
 export function welcome(options: WelcomeOptions): string[] {
   const waits = options.realWaits
-    ? ['The waits between attempts are the documented ones: 30 s, 2 m, 10 m, ...; 3 minutes for audit.']
-    : ['The waits between attempts are a twentieth of the documented ones (--real-waits: those).']
+    ? ['Delays between attempts are as documented: 30 s, 2 m, 10 m, ...; 3 minutes for audit.']
+    : ['Delays between attempts are a twentieth of the documented ones (use --real-waits for those).']
   return [
     '',
-    `The organization ${SHOW} has two endpoints: billing gets every event, audit gets those of environments`,
-    'in strict order. An event is published there every second. The receiver verifies each signature,',
-    `and fails now and then. ${ORGANIZATION} has the same endpoints, and is yours: nothing happens there by itself.`,
+    `The organization ${SHOW} has two endpoints: billing gets all events; audit gets environment events`,
+    'in strict order. The playground publishes an event there every second. The receiver verifies each',
+    `signature and fails now and then. ${ORGANIZATION} has the same endpoints, for your own experiments.`,
     ...waits,
     '',
     ...options.held,
@@ -44,7 +44,7 @@ export function welcome(options: WelcomeOptions): string[] {
 function replicas({ controllers }: WelcomeOptions): string[] {
   if (controllers.length === 1) return []
   return [
-    'Controllers that share the work, of which you may end or kill one (kill -9) and see what comes:',
+    'Controllers that share the work. Stop or kill (kill -9) one of them to watch the takeover:',
     '',
     ...controllers.map(({ replica, pid }) => `  ${replica}, process ${pid}`),
     '',
@@ -56,25 +56,25 @@ function commands(options: WelcomeOptions): string[] {
   const folder = dirname(kubectl)
   const found = searchPath.split(delimiter).includes(folder)
   return [
-    'In another terminal, in this folder:',
+    'Run these commands in another terminal, in this folder:',
     '',
     ...(found ? [] : [`  export PATH=${shellWord(folder)}:$PATH`]),
     `  export KUBECONFIG=${shellWord(kubeconfig)}`,
     '',
     ...exercises().flatMap(({ why, command }) => [`  # ${why}`, `  ${command}`]),
     '',
-    `The same by REST, and in a browser with the same key at ${baseUrl}/docs:`,
+    `The same over REST. You can also use ${baseUrl}/docs in a browser with the same token:`,
     '',
     `  export KEY="Authorization: $(cat ${shellWord(keyFile)})"`,
     `  export ORG=${baseUrl}/organizations/${ORGANIZATION}`,
     '',
     ...requests(options).flatMap(({ why, command }) => [`  # ${why}`, `  ${command}`]),
     '',
-    `And with the key of another organization, ${OTHER_ORGANIZATION}, which finds nothing of ${ORGANIZATION}:`,
+    `The token of another organization, ${OTHER_ORGANIZATION}, which cannot see ${ORGANIZATION}:`,
     '',
     `  export KEY="Authorization: $(cat ${shellWord(otherKeyFile)})"`,
     '',
-    'Ctrl-C ends everything.',
+    'Press Ctrl-C to stop everything.',
     '',
   ]
 }
@@ -85,16 +85,19 @@ export function requests({ receiver }: Pick<WelcomeOptions, 'receiver'>): { why:
   const endpoint = JSON.stringify({ url: `${receiver}/mine`, eventTypes: ['*'] })
   const event = JSON.stringify({ type: 'environment.started', data: { number: 1 } })
   return [
-    { why: 'a new endpoint, with its signing secret', command: `${curl} $ORG/webhooks --json '${endpoint}'` },
-    { why: 'publish an event', command: `${curl} $ORG/events --json '${event}'` },
-    { why: 'what became of it', command: `${curl} $ORG/webhooks/whe_billing/deliveries` },
-    { why: 'a ping', command: `${curl} -X POST $ORG/webhooks/whe_billing/ping` },
     {
-      why: 'pause billing; with "enabled" it goes on',
+      why: 'create an endpoint; the response contains its signing secret',
+      command: `${curl} $ORG/webhooks --json '${endpoint}'`,
+    },
+    { why: 'publish an event', command: `${curl} $ORG/events --json '${event}'` },
+    { why: 'list the deliveries of billing', command: `${curl} $ORG/webhooks/whe_billing/deliveries` },
+    { why: 'send a ping', command: `${curl} -X POST $ORG/webhooks/whe_billing/ping` },
+    {
+      why: 'pause billing; set "enabled" to resume',
       command: `${curl} -X PATCH $ORG/webhooks/whe_billing --json '{"status":"disabled"}'`,
     },
-    { why: 'the logins of registries', command: `${curl} $ORG/registry-credentials` },
-    { why: 'the cloud account, as Davit found it', command: `${curl} $ORG/secrets-settings` },
+    { why: 'list the registry credentials', command: `${curl} $ORG/registry-credentials` },
+    { why: 'show the AWS account settings and their checks', command: `${curl} $ORG/secrets-settings` },
   ]
 }
 
@@ -104,19 +107,22 @@ export function exercises(): { why: string; command: string }[] {
   const now = '"$(date -u +%FT%TZ)"'
   return [
     { why: 'publish an event', command: `${k} create -f examples/event.yaml` },
-    { why: 'the delivery log, newest first; add -w to watch it grow', command: `${k} get webhookdeliveries` },
+    { why: 'list the delivery log, newest first; add -w to watch', command: `${k} get webhookdeliveries` },
     {
-      why: 'pause audit; with "enabled" it goes on with what was held meanwhile',
+      why: 'pause audit; set "enabled" to resume with the held deliveries',
       command: `${k} patch whe audit --type merge -p '{"spec":{"state":"disabled"}}'`,
     },
     {
-      why: 'a new signing key; the old one goes on signing beside it for 24 hours',
+      why: 'rotate the signing secret; the old one also signs for another 24 hours',
       command: `${k} annotate whe billing --overwrite davit.dev/roll-requested-at=${now}`,
     },
     {
-      why: 'what is known of the endpoints, and what happened to them',
+      why: 'show the endpoints with their status and Events',
       command: `${k} describe whe`,
     },
-    { why: 'the logins of registries, and where their secrets are', command: `${k} get regcred -o wide` },
+    {
+      why: 'list the registry credentials with the locations of their secrets',
+      command: `${k} get regcred -o wide`,
+    },
   ]
 }

@@ -8,6 +8,7 @@ const ROLES: Readonly<Record<string, () => Promise<Role>>> = {
   controller: async () => (await import('./cmd/run-controller.ts')).runController,
   api: async () => (await import('./cmd/run-api.ts')).runApi,
   bake: async () => (await import('./cmd/bake.ts')).runBake,
+  receiver: async () => (await import('./cmd/run-receiver.ts')).runReceiver,
   check: async () => (await import('./cmd/check.ts')).runCheck,
   stop: async () => (await import('./cmd/uninstall.ts')).runStop,
   cleanup: async () => (await import('./cmd/uninstall.ts')).runCleanup,
@@ -25,6 +26,6 @@ if (load) {
     process.exitCode = 2
   }
 } else {
-  process.stderr.write(`usage: davit ROLE\n\nroles: ${Object.keys(ROLES).join(', ')}\n`)
+  process.stderr.write(`usage: davit COMMAND\n\ncommands: ${Object.keys(ROLES).join(', ')}\n`)
   process.exitCode = 2
 }

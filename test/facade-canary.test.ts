@@ -119,7 +119,7 @@ test('no answer, no line of the log, no metric and nothing in the cluster has a 
     expect(bed.secrets.cloud.held.length).toBeGreaterThanOrEqual(SECRETS)
     const statuses = new Set(bed.answers.map((answer) => answer.slice(0, 3)))
     expect([...statuses].toSorted()).toEqual(['200', '201', '400', '409', '415', '422', '500', '503'])
-    expect(bed.lines.some((line) => line.includes('a request failed'))).toBe(true)
+    expect(bed.lines.some((line) => line.includes('failed to handle request'))).toBe(true)
     // The scan finds what is planted.
     for (const secret of secrets) {
       const [first, ...forms] = [secret, JSON.stringify({ secret }), encodeURIComponent(secret)]

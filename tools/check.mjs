@@ -28,6 +28,7 @@ const CHECKS = [
   { name: 'dead code', command: ['knip', '--no-config-hints'] },
   { name: 'links of pages', command: ['remark', ...LINKS] },
   { name: 'generated files', command: ['node', 'tools/docgen/generate.ts', '--check'] },
+  { name: 'language', command: ['node', 'tools/language/main.ts'] },
   { name: 'contract', command: ['node', 'tools/contract/main.ts'] },
 ]
 

@@ -47,7 +47,7 @@ const { values } = parseArgs({
     epoch: { type: 'string', default: run('git', ['log', '-1', '--format=%ct'], ROOT).trim() },
   },
 })
-if (values.out === undefined) throw new Error('--out is missing')
+if (values.out === undefined) throw new Error('--out is required')
 const { out, suite, epoch } = values
 const work = mkdtempSync(join(tmpdir(), 'davit-image-'))
 /**
@@ -120,7 +120,7 @@ function makeContext() {
   const changed = takeCommitted(ROOT, FILES, context)
   if (changed.length > 0)
     console.error(
-      `The image has what was committed, and not these changes of the tree:\n${changed.join('\n')}`,
+      `The image contains only committed files. It does not contain these changes:\n${changed.join('\n')}`,
     )
   return context
 }

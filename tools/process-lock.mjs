@@ -62,7 +62,7 @@ async function acquire({ path, draft, timeoutMs, onWait }) {
     hasNotified = true
     if (performance.now() > deadline) {
       throw new LockTimeout(
-        `process ${holder.pid} has held ${path} for too long; remove that file if it hangs`,
+        `process ${holder.pid} has held ${path} for too long. If the process hangs, delete that file.`,
       )
     }
     await sleep(POLL_MS)

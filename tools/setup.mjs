@@ -7,8 +7,8 @@ const OLDEST_HOST_NODE = 20
 const major = Number(process.versions.node.split('.')[0])
 if (major < OLDEST_HOST_NODE) {
   console.error(
-    `davit: set-up needs Node ${OLDEST_HOST_NODE} or newer, this is ${process.version} (${process.execPath}). ` +
-      'Install a newer one from https://nodejs.org and try again.',
+    `davit: setup needs Node.js ${OLDEST_HOST_NODE} or later, but this is ${process.version} (${process.execPath}). ` +
+      'Install a later version from https://nodejs.org and try again.',
   )
   process.exitCode = 1
 } else {

@@ -129,7 +129,7 @@ describe('set-up', () => {
     program(join(bin, 'npm'), 'echo "npm error ENOTCACHED" >&2; exit 1')
     const { code, output } = setUp()
     expect(code).toBe(1)
-    expect(output).toContain('npm ci failed (exit code 1) and said:\nnpm error ENOTCACHED')
+    expect(output).toContain('npm ci failed (exit code 1):\nnpm error ENOTCACHED')
     expect(output).not.toContain('at ')
     fakeNpm('v24.1.0')
     expect(setUp().code).toBe(0)
@@ -142,7 +142,7 @@ describe('set-up', () => {
   it('refuses a host whose Node is too old even for this', () => {
     const { code, output } = setUp({ asNode: '18.19.0' })
     expect(code).toBe(1)
-    expect(output).toContain('needs Node 20 or newer')
+    expect(output).toContain('needs Node.js 20 or later')
   })
 
   it('lets no package run a script when it is installed', () => {

@@ -49,7 +49,7 @@ export async function prepareBakes(options: ToolsOptions): Promise<PreparedBakes
   const isOut = (await Promise.race([isReady, undefined])) === false
   const logins = isOut
     ? []
-    : [login('Registry of the bakes', password), login('the same, with a wrong password', madeUp())]
+    : [login('Bake registry', password), login('Bake registry, with an invalid password', madeUp())]
   return { port, host, password, logins, isReady }
 }
 
@@ -78,15 +78,15 @@ export type Bakes = {
   stop(): Promise<void>
 }
 
-const NONE: BakesOutcome = { good: true, summary: 'No box was baked.' }
+const NONE: BakesOutcome = { good: true, summary: 'No bake ran.' }
 
 export function startBakes(options: BakesOptions): Bakes {
   const stack = new AsyncDisposableStack()
   const stopping = new AbortController()
   const outcome = bakeBoth(options, stack, stopping.signal).catch((error: Error): BakesOutcome => {
     const why = error.message.trim().split('\n').at(-1)?.slice(0, MAX_WORDS)
-    if (!stopping.signal.aborted) options.show([`No box could be baked: ${why}`])
-    return { good: false, summary: 'No box could be baked.' }
+    if (!stopping.signal.aborted) options.show([`The bakes failed to start: ${why}`])
+    return { good: false, summary: 'The bakes failed to start.' }
   })
   return {
     outcome,
@@ -170,7 +170,7 @@ async function firstTwo(
       for (const box of boxes) seen.add(keyOf(box))
       const [credential = ''] = options.credentials.slice(1)
       options.show([
-        isLate ? 'Two boxes of acme should have been baked by now:' : 'Two boxes of acme were baked:',
+        isLate ? 'The bakes of two acme boxes are late:' : 'The bakes of two acme boxes finished:',
         '',
         ...table(boxes),
         '',
@@ -188,8 +188,8 @@ function outcomeOf(boxes: readonly BoxTemplate[]): BakesOutcome {
   const code = bakeOf(WRONG_PASSWORD)?.failure?.code
   const good = bakeOf(WORKS)?.state === 'succeeded' && code === 'wrong_credentials'
   return good
-    ? { good, summary: `2 boxes were baked: one succeeded, one failed on purpose (${code}).` }
-    : { good, summary: `2 boxes were to be baked, and did not end as they must (${code ?? 'no code'}).` }
+    ? { good, summary: `2 bakes finished: one succeeded, one failed on purpose (${code}).` }
+    : { good, summary: `The results of the 2 bakes are not as expected (${code ?? 'no code'}).` }
 }
 
 /** Shows every further bake of any box when it ends, until it is stopped. */
@@ -203,7 +203,7 @@ function showLater(options: BakesOptions, seen: Set<string>, stopping: AbortSign
       for (const box of fresh) seen.add(keyOf(box))
       if (fresh.length > 0)
         options.show([
-          'Baked again:',
+          'New bake results:',
           '',
           ...table(fresh),
           '',

@@ -109,14 +109,14 @@ function htpasswd(users: Readonly<Record<string, string>>): string {
 async function untilListening(child: ChildProcess, port: number, secure: boolean, output: () => string) {
   const deadline = performance.now() + START_LIMIT_MS
   while (performance.now() < deadline) {
-    if (!isRunning(child)) throw new Error(`docker-registry has ended: ${output()}`)
+    if (!isRunning(child)) throw new Error(`docker-registry exited: ${output()}`)
     // With TLS, the registry answers a plain request with 400, which also proves that it listens.
     const answer = await fetch(`http://127.0.0.1:${port}/v2/`).catch(() => undefined)
     await answer?.body?.cancel()
     if (answer || (secure && output().includes('listening on'))) return
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
   }
-  throw new Error(`docker-registry does not listen: ${output()}`)
+  throw new Error(`docker-registry did not start to listen: ${output()}`)
 }
 
 /** A process that failed to start has no pid and never emits an exit. */

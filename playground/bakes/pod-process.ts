@@ -123,7 +123,7 @@ async function endOf(child: ChildProcess, onOutput: PodHost['onOutput']) {
   const code = await new Promise<number | null>((resolve) => {
     child.once('close', resolve)
     child.once('error', (error) => {
-      take(`the pod cannot be run: ${error.message}\n`)
+      take(`failed to start the pod: ${error.message}\n`)
       resolve(null)
     })
   })

@@ -34,12 +34,12 @@ export async function push(
 
 async function pushBlob(send: (sent: Sent) => Promise<Reply>, repository: string, { digest, bytes }: Blob) {
   const begun = await send({ method: 'POST', path: `/v2/${repository}/blobs/uploads/` })
-  if (begun.status !== 202) throw new Error(`no upload: ${begun.status} ${begun.text}`)
+  if (begun.status !== 202) throw new Error(`failed to start an upload: ${begun.status} ${begun.text}`)
   const place = new URL(begun.location, 'http://registry')
   place.searchParams.set('digest', digest)
   const type = 'application/octet-stream'
   const done = await send({ method: 'PUT', path: place.pathname + place.search, body: bytes, type })
-  if (done.status !== 201) throw new Error(`the blob was not taken: ${done.status} ${done.text}`)
+  if (done.status !== 201) throw new Error(`failed to upload a blob: ${done.status} ${done.text}`)
 }
 
 async function pushManifest(
@@ -50,7 +50,7 @@ async function pushManifest(
 ) {
   const path = `/v2/${repository}/manifests/${reference}`
   const done = await send({ method: 'PUT', path, body: manifest.bytes, type: mediaType })
-  if (done.status !== 201) throw new Error(`the manifest was not taken: ${done.status} ${done.text}`)
+  if (done.status !== 201) throw new Error(`failed to upload a manifest: ${done.status} ${done.text}`)
 }
 
 type Reply = { status: number; location: string; text: string }

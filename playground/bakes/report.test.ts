@@ -56,7 +56,7 @@ test('of one that failed there is the code, the words of the tool and the fix, w
   const lines = details(FAILED)
   expect(lines).toContain('      code        wrong_credentials (login of api)')
   expect(lines).toContain('      fix         Mend it.')
-  expect(lines.find((line) => line.includes('the tool'))).toMatch(/ time="now" level=fatal word /)
+  expect(lines.find((line) => line.includes('output '))).toMatch(/ time="now" level=fatal word /)
   expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(100)
   expect(lines.join('')).not.toContain('\u001b')
   expect(lines.join('').match(/z/g)).toHaveLength(300)

@@ -50,7 +50,7 @@ export function details({ metadata, status }: BoxTemplate): string[] {
       ? []
       : [
           ...labelled('code', `${failure.code} (${failure.step}${of(failure.service)})`),
-          ...labelled('the tool', failure.message),
+          ...labelled('output', failure.message),
           ...labelled('fix', failure.fix),
         ]),
   ]
@@ -107,17 +107,17 @@ export function tries({ baseUrl, keyFile, passwordFile, credential, log }: TryOp
   const place = `${baseUrl}/organizations/${ORGANIZATION}/registry-credentials/${credential}`
   const right = `"{\\"secret\\":\\"$(cat ${shellWord(passwordFile)})\\"}"`
   return [
-    `The pods of bakes run as processes here, since there is no node; they write to ${log}`,
+    `The playground has no nodes, so bake pods run as processes. They log to ${log}`,
     '',
     `  export KEY="Authorization: $(cat ${shellWord(keyFile)})"`,
     '',
-    '  # the boxes of the organization, with the words of the tool',
+    '  # list the boxes of the organization, with the tool output',
     `  ${k} get boxtemplates -o wide`,
-    '  # all that is known of the one that failed, and its Events',
+    '  # show the failed box in full, with its Events',
     `  ${k} describe bt ${WRONG_PASSWORD}`,
-    '  # bake once more, although nothing has changed; what it comes to is shown here',
+    '  # bake again without a change; the result appears here',
     `  ${k} annotate bt ${WORKS} --overwrite davit.dev/rebake-requested-at="$(date -u +%FT%TZ)"`,
-    '  # the right password: the box is then baked again by itself',
+    '  # set the valid password; Davit then bakes the box again',
     `  curl -sS -H "$KEY" -X PATCH ${place} --json ${right}`,
     '',
   ]

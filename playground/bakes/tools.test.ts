@@ -27,10 +27,10 @@ async function ensure(isRoot: boolean, stopping = new AbortController().signal):
   return await ensureBakeTools({ note: (line) => notes.push(line), stopping, isRoot })
 }
 
-const MISSING = 'No box is baked, since this machine has no docker-registry, htpasswd, skopeo.'
-const ADVICE = 'On Debian: apt-get install docker-registry apache2-utils skopeo'
+const MISSING = 'Skipping the bakes. Missing programs: docker-registry, htpasswd, skopeo'
+const ADVICE = 'To install them on Debian, run: apt-get install docker-registry apache2-utils skopeo'
 const INSTALLING =
-  'Installing for the bakes, as root: docker-registry apache2-utils skopeo (the rest goes on meanwhile) ...'
+  'Installing packages for bakes in the background, as root: docker-registry apache2-utils skopeo ...'
 
 describe('the programs of bakes', () => {
   beforeEach(() => program('setpriv'))

@@ -32,16 +32,16 @@ export async function ensureBakeTools(options: ToolsOptions): Promise<boolean> {
   if (missing.length === 0) return true
   let why = ''
   if (isRoot && findProgram(['apt-get']) !== undefined) {
-    note(`Installing for the bakes, as root: ${packagesOf(missing)} (the rest goes on meanwhile) ...`)
+    note(`Installing packages for bakes in the background, as root: ${packagesOf(missing)} ...`)
     why = await install(missing, stopping)
   }
   const still = TOOLS.filter(isMissing)
   if (still.length === 0) return true
   if (stopping.aborted) return false
   const programs = still.map(({ program }) => program).join(', ')
-  note(`No box is baked, since this machine has no ${programs}.`)
+  note(`Skipping the bakes. Missing programs: ${programs}`)
   if (why !== '') note(`apt-get: ${why}`)
-  note(`On Debian: apt-get install ${packagesOf(still)}`)
+  note(`To install them on Debian, run: apt-get install ${packagesOf(still)}`)
   return false
 }
 
@@ -94,4 +94,4 @@ function isRunning({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode === null && signalCode === null
 }
 
-const TOO_SLOW = `not done within ${FETCH_LIMIT_MS / 1000} s`
+const TOO_SLOW = `did not finish within ${FETCH_LIMIT_MS / 1000} s`

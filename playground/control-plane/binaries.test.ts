@@ -73,7 +73,7 @@ describe('findControlPlaneBinaries', () => {
   it('says so where that folder is not complete, rather than taking another', async () => {
     cached('v1.36.3', 'etcd', 'kube-apiserver', 'kubectl')
     env.KUBEBUILDER_ASSETS = join(home, 'nothing')
-    await expect(find([making()])).rejects.toThrow(/KUBEBUILDER_ASSETS names .*nothing/)
+    await expect(find([making()])).rejects.toThrow(/KUBEBUILDER_ASSETS is .*nothing/)
   })
 
   it('takes the cache without asking a source', async () => {
@@ -123,7 +123,7 @@ describe('findControlPlaneBinaries', () => {
     for (const part of [
       'download failed: no route to host',
       'build failed: disk full',
-      'KUBEBUILDER_ASSETS=',
+      'Set KUBEBUILDER_ASSETS to',
     ]) {
       expect(message).toContain(part)
     }

@@ -93,8 +93,7 @@ export async function findControlPlaneBinaries(options: FindOptions = {}): Promi
   await mkdir(cache.root, { recursive: true })
   return withProcessLock(join(cache.root, 'lock'), () => makeBinaries(cache, { env, progress, sources }), {
     timeoutMs: MAKE_LIMIT_MS,
-    onWait: (pid) =>
-      progress.show(`waiting for process ${pid}, which is getting the control plane's binaries`),
+    onWait: (pid) => progress.show(`waiting for process ${pid} to provide the control plane binaries`),
   })
 }
 
@@ -102,7 +101,7 @@ async function givenBinaries(folder: string, env: NodeJS.ProcessEnv): Promise<Co
   const found = await inFolder(folder, env)
   if (found !== undefined) return found
   throw new ControlPlaneUnavailable(
-    `KUBEBUILDER_ASSETS names ${folder}, which has not all of ${PROGRAMS.join(', ')} (kubectl may be on the PATH)`,
+    `KUBEBUILDER_ASSETS is ${folder}, which must contain ${PROGRAMS.join(', ')} (kubectl may be on the PATH)`,
   )
 }
 
@@ -139,7 +138,7 @@ async function makeBinaries(
       const version = await source.make(staging, programs, progress)
       const made = await inFolder(await adopt(cache, staging, version), env)
       if (made !== undefined) return made
-      failures.push(`${source.name} brought not all of ${programs.join(', ')}`)
+      failures.push(`${source.name} did not provide all of ${programs.join(', ')}`)
     } catch (error) {
       failures.push(`${source.name} failed: ${(error as Error).message}`)
     } finally {
@@ -159,11 +158,11 @@ function defaultSources(env: NodeJS.ProcessEnv): BinarySource[] {
 
 function adviceAfter(failures: readonly string[]): string {
   return [
-    `There is no control plane to run on: the binaries of Kubernetes ${KUBERNETES_MINOR} could not be had.`,
+    `The control plane binaries of Kubernetes ${KUBERNETES_MINOR} are not available.`,
     ...failures.map((failure) => `  ${failure}`),
-    'One of these helps, once:',
-    '  a connection to GitHub, from where they are downloaded;',
-    '  Go 1.26 or newer (https://go.dev/dl) and a connection to a Go module proxy: they are then built;',
-    `  KUBEBUILDER_ASSETS=<a folder with etcd, kube-apiserver and kubectl of Kubernetes ${KUBERNETES_MINOR}>.`,
+    'Do one of the following, once:',
+    '  Connect to GitHub, to download the binaries.',
+    '  Install Go 1.26 or later (https://go.dev/dl) and connect to a Go module proxy, to build them.',
+    `  Set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl ${KUBERNETES_MINOR}.`,
   ].join('\n')
 }

@@ -78,7 +78,7 @@ describe('downloadBinaries', () => {
   it('gives up where a server accepts and says nothing', async () => {
     const indexUrl = await serve(() => {})
     const download = downloadBinaries(into, silent, { indexUrl, stallLimitMs: 100 })
-    await expect(download).rejects.toThrow('nothing came for 0.1 s')
+    await expect(download).rejects.toThrow('received no data for 0.1 s')
   })
 
   it('gives the reason where nobody listens', async () => {

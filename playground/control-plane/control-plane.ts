@@ -152,7 +152,7 @@ class ControlPlaneHelper {
   /** @throws ControlPlaneFailed with the server's last output, or when the helper is gone */
   request(action: HelperAction): Promise<void> {
     if (this.process.exitCode !== null || this.process.signalCode !== null) {
-      return Promise.reject(new ControlPlaneFailed('the control plane has ended'))
+      return Promise.reject(new ControlPlaneFailed('the control plane has stopped'))
     }
     const request: HelperRequest = { id: ++this.lastId, action }
     const answer = Promise.withResolvers<void>()
@@ -196,7 +196,7 @@ class ControlPlaneHelper {
   /** A killed helper leaves its files and its children, which are in its group. */
   private async afterExit({ workDir, removeWorkDir }: HelperSettings): Promise<void> {
     this.killGroup()
-    const ended = new ControlPlaneFailed('the control plane has ended')
+    const ended = new ControlPlaneFailed('the control plane has stopped')
     this.start.reject(ended)
     for (const answer of this.waiting.values()) answer.reject(ended)
     this.waiting.clear()

@@ -74,8 +74,8 @@ function watchGrowth(
     if (sizeNow > size) grewAt = now
     size = sizeNow
     if (size > 0) progress.show(`downloading the control plane: ${Math.round(size / 2 ** 20)} MB`)
-    if (now - grewAt > stallLimitMs) giveUp(`nothing came for ${stallLimitMs / 1000} s`)
-    if (now - begin > TOTAL_LIMIT_MS) giveUp(`not done within ${TOTAL_LIMIT_MS / 60_000} minutes`)
+    if (now - grewAt > stallLimitMs) giveUp(`received no data for ${stallLimitMs / 1000} s`)
+    if (now - begin > TOTAL_LIMIT_MS) giveUp(`did not finish within ${TOTAL_LIMIT_MS / 60_000} minutes`)
   }
   const timer = setInterval(() => void look(), LOOK_EVERY_MS)
   return { timer, verdict: () => verdict }

@@ -122,7 +122,7 @@ export class ControlPlaneServers {
     const started = respawn(last, this.settings.showOutput)
     const deadline = Date.now() + START_LIMIT_MS
     while (!(await answers(`${this.etcd.url}/version`))) {
-      if (!isRunning(started) || Date.now() > deadline) throw new Error('etcd does not start again')
+      if (!isRunning(started) || Date.now() > deadline) throw new Error('etcd did not restart')
       await sleep(READY_POLL_MS)
     }
   }

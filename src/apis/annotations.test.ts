@@ -58,7 +58,7 @@ describe('a request', () => {
     const read = readRequest(given, undefined, CREATED)
     expect(read.kind).toBe('invalid')
     if (read.kind !== 'invalid') return
-    expect(read.message).toContain('is not a time such as 2026-01-31T12:00:00Z')
+    expect(read.message).toContain('is not a valid time such as 2026-01-31T12:00:00Z')
     expect(read.message.length).toBeLessThan(200)
     expect(read.value.length).toBeLessThanOrEqual(256)
   })
@@ -145,7 +145,7 @@ describe('a request to redeliver', () => {
     const value = `${A}@${NEW},${given},${B}@${NEW}`
     const read = readRedeliverRequest(value, undefined, CREATED)
     expect(read.items.map(({ deliveryId }) => deliveryId)).toEqual([A, B])
-    expect(read.invalid).toEqual([`"${given.slice(0, 64)}" is not msg_...@<time>`])
+    expect(read.invalid).toEqual([`"${given.slice(0, 64)}" does not have the form msg_...@<time>`])
     expect(readRedeliverRequest(value, read.handled, CREATED)).toMatchObject({ items: [], invalid: [] })
   })
 
@@ -169,7 +169,7 @@ describe('a request to redeliver', () => {
     const value = Array.from({ length: 400 }, () => `${A}@${NEW}`).join(',')
     const read = readRedeliverRequest(value, undefined, CREATED)
     expect(read.items).toEqual([])
-    expect(read.invalid).toEqual([`${value.length} characters; at most 8192 are allowed at a time`])
+    expect(read.invalid).toEqual([`the list has ${value.length} characters; at most 8192 are allowed`])
     expect(lastHandled.safeParse({ redeliver: read.handled }).success).toBe(true)
     expect(readRedeliverRequest(value, read.handled, CREATED)).toEqual({ ...read, invalid: [] })
     expect(readRedeliverRequest(`${value},`, read.handled, CREATED).invalid).toHaveLength(1)

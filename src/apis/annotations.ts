@@ -27,7 +27,7 @@ export function readRequest(
   if (kept === handled) return { kind: 'old', value: kept }
   const at = RFC3339.test(value) && value.length <= MAX_VALUE ? Date.parse(value) : Number.NaN
   if (Number.isNaN(at)) {
-    const message = `"${sanitizeText(value, 64)}" is not a time such as 2026-01-31T12:00:00Z`
+    const message = `"${sanitizeText(value, 64)}" is not a valid time such as 2026-01-31T12:00:00Z`
     return { kind: 'invalid', value: kept, message }
   }
   // creationTimestamp has whole seconds: a request from the object's first second is not older than it.
@@ -69,7 +69,8 @@ export function readRedeliverRequest(
     const [, deliveryId = '', time = ''] = /^([^@]*)@(.*)$/s.exec(raw) ?? []
     const when = readRequest(time, undefined, createdAt)
     if (MESSAGE_ID.test(deliveryId) && when.kind === 'new') items.push({ deliveryId, at: when.at, raw })
-    else if (when.kind !== 'old') invalid.push(`"${sanitizeText(raw, 64)}" is not msg_...@<time>`)
+    else if (when.kind !== 'old')
+      invalid.push(`"${sanitizeText(raw, 64)}" does not have the form msg_...@<time>`)
   }
   const known = new Set([...done, ...taken])
   const rest = parts.some((part) => !known.has(part))
@@ -83,7 +84,7 @@ function refusedList(value: string, done: ReadonlySet<string>): RedeliverRequest
   const mark = REFUSED + createHash('sha256').update(value).digest('hex').slice(0, 16)
   const kept = [...done].filter((part) => !part.startsWith(REFUSED)).join(',')
   const both = kept === '' ? mark : `${kept},${mark}`
-  const invalid = `${value.length} characters; at most ${MAX_LIST} are allowed at a time`
+  const invalid = `the list has ${value.length} characters; at most ${MAX_LIST} are allowed`
   return {
     items: [],
     invalid: done.has(mark) ? [] : [invalid],

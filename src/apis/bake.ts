@@ -78,7 +78,7 @@ const serviceName = text({
   min: 1,
   max: MAX_SERVICE_NAME,
   pattern: SERVICE_NAME,
-  describe: 'Name of the service.',
+  describe: 'name is the name of the service.',
 })
 
 export const serviceResult = z.object({
@@ -86,7 +86,13 @@ export const serviceResult = z.object({
   /** Of the pulled manifest; absent if the service was not pulled. */
   digest: z.string().regex(DIGEST).optional(),
   /** The registry's decision on the service's credential, at the first request that needed the right to pull. */
-  verified: z.object({ at: instant('When.'), ok: z.boolean(), code: podFailureCode.optional() }).optional(),
+  verified: z
+    .object({
+      at: instant('at is when the registry was contacted.'),
+      ok: z.boolean(),
+      code: podFailureCode.optional(),
+    })
+    .optional(),
 })
 
 export const bakeResult = z.object({
@@ -100,7 +106,7 @@ export const bakeResult = z.object({
       step: bakeStep,
       code: podFailureCode,
       /** Tool output, without control characters and secrets. */
-      message: text({ max: MAX_TOOL_WORDS, describe: 'The words of the tool.' }),
+      message: text({ max: MAX_TOOL_WORDS, describe: 'message is the tool output.' }),
     })
     .optional(),
 })
@@ -113,31 +119,38 @@ const bakeState = z.enum(['pending', 'running', 'succeeded', 'failed'])
 
 const bakedService = z
   .object({
-    name: text({ max: MAX_SERVICE_NAME, describe: 'Name of the service.' }),
+    name: text({ max: MAX_SERVICE_NAME, describe: 'name is the name of the service.' }),
     image: text({
       max: MAX_IMAGE,
-      describe: 'What is pulled, in full: with its host, and with its digest or its tag.',
+      describe: 'image is the full reference that is pulled: host, repository, and digest or tag.',
     }),
     digest: text({
       max: 71,
-      describe: 'Digest of the manifest that was pulled; absent while nothing was.',
+      describe:
+        'digest is the digest of the manifest that was pulled. It is unset until the image is pulled.',
     }).optional(),
     credential: z
       .object({
-        id: text({ max: 66, describe: 'Id of the credential.' }),
-        parameterVersion: z
-          .int()
-          .min(1)
-          .optional()
-          .meta({ description: 'Version of its secret; absent for ecr, where none is stored.' }),
+        id: text({ max: 66, describe: 'id is the ID of the credential.' }),
+        parameterVersion: z.int().min(1).optional().meta({
+          description:
+            'parameterVersion is the version of the stored secret. It is unset for type ecr, which stores no secret.',
+        }),
         generation: z
           .int32()
           .optional()
-          .meta({ description: 'Generation of the credential that it is pulled with.' }),
-        why: text({ max: 1024, describe: 'Why this one, and what others of the box use for the same host.' }),
+          .meta({ description: 'generation is the generation of the credential that is used.' }),
+        why: text({
+          max: 1024,
+          describe:
+            'why explains why this credential is used, and which credentials other services of the box use for the same host.',
+        }),
       })
       .optional()
-      .meta({ description: 'What it is pulled with; absent: with no login.' }),
+      .meta({
+        description:
+          'credential is the credential for pulling the image. If unset, the image is pulled without a login.',
+      }),
   })
   .meta({ description: 'A service in this bake.' })
 export type BakedService = z.infer<typeof bakedService>
@@ -148,20 +161,22 @@ export const bakeFailure = z
   .object({
     service: text({
       max: MAX_SERVICE_NAME,
-      describe: 'The service that failed; absent: no one of them.',
+      describe:
+        'service is the service that failed. It is unset if the failure is not specific to one service.',
     }).optional(),
     step: failedStep.meta({
       description:
-        'check: before there was a Job. start: its pod did not run to its end. The others are steps of the bake.',
+        'step is where the bake failed: check (before a Job was created), start (the pod did not run to completion), or a step of the bake.',
     }),
-    code: bakeFailureCode.meta({ description: 'What happened, for programs.' }),
+    code: bakeFailureCode.meta({ description: 'code is the failure code, for programs.' }),
     message: text({
       max: MAX_TOOL_WORDS,
-      describe: 'The words of the tool, or of who refused it; secrets are left out.',
+      describe:
+        'message is the output of the tool or the message of the service that rejected the request, without secrets.',
     }),
-    fix: text({ max: 512, describe: 'What to do.' }),
+    fix: text({ max: 512, describe: 'fix explains what to do.' }),
   })
-  .meta({ description: 'Why the bake failed.' })
+  .meta({ description: 'failure explains why the bake failed.' })
 export type BakeFailure = z.infer<typeof bakeFailure>
 
 const bakedServices = z
@@ -169,56 +184,62 @@ const bakedServices = z
   .max(MAX_SERVICES)
   .optional()
   .meta({
-    description: 'The services, one by one.',
+    description: 'services lists the services in this bake.',
     'x-kubernetes-list-type': 'map',
     'x-kubernetes-list-map-keys': ['name'],
   })
 
 const lastSucceeded = z
   .object({
-    job: text({ max: 63, describe: 'Name of its Job, which the box names as its bake.' }).optional(),
-    completedAt: instant('When it ended.').optional(),
+    job: text({
+      max: 63,
+      describe: 'job is the name of its Job. The box uses it as the name of its bake.',
+    }).optional(),
+    completedAt: instant('completedAt is when the bake finished.').optional(),
     services: bakedServices,
   })
-  .meta({ description: 'The bake whose box is there, after others that failed.' })
+  .meta({ description: 'lastSucceeded is the bake that produced the stored box, if later bakes failed.' })
 
 export const bakeStatus = z
   .object({
     state: bakeState.meta({
       description:
-        'pending: its pod does not run yet. running. succeeded: every service is there. failed: nothing of it is.',
+        'state is pending (the pod is not running yet), running, succeeded (every service was pulled) or failed (no image was stored).',
     }),
-    number: z
-      .int32()
-      .min(0)
-      .meta({ description: 'Which one it is: bakes of this template that were begun, this one included.' }),
+    number: z.int32().min(0).meta({
+      description: 'number is the number of bakes of this template that were started, including this one.',
+    }),
     job: text({
       max: 63,
-      describe: 'Name of its Job; absent where it failed before there was one.',
+      describe: 'job is the name of its Job. It is unset if the bake failed before a Job was created.',
     }).optional(),
-    attempts: z
+    attempts: z.int32().min(0).meta({
+      description:
+        'attempts is the number of Jobs that were created for this bake. Davit retries temporary failures.',
+    }),
+    generation: z
       .int32()
-      .min(0)
-      .meta({ description: 'Jobs that were made for it; what passes by itself is tried again.' }),
-    generation: z.int32().optional().meta({ description: 'The generation of the template that is baked.' }),
+      .optional()
+      .meta({ description: 'generation is the generation of the template that is baked.' }),
     observedRebake: text({
       max: 256,
-      describe: 'The last value of the request for a bake that was acted on.',
+      describe: 'observedRebake is the value of the last bake request that Davit processed.',
     }).optional(),
     credentialState: text({
       max: 64,
-      describe: 'Stands for the credentials as they were; another one makes a failed bake be repeated.',
+      describe:
+        'credentialState identifies the credentials that were used. A failed bake is retried when it changes.',
     }).optional(),
-    startedAt: instant('When it was begun.').optional(),
-    completedAt: instant('When it ended.').optional(),
+    startedAt: instant('startedAt is when the bake started.').optional(),
+    completedAt: instant('completedAt is when the bake finished.').optional(),
     nextAttemptAt: instant(
-      'When a failed bake is tried again by itself; absent: not before something changes.',
+      'nextAttemptAt is when Davit retries a failed bake. If unset, Davit retries only after a change.',
     ).optional(),
     services: bakedServices,
     failure: bakeFailure.optional(),
     lastSucceeded: lastSucceeded.optional(),
   })
-  .meta({ description: 'The last bake, or the one that is under way.' })
+  .meta({ description: 'bake is the bake in progress or the last bake.' })
 export type BakeStatus = z.infer<typeof bakeStatus>
 
 /** The environment variable with the order, as JSON. It holds no secret. */
@@ -231,7 +252,7 @@ export const TMPFS_PATH = '/run/davit'
 
 const some = (max: number) => z.string().min(1).max(max)
 
-const label = some(63).regex(DNS_LABEL, 'must be a DNS label')
+const label = z.string().max(63).regex(DNS_LABEL, 'must be a DNS label')
 
 export const orderedCredential = z.object({
   id: some(66),

@@ -24,7 +24,7 @@ const shared = {
     .max(CREDENTIAL_PREFIX.length + 63)
     .refine(
       (id) => id.startsWith(CREDENTIAL_PREFIX) && DNS_LABEL.test(id.slice(CREDENTIAL_PREFIX.length)),
-      'must be rc_ and a DNS label',
+      'must be rc_ followed by a DNS label',
     ),
   /** Canonical, such as `ghcr.io` or `registry.example.com:5000`; credentials may share one. */
   registry: z.string().min(1).max(MAX_REGISTRY),

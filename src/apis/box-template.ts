@@ -38,29 +38,29 @@ const serviceShape = z.object({
     min: 1,
     max: MAX_SERVICE_NAME,
     pattern: SERVICE_NAME,
-    allowed: `a name of at most ${MAX_SERVICE_NAME} lower-case letters, digits and dashes`,
-    describe: 'Name of the service, the only one of its name in the box.',
+    allowed: `a name of at most ${MAX_SERVICE_NAME} lowercase letters, digits and dashes`,
+    describe: 'name is the name of the service. It must be unique in the box.',
   }),
   kind: serviceKind.meta({
     description:
-      'custom: an image of the organization, with a credential where it is private. catalog: an image of a public registry, which takes no credential.',
+      'kind is custom (an image of the organization; a private image needs a credential) or catalog (an image of a public registry, without a credential).',
   }),
   image: text({
     min: 1,
     max: MAX_IMAGE,
     pattern: IMAGE,
     allowed:
-      'a reference to an image such as ghcr.io/acme/api:1.4: a host where it is not Docker Hub, a repository in lower case, and a tag, a digest or both',
+      'an image reference such as ghcr.io/acme/api:1.4: a host (unless it is Docker Hub), a lowercase repository, and a tag, a digest or both',
     describe:
-      'Reference to the image. Without tag and digest it means the tag latest; with a digest, exactly that.',
+      'image is the image reference. If it has neither tag nor digest, the tag latest is pulled. If it has a digest, exactly that digest is pulled.',
   }),
   registryCredentialId: text({
     min: 1,
     max: CREDENTIAL_PREFIX.length + 63,
     pattern: new RegExp(`^${CREDENTIAL_PREFIX}${DNS_LABEL.source.slice(1)}`),
-    allowed: 'the id of a credential: rc_ and the name of a RegistryCredential',
+    allowed: 'the ID of a credential: rc_ followed by the name of a RegistryCredential',
     describe:
-      'Credential that the image is pulled with: rc_ and the name of a RegistryCredential. Only for custom.',
+      'registryCredentialId is the ID of the credential for pulling the image: rc_ followed by the name of a RegistryCredential. It is allowed only for kind custom. If unset, the image is pulled without a login.',
   }).optional(),
 })
 type Service = z.infer<typeof serviceShape>
@@ -72,12 +72,12 @@ const SERVICE_RULES = [
       kind === 'custom' || registryCredentialId === undefined,
     rule: "self.kind == 'custom' || !has(self.registryCredentialId)",
     message:
-      'registryCredentialId is only for services of the kind custom: catalog images come from public registries, which take no credential',
+      'registryCredentialId must not be set unless kind is custom: catalog images come from public registries and need no credential',
   },
   {
     holds: ({ image }: Service) => !/^[0-9a-f]{64}$/.test(image),
     rule: "!self.image.matches('^[0-9a-f]{64}$')",
-    message: 'image must be a reference, not the 64 digits of an id',
+    message: 'image must be an image reference, not a 64-digit image ID',
   },
 ]
 
@@ -85,7 +85,7 @@ const boxService = SERVICE_RULES.reduce(
   (service, { holds, message }) => service.refine(holds, message),
   serviceShape,
 ).meta({
-  description: 'One service of the box.',
+  description: 'A service of the box.',
   'x-kubernetes-validations': SERVICE_RULES.map(({ rule, message }) => ({ rule, message })),
 })
 
@@ -94,7 +94,7 @@ const nameOf = (what: string, describe: string) =>
     min: 1,
     max: 253,
     pattern: DNS_SUBDOMAIN,
-    allowed: `the name of a ${what}: lower-case letters, digits, dashes and dots`,
+    allowed: `the name of a ${what}: lowercase letters, digits, dashes and dots`,
     describe,
   })
 
@@ -104,40 +104,44 @@ const specShape = z.object({
     .min(1)
     .max(MAX_SERVICES)
     .refine((services) => new Set(services.map(({ name }) => name)).size === services.length, {
-      error: 'must have every name once',
+      error: 'must not contain duplicate names',
     })
     .meta({
-      description: 'What the box is made of.',
+      description: 'services lists the services of the box.',
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['name'],
     }),
   instanceRole: z
     .object({
-      serviceAccountName: nameOf('ServiceAccount', 'Name of a ServiceAccount of this namespace.'),
-    })
-    .optional()
-    .meta({
-      description:
-        'The identity of the box, which reads secrets and asks ECR for tokens (IRSA or pod identity). Required where a service has a credential.',
-    }),
-  output: z
-    .object({
-      persistentVolumeClaim: nameOf(
-        'PersistentVolumeClaim',
-        'Name of a PersistentVolumeClaim of this namespace.',
+      serviceAccountName: nameOf(
+        'ServiceAccount',
+        'serviceAccountName is the name of a ServiceAccount in this namespace.',
       ),
     })
     .optional()
     .meta({
       description:
-        'Where the images go, as one OCI layout. Without it they are pulled, verified and dropped.',
+        'instanceRole is the identity of the box (IRSA or EKS Pod Identity). It reads secrets and requests tokens from ECR. It is required if a service has a credential.',
+    }),
+  output: z
+    .object({
+      persistentVolumeClaim: nameOf(
+        'PersistentVolumeClaim',
+        'persistentVolumeClaim is the name of a PersistentVolumeClaim in this namespace.',
+      ),
+    })
+    .optional()
+    .meta({
+      description:
+        'output is the storage for the images, which are written as one OCI layout. If unset, the images are pulled, verified and discarded.',
     }),
   platform: text({
     min: 1,
     max: MAX_PLATFORM,
     pattern: PLATFORM,
     allowed: 'a platform such as linux/amd64 or linux/arm64/v8',
-    describe: 'Platform of the box, for images of several. Without it that of the node that bakes.',
+    describe:
+      'platform is the platform of the box, for multi-platform images. If unset, it is the platform of the node that runs the bake.',
   }).optional(),
 })
 type Spec = z.infer<typeof specShape>
@@ -147,11 +151,11 @@ const ROLE_RULE = {
     instanceRole !== undefined ||
     services.every(({ registryCredentialId }) => registryCredentialId === undefined),
   rule: 'has(self.instanceRole) || self.services.all(service, !has(service.registryCredentialId))',
-  message: 'instanceRole is required where a service has a credential: it is who reads the secret',
+  message: 'instanceRole must be set if a service has a credential, because this role reads the secret',
 }
 
 export const boxTemplateSpec = specShape.refine(ROLE_RULE.holds, ROLE_RULE.message).meta({
-  description: 'What the owner wants.',
+  description: 'spec is the desired state of the template.',
   'x-kubernetes-validations': [{ rule: ROLE_RULE.rule, message: ROLE_RULE.message }],
 })
 
@@ -161,7 +165,7 @@ export const boxTemplateStatus = z
     observedGeneration,
     conditions: conditions.optional(),
   })
-  .meta({ description: 'What Davit observed; written by Davit only.' })
+  .meta({ description: 'status is the observed state of the template. Only Davit writes it.' })
 
 export const boxTemplate = objectOf(boxTemplateSpec, boxTemplateStatus)
 export type BoxTemplateSpec = z.infer<typeof boxTemplateSpec>
@@ -180,7 +184,8 @@ export const boxTemplateKind: KindDefinition = {
   singular: 'boxtemplate',
   shortNames: ['bt'],
   scope: 'Namespaced',
-  description: 'The services of a box, whose images are pulled together: all of them, or nothing.',
+  description:
+    'BoxTemplate defines the services of a box. Davit pulls all of their images in one bake, which succeeds or fails as a whole.',
   spec: boxTemplateSpec,
   status: boxTemplateStatus,
   rules: [DNS_LABEL_NAME],

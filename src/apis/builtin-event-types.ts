@@ -21,22 +21,22 @@ const time = (description: string) => text(`${description} ISO 8601, UTC.`)
 
 export const builtinEventTypes: readonly EventTypeManifest[] = [
   entry('webhook.ping', {
-    description: 'A ping of one endpoint was asked for; it goes to that endpoint alone.',
-    fields: { endpointId: text('The endpoint that is pinged.') },
+    description: 'A ping of an endpoint was requested. Delivered only to that endpoint.',
+    fields: { endpointId: text('endpointId is the ID of the endpoint that is pinged.') },
     example: { endpointId: 'whe_billing' },
   }),
   entry('webhook.endpoint.disabled', {
     description:
-      'An endpoint was disabled because its deliveries kept failing; it goes to the other endpoints of the organization.',
+      'An endpoint was disabled because its deliveries kept failing. Delivered to the other endpoints of the organization.',
     fields: {
-      endpointId: text('The endpoint that was disabled.'),
+      endpointId: text('endpointId is the ID of the endpoint that was disabled.'),
       consecutiveFailures: {
         type: 'integer',
-        description: 'Exhausted deliveries without a success between them.',
+        description: 'consecutiveFailures is the number of exhausted deliveries since the last success.',
         minimum: 0,
       },
-      failingSince: time('When the first of them was exhausted.'),
-      disabledAt: time('When the endpoint was disabled.'),
+      failingSince: time('failingSince is when the first of the consecutive deliveries was exhausted.'),
+      disabledAt: time('disabledAt is when the endpoint was disabled.'),
     },
     example: {
       endpointId: 'whe_billing',
@@ -48,10 +48,10 @@ export const builtinEventTypes: readonly EventTypeManifest[] = [
   entry('environment.started', {
     description: 'An environment started.',
     fields: {
-      environmentId: text('The environment.'),
-      name: text('Its name for people.'),
-      startedBy: text('Who or what started it.'),
-      startedAt: time('When it started.'),
+      environmentId: text('environmentId is the ID of the environment.'),
+      name: text('name is the display name of the environment.'),
+      startedBy: text('startedBy is the member or service that started the environment.'),
+      startedAt: time('startedAt is when the environment started.'),
     },
     example: {
       environmentId: 'env_7f3k',
@@ -63,10 +63,10 @@ export const builtinEventTypes: readonly EventTypeManifest[] = [
   entry('environment.stopped', {
     description: 'An environment stopped.',
     fields: {
-      environmentId: text('The environment.'),
-      name: text('Its name for people.'),
-      reason: text('Why it stopped, such as requested, idle or failed.'),
-      stoppedAt: time('When it stopped.'),
+      environmentId: text('environmentId is the ID of the environment.'),
+      name: text('name is the display name of the environment.'),
+      reason: text('reason is why the environment stopped, such as requested, idle or failed.'),
+      stoppedAt: time('stoppedAt is when the environment stopped.'),
     },
     example: {
       environmentId: 'env_7f3k',
@@ -78,10 +78,12 @@ export const builtinEventTypes: readonly EventTypeManifest[] = [
   entry('member.joined', {
     description: 'A member joined the organization.',
     fields: {
-      memberId: text('The member.'),
-      role: text('The role that the member has.'),
-      invitedBy: text('Who invited the member; absent without an invitation.'),
-      joinedAt: time('When the member joined.'),
+      memberId: text('memberId is the ID of the member.'),
+      role: text('role is the role of the member.'),
+      invitedBy: text(
+        'invitedBy is the ID of the member who sent the invitation. It is absent without an invitation.',
+      ),
+      joinedAt: time('joinedAt is when the member joined.'),
     },
     example: {
       memberId: 'member_42',
@@ -91,11 +93,11 @@ export const builtinEventTypes: readonly EventTypeManifest[] = [
     },
   }),
   entry('billing.updated', {
-    description: "Something about the organization's billing changed.",
+    description: 'The billing of the organization changed.',
     fields: {
-      change: text('What changed, such as plan, payment-method or invoice.'),
-      plan: text('The plan that is in force now.'),
-      effectiveAt: time('From when on the change holds.'),
+      change: text('change is what changed, such as plan, payment-method or invoice.'),
+      plan: text('plan is the active plan.'),
+      effectiveAt: time('effectiveAt is when the change takes effect.'),
     },
     example: { change: 'plan', plan: 'team', effectiveAt: '2026-02-01T00:00:00.000Z' },
   }),

@@ -65,11 +65,11 @@ const DELIVERIES = { min: 0, max: 700_000 }
 export const deliverySegmentSpec = z
   .object({
     format: logFormat,
-    writtenAt: z
-      .int()
-      .min(0)
-      .meta({ description: 'When it was written, in milliseconds since 1970.', format: 'int64' }),
-    writer: text({ ...WRITER, describe: 'The process that wrote it.' }),
+    writtenAt: z.int().min(0).meta({
+      description: 'writtenAt is when the segment was written, in milliseconds since 1970.',
+      format: 'int64',
+    }),
+    writer: text({ ...WRITER, describe: 'writer is the process that wrote the segment.' }),
     // Lines cost the API server a third of what objects would.
     events: z
       .array(
@@ -77,22 +77,22 @@ export const deliverySegmentSpec = z
           min: 40,
           max: 301_000,
           describe:
-            'Id, organization, type, key (or key~fingerprint, or -), repeated delivery or -, and the exact bytes of the body.',
+            'ID, organization, type, idempotency key (or key~fingerprint, or -), redelivered delivery (or -), and the exact bytes of the body.',
         }),
       )
       .min(1)
       .max(MAX_SEGMENT_DELIVERIES)
-      .meta({ description: 'The events.', 'x-kubernetes-list-type': 'atomic' }),
+      .meta({ description: 'events contains one event per line.', 'x-kubernetes-list-type': 'atomic' }),
     deliveries: text({
       ...DELIVERIES,
       describe:
-        'The deliveries in the order of the log, one a line: index of the event, name and UID of the endpoint.',
+        'deliveries contains one delivery per line, in log order: index of the event, name and UID of the endpoint.',
     }),
   })
   .meta({
-    description: 'Accepted events and their deliveries; immutable.',
+    description: 'spec contains accepted events and their deliveries. It is immutable.',
     'x-kubernetes-map-type': 'atomic',
-    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'a segment is never updated' }],
+    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'spec is immutable' }],
   })
 
 /**
@@ -127,7 +127,8 @@ export const deliverySegmentKind: KindDefinition = {
   singular: 'deliverysegment',
   shortNames: ['wds'],
   scope: 'Namespaced',
-  description: "Davit's own: a group of accepted events in the delivery log.",
+  description:
+    'DeliverySegment is a group of accepted events in the delivery log. It is internal to Davit and not a stable API.',
   spec: deliverySegmentSpec,
   rules: [DNS_LABEL_NAME],
   columns: [

@@ -6,21 +6,26 @@ import { type KindDefinition, objectMeta, resourceType, text } from './meta.ts'
 
 export const eventTypeSpec = z
   .object({
-    description: text({ min: 1, max: 1024, describe: 'What happened when such an event is published.' }),
+    description: text({
+      min: 1,
+      max: 1024,
+      describe: 'description explains what happened when an event of this type is published.',
+    }),
     schema: z.record(z.string(), z.unknown()).optional().meta({
-      description: 'JSON Schema 2020-12 of `data`; anything goes where absent.',
+      description:
+        'schema is the JSON Schema 2020-12 that the data of events must match. If unset, any data is allowed.',
       'x-kubernetes-preserve-unknown-fields': true,
     }),
-    example: z
-      .unknown()
-      .optional()
-      .meta({ description: 'An example of `data`.', 'x-kubernetes-preserve-unknown-fields': true }),
-    deprecated: z
-      .boolean()
-      .default(false)
-      .meta({ description: 'Still delivered, but not to be subscribed to any more.' }),
+    example: z.unknown().optional().meta({
+      description: 'example is an example of the data.',
+      'x-kubernetes-preserve-unknown-fields': true,
+    }),
+    deprecated: z.boolean().default(false).meta({
+      description:
+        'deprecated marks the type as deprecated: its events are still delivered, but do not subscribe to it any more. The default is false.',
+    }),
   })
-  .meta({ description: 'What there is to know about events of this type.' })
+  .meta({ description: 'spec describes the events of this type.' })
 
 export const eventType = z.object({ metadata: objectMeta, spec: eventTypeSpec })
 export type EventType = z.infer<typeof eventType>
@@ -31,12 +36,12 @@ export const eventTypeKind: KindDefinition = {
   singular: 'eventtype',
   shortNames: ['wet'],
   scope: 'Cluster',
-  description: 'A type of event that can be published and subscribed to.',
+  description: 'EventType is a type of event that you can publish and subscribe to.',
   spec: eventTypeSpec,
   rules: [
     {
       rule: `self.metadata.name.size() <= ${MAX_EVENT_TYPE} && self.metadata.name.matches(r'${EVENT_TYPE.source}')`,
-      message: `must be ${EVENT_TYPE_ALLOWED}, at most ${MAX_EVENT_TYPE} characters in all`,
+      message: `must be ${EVENT_TYPE_ALLOWED}, at most ${MAX_EVENT_TYPE} characters in total`,
       fieldPath: '.metadata.name',
     },
   ],

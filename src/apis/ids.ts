@@ -17,7 +17,7 @@ export const MESSAGE_ID = /^msg_[0-9abcdefghjkmnpqrstvwxyz]{26}$/
 export const EVENT_TYPE = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/
 export const MAX_EVENT_TYPE = 128
 export const EVENT_TYPE_ALLOWED =
-  'an event type such as environment.started: lower-case letters, digits and dashes in parts separated by dots'
+  'an event type such as environment.started: lowercase letters, digits and dashes in parts separated by dots'
 
 /** A name may have been chosen by the author of a manifest, with any time in it. */
 const TOLERANCE_MS = 60_000

@@ -15,7 +15,7 @@ test.each(READERS)('a $kind of a newer format is not read, however it is written
   const common = { writtenAt: 1, writer: 'w', ...spec }
   for (const writer of ['usual', 'w'])
     expect(() => read({ metadata, spec: { ...common, writer, format: LOG_FORMAT + 1 } })).toThrow(
-      `Segment s of the delivery log has format ${LOG_FORMAT + 1}`,
+      `segment s of the delivery log has format ${LOG_FORMAT + 1}`,
     )
 })
 

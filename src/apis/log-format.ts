@@ -10,7 +10,8 @@ export const LOG_FORMAT = 1
 
 /** Of a segment, as a field of its spec. */
 export const logFormat = z.int32().min(1).optional().meta({
-  description: 'The format of this segment; absent: 1. A version of Davit that does not know it stops.',
+  description:
+    'format is the format version of this segment. If unset, it is 1. A version of Davit that does not support it stops.',
 })
 
 /** A newer version of Davit wrote to the log. Only such a version can go on. */
@@ -19,7 +20,7 @@ export class NewerFormatError extends Error {
 
   constructor(segment: string, format: number) {
     super(
-      `Segment ${segment} of the delivery log has format ${format}, and this version of Davit reads formats up to ${LOG_FORMAT}. A newer version wrote it: run that version, or a later one`,
+      `segment ${segment} of the delivery log has format ${format}, but this version of Davit supports formats only up to ${LOG_FORMAT}. A newer version wrote it: run that version or a later one`,
     )
   }
 }

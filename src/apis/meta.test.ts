@@ -34,14 +34,14 @@ describe('text', () => {
       min: 2,
       max: 9,
       pattern: /^[a-z]+$/,
-      allowed: 'lower-case letters',
+      allowed: 'lowercase letters',
       describe: 'A.',
     })
     expect(schema.safeParse('AB').error?.issues.map((issue) => issue.message)).toEqual([
-      'must be lower-case letters',
+      'must be lowercase letters',
     ])
     expect(schema.safeParse('a').error?.issues.map((issue) => issue.message)).toEqual([
-      'must have 2 to 9 characters',
+      'must be 2 to 9 characters',
     ])
   })
 })

@@ -78,7 +78,7 @@ export function text(limits: TextLimits) {
       const count = codePoints(value)
       return count >= min && count <= max
     },
-    { error: `must have ${wanted}`, abort: true },
+    { error: `must be ${wanted}`, abort: true },
   )
   if (pattern) schema = schema.regex(pattern, allowed ? `must be ${allowed}` : `must match ${pattern.source}`)
   return schema.meta({
@@ -159,17 +159,17 @@ export function objectOf<Spec extends z.ZodType, Status extends z.ZodType>(spec:
 
 export const condition = z
   .object({
-    type: text({ min: 1, max: 64, describe: 'What the condition is about.' }),
-    status: z.enum(['True', 'False', 'Unknown']).meta({ description: 'True, False or Unknown.' }),
+    type: text({ min: 1, max: 64, describe: 'type is the type of the condition.' }),
+    status: z.enum(['True', 'False', 'Unknown']).meta({ description: 'status is True, False or Unknown.' }),
     observedGeneration: z
       .int32()
       .optional()
-      .meta({ description: 'The generation that this was decided for.' }),
-    lastTransitionTime: instant('When the status last changed.'),
-    reason: text({ min: 1, max: 128, describe: 'Why, as one CamelCase word for programs.' }),
-    message: text({ max: 2048, describe: 'Why, and what to do, for people.' }),
+      .meta({ description: 'observedGeneration is the generation that the condition applies to.' }),
+    lastTransitionTime: instant('lastTransitionTime is when the status last changed.'),
+    reason: text({ min: 1, max: 128, describe: 'reason is the cause as one CamelCase word, for programs.' }),
+    message: text({ max: 2048, describe: 'message explains the cause and what to do, for people.' }),
   })
-  .meta({ description: 'One aspect of the observed state.' })
+  .meta({ description: 'A condition describes one aspect of the observed state.' })
 export type Condition = z.infer<typeof condition>
 
 /** Merged by type under server-side apply. */
@@ -177,15 +177,15 @@ export const conditions = z
   .array(condition)
   .max(16)
   .meta({
-    description: 'Aspects of the observed state.',
+    description: 'conditions describes aspects of the observed state.',
     'x-kubernetes-list-type': 'map',
     'x-kubernetes-list-map-keys': ['type'],
   })
 
-export const observedGeneration = z
-  .int32()
-  .default(-1)
-  .meta({ description: 'The generation that the status speaks of; -1 before the first look.' })
+export const observedGeneration = z.int32().default(-1).meta({
+  description:
+    'observedGeneration is the generation that the status reflects. It is -1 until Davit first processes the object.',
+})
 
 /** A CEL rule; `message` names the field and what is allowed. */
 export type CelRule = { rule: string; message: string; fieldPath?: string }
@@ -225,6 +225,6 @@ export function resourceType(kind: KindDefinition): ResourceType {
 /** Names are ids without their prefix and part of signed content: no dots, no upper case. */
 export const DNS_LABEL_NAME: CelRule = {
   rule: "self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$')",
-  message: 'must be a DNS label: at most 63 lower-case letters, digits and dashes, no dots',
+  message: 'must be a DNS label: at most 63 lowercase letters, digits and dashes, without dots',
   fieldPath: '.metadata.name',
 }

@@ -27,26 +27,27 @@ const DIGITS = /^[0-9]+$/
 export const outcomeSegmentSpec = z
   .object({
     format: logFormat,
-    writtenAt: z
-      .int()
-      .min(0)
-      .meta({ description: 'When it was written, in milliseconds since 1970.', format: 'int64' }),
-    writer: text({ ...WRITER, describe: 'The replica that wrote it.' }),
+    writtenAt: z.int().min(0).meta({
+      description: 'writtenAt is when the segment was written, in milliseconds since 1970.',
+      format: 'int64',
+    }),
+    writer: text({ ...WRITER, describe: 'writer is the replica that wrote the segment.' }),
     lowWater: text({
       ...MARK,
       pattern: DIGITS,
-      describe: 'Every delivery in a segment up to this resourceVersion was closed when this was written.',
+      describe:
+        'lowWater is a resourceVersion. When this segment was written, every delivery in segments up to it was closed.',
     }),
     records: text({
       ...RECORDS,
       describe:
-        'The records (sent, failed, moved, reopened, canceled, ended), one a line: position, kind, and facts as JSON; or claim or release and numbers of shards.',
+        'records contains one record per line: position, kind (sent, failed, moved, reopened, canceled or ended) and facts as JSON; or claim or release, followed by shard numbers.',
     }),
   })
   .meta({
-    description: 'Records of outcomes; immutable.',
+    description: 'spec contains records of delivery outcomes. It is immutable.',
     'x-kubernetes-map-type': 'atomic',
-    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'a segment is never updated' }],
+    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'spec is immutable' }],
   })
 
 export const outcomeSegment = z.object({ metadata: logObjectMeta, spec: outcomeSegmentSpec })
@@ -69,7 +70,8 @@ export const outcomeSegmentKind: KindDefinition = {
   singular: 'outcomesegment',
   shortNames: ['wos'],
   scope: 'Namespaced',
-  description: "Davit's own: a group of outcomes of deliveries in the delivery log.",
+  description:
+    'OutcomeSegment is a group of delivery outcomes in the delivery log. It is internal to Davit and not a stable API.',
   spec: outcomeSegmentSpec,
   rules: [DNS_LABEL_NAME],
   columns: [

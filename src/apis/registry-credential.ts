@@ -48,29 +48,34 @@ export type CredentialType = z.infer<typeof credentialType>
 const specShape = z.object({
   type: credentialType.meta({
     description:
-      'token: a user name, and a secret that is stored in the cloud account. ecr: nothing is stored; the role of the box asks AWS for a token at every pull. Immutable.',
+      'type is token or ecr. A token credential has a user name and a secret that is stored in the AWS account. An ecr credential stores no secret: the role of the box requests a token from AWS at every pull. The type is immutable.',
     'x-kubernetes-validations': [
-      { rule: 'self == oldSelf', message: 'is immutable; make a new RegistryCredential' },
+      { rule: 'self == oldSelf', message: 'is immutable; create a new RegistryCredential instead' },
     ],
   }),
-  label: text({ min: 1, max: MAX_LABEL, describe: 'A name for people; it need not be the only one.' }),
+  label: text({
+    min: 1,
+    max: MAX_LABEL,
+    describe: 'label is a name for people. It does not have to be unique.',
+  }),
   registry: text({
     min: 1,
     max: MAX_REGISTRY,
     pattern: REGISTRY,
     patternHidden: true,
     allowed:
-      'the host of a registry such as ghcr.io or registry.example.com:5000, without scheme and path (an international name in its xn-- form)',
+      'the host of a registry such as ghcr.io or registry.example.com:5000, without scheme or path (internationalized names in their xn-- form)',
     describe:
-      'Host of the registry, and its port where it needs one. For ecr the host of one account and one region, such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com.',
+      'registry is the host of the registry, with a port if required. For type ecr, it is the host of one AWS account and region, such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com.',
   }),
   username: text({
     min: 1,
     max: MAX_USERNAME,
     pattern: USERNAME,
     patternHidden: true,
-    allowed: 'a user name without colons and control characters',
-    describe: 'Who logs in; only for token, and required there.',
+    allowed: 'a user name without colons or control characters',
+    describe:
+      'username is the user name for the login. It is required for type token and not allowed for type ecr.',
   }).optional(),
   secretRef: z
     .object({
@@ -79,13 +84,13 @@ const specShape = z.object({
         max: 253,
         pattern: DNS_SUBDOMAIN,
         patternHidden: true,
-        allowed: 'the name of a Secret: lower-case letters, digits, dashes and dots',
-        describe: 'Name of the Secret.',
+        allowed: 'the name of a Secret: lowercase letters, digits, dashes and dots',
+        describe: 'name is the name of the Secret.',
       }),
     })
     .optional()
     .meta({
-      description: `A Secret of this namespace of the type ${REGISTRY_SECRET_TYPE}, whose key \`${REGISTRY_SECRET_KEY}\` is stored; only for token. A credential made by REST has none.`,
+      description: `secretRef refers to the input Secret: a Secret in this namespace of type ${REGISTRY_SECRET_TYPE}, whose key \`${REGISTRY_SECRET_KEY}\` contains the secret to store. It is allowed only for type token. It is unset in a credential that was created through the REST API.`,
     }),
 })
 
@@ -94,17 +99,17 @@ const TYPE_RULES = [
   {
     holds: (spec: z.infer<typeof specShape>) => spec.type !== 'token' || spec.username !== undefined,
     rule: "self.type != 'token' || has(self.username)",
-    message: 'username is required for the type token',
+    message: 'username must be set if type is token',
   },
   {
     holds: (spec: z.infer<typeof specShape>) => spec.type === 'token' || spec.username === undefined,
     rule: "self.type == 'token' || !has(self.username)",
-    message: 'username is only for the type token',
+    message: 'username must not be set unless type is token',
   },
   {
     holds: (spec: z.infer<typeof specShape>) => spec.type === 'token' || spec.secretRef === undefined,
     rule: "self.type == 'token' || !has(self.secretRef)",
-    message: 'secretRef is only for the type token',
+    message: 'secretRef must not be set unless type is token',
   },
 ]
 
@@ -112,47 +117,63 @@ const TYPE_RULES = [
 const SAME_HOST = {
   rule: "self.type != 'token' || self.registry == oldSelf.registry",
   message:
-    'registry is immutable for the type token, whose secret was given for this host; make a new RegistryCredential',
+    'registry is immutable if type is token, because the secret belongs to this host; create a new RegistryCredential instead',
 }
 
 export const registryCredentialSpec = TYPE_RULES.reduce(
   (spec, { holds, message }) => spec.refine(holds, message),
   specShape,
 ).meta({
-  description: 'What the owner wants.',
+  description: 'spec is the desired state of the credential.',
   'x-kubernetes-validations': [...TYPE_RULES.map(({ rule, message }) => ({ rule, message })), SAME_HOST],
 })
 
 export const storedParameter = z
   .object({
-    name: text({ min: 1, max: 1011, describe: 'Name of the parameter.' }),
-    version: z.int().min(1).meta({ description: 'The version that holds; a bake reads exactly this one.' }),
-    region: text({ min: 1, max: 64, describe: 'Region of the parameter store.' }),
-    account: text({ min: 12, max: 12, describe: 'AWS account.' }),
-    roleArn: text({ min: 1, max: 2048, describe: 'Role that it was written with, and is removed with.' }),
+    name: text({ min: 1, max: 1011, describe: 'name is the name of the parameter.' }),
+    version: z.int().min(1).meta({
+      description: 'version is the current version of the parameter. A bake reads exactly this version.',
+    }),
+    region: text({ min: 1, max: 64, describe: 'region is the AWS region of the parameter store.' }),
+    account: text({ min: 12, max: 12, describe: 'account is the ID of the AWS account.' }),
+    roleArn: text({
+      min: 1,
+      max: 2048,
+      describe: 'roleArn is the IAM role that wrote the parameter and that removes it.',
+    }),
     kmsKeyId: text({
       max: 2048,
-      describe: "KMS key; absent: the account's own key for parameters.",
+      describe:
+        "kmsKeyId is the KMS key that encrypts the parameter. If unset, it is the account's default key for parameters.",
     }).optional(),
   })
-  .meta({ description: 'Where the secret is; never the secret itself.' })
+  .meta({
+    description: 'parameter is the location of the stored secret. The secret itself is never included.',
+  })
 export type StoredParameter = z.infer<typeof storedParameter>
 
 export const credentialVerification = z
   .object({
-    at: instant('When the registry was asked.'),
-    ok: z.boolean().meta({ description: 'Whether it took the credential for this repository.' }),
-    code: text({ max: 64, describe: 'Why not, as a code of BoxTemplate.' }).optional(),
-    repository: text({ max: 515, describe: 'What was asked for.' }),
-    template: text({ max: 63, describe: 'The BoxTemplate whose bake asked.' }),
-    parameterVersion: z
-      .int()
-      .min(1)
+    at: instant('at is when the registry was contacted.'),
+    ok: z
+      .boolean()
+      .meta({ description: 'ok is true if the registry accepted the credential for this repository.' }),
+    code: text({
+      max: 64,
+      describe:
+        'code is the failure code of BoxTemplate that explains why ok is false. It is unset if ok is true.',
+    }).optional(),
+    repository: text({ max: 515, describe: 'repository is the repository that was requested.' }),
+    template: text({ max: 63, describe: 'template is the BoxTemplate whose bake used the credential.' }),
+    parameterVersion: z.int().min(1).optional().meta({
+      description: 'parameterVersion is the version of the secret that was used. It is unset for type ecr.',
+    }),
+    generation: z
+      .int32()
       .optional()
-      .meta({ description: 'Version of the secret that was used; absent for ecr.' }),
-    generation: z.int32().optional().meta({ description: 'Generation of the credential that was used.' }),
+      .meta({ description: 'generation is the generation of the credential that was used.' }),
   })
-  .meta({ description: 'What a bake has seen of the credential last, where it was used.' })
+  .meta({ description: 'verified is the result of the last bake that used the credential.' })
 export type CredentialVerification = z.infer<typeof credentialVerification>
 
 export const registryCredentialStatus = z
@@ -160,22 +181,26 @@ export const registryCredentialStatus = z
     parameter: storedParameter.optional(),
     handover: z
       .object({
-        uid: text({ min: 1, max: 128, describe: 'UID of the Secret.' }),
-        resourceVersion: text({ min: 1, max: 128, describe: 'resourceVersion of the Secret.' }),
+        uid: text({ min: 1, max: 128, describe: 'uid is the UID of the Secret.' }),
+        resourceVersion: text({
+          min: 1,
+          max: 128,
+          describe: 'resourceVersion is the resourceVersion of the Secret.',
+        }),
         mark: text({
           max: 64,
           describe:
-            'Of a Secret that is retained: stands for its value, so that only another value is a new version. It tells nothing without the key of the installation.',
+            'mark identifies the value of a retained Secret, so that Davit stores a new version only if the value changes. It reveals nothing without the installation key.',
         }).optional(),
       })
       .optional()
-      .meta({ description: 'The hand-over Secret whose value was stored last.' }),
+      .meta({ description: 'handover identifies the input Secret whose value was last stored.' }),
     verified: credentialVerification.optional(),
-    updatedAt: instant('When something that the owner can see changed last.').optional(),
+    updatedAt: instant('updatedAt is when a field that the owner can see last changed.').optional(),
     observedGeneration,
     conditions: conditions.optional(),
   })
-  .meta({ description: 'What Davit observed; written by Davit only.' })
+  .meta({ description: 'status is the observed state of the credential. Only Davit writes it.' })
 
 export const registryCredential = objectOf(registryCredentialSpec, registryCredentialStatus)
 export type RegistryCredentialSpec = z.infer<typeof registryCredentialSpec>
@@ -242,7 +267,7 @@ export const registryCredentialKind: KindDefinition = {
   shortNames: ['regcred'],
   scope: 'Namespaced',
   description:
-    'A credential for a private container registry, whose secret is only in the cloud account of its organization.',
+    'RegistryCredential is a credential for a private container registry. Its secret is stored only in the AWS account of its organization.',
   spec: registryCredentialSpec,
   status: registryCredentialStatus,
   rules: [DNS_LABEL_NAME],

@@ -33,38 +33,38 @@ export function parseRegistryHost(text: string): RegistryHost {
 
 /** Names the part that is not a host. */
 function shapeProblem(text: string): string | undefined {
-  if (text === '') return 'must not be empty; give a host such as ghcr.io'
-  if (/[\p{Cc}\p{Z}]/u.test(text)) return 'must not have white space or control characters'
-  if (text.includes('://')) return 'must have no scheme; leave out https:// and the like'
-  if (text.includes('@')) return 'must have neither a user nor a digest; a user belongs into username'
-  if (/[/\\]/.test(text)) return 'must have no path; give the host alone'
-  if (/[?#]/.test(text)) return 'must have neither query nor fragment; give the host alone'
+  if (text === '') return 'must not be empty; specify a host such as ghcr.io'
+  if (/[\p{Cc}\p{Z}]/u.test(text)) return 'must not contain whitespace or control characters'
+  if (text.includes('://')) return 'must not include a scheme such as https://'
+  if (text.includes('@')) return 'must not include a user name or a digest; set the user name in username'
+  if (/[/\\]/.test(text)) return 'must not include a path; specify only the host'
+  if (/[?#]/.test(text)) return 'must not include a query or a fragment; specify only the host'
   return undefined
 }
 
 function bracketed(text: string): Parts | { problem: string } {
   const [, name, port] = /^(\[[^\]]*\])(?::(.*))?$/.exec(text) ?? []
   if (name === undefined)
-    return { problem: 'must be an IPv6 address in brackets, with a port behind it or nothing' }
+    return { problem: 'must be an IPv6 address in brackets, optionally followed by a port' }
   return { name, port }
 }
 
 function split(text: string): Parts | { problem: string } {
   const [name = '', port, ...rest] = text.split(':')
-  if (rest.length > 0) return { problem: 'must have an IPv6 address in brackets, such as [2001:db8::1]:5000' }
+  if (rest.length > 0)
+    return { problem: 'must have brackets around an IPv6 address, such as [2001:db8::1]:5000' }
   return { name, port }
 }
 
 function portProblem(port: string): string | undefined {
-  if (!/^[0-9]+$/.test(port)) return 'must have no tag; what follows the colon is the number of a port'
+  if (!/^[0-9]+$/.test(port)) return 'must not include a tag; only a port number may follow the colon'
   const valid = /^[1-9][0-9]{0,4}$/.test(port) && Number(port) <= 65_535
-  return valid ? undefined : 'must have a port from 1 to 65535, without zeros before it'
+  return valid ? undefined : 'must have a port from 1 to 65535, without leading zeros'
 }
 
 function ipv6Host({ name, port }: Parts): RegistryHost {
   if (name.includes('%')) return { problem: 'must be an IPv6 address without a zone' }
-  if (name.includes('.'))
-    return { problem: 'must not be an IPv4 address in the form of IPv6; give it as such' }
+  if (name.includes('.')) return { problem: 'must not be an IPv4 address in IPv6 form; use the IPv4 form' }
   const short = hostnameOf(name)
   if (short === undefined) return { problem: 'must have a valid IPv6 address in the brackets' }
   return { host: joined({ name: short, port }) }
@@ -80,14 +80,14 @@ function namedHost({ name, port }: Parts): RegistryHost {
 
 function nameProblem(name: string, port: string | undefined): string | undefined {
   if (/\P{ASCII}/u.test(name)) return internationalProblem(name)
-  if (name.length > MAX_NAME) return `must have a name of at most ${MAX_NAME} characters`
+  if (name.length > MAX_NAME) return `must have a host name of at most ${MAX_NAME} characters`
   const labels = name.split('.')
   if (labels.some((label) => label.length > MAX_LABEL))
-    return `must have at most ${MAX_LABEL} characters between two dots`
+    return `must have at most ${MAX_LABEL} characters between dots`
   if (!labels.every((label) => /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(label)))
-    return 'must be letters, digits and dashes between single dots, with no dash beside a dot'
+    return 'must be letters, digits and dashes separated by single dots, without a dash next to a dot'
   if (labels.length === 1 && port === undefined && name !== 'localhost')
-    return 'must have a dot or a port, else a reference means it as the name of an image; only localhost needs neither'
+    return 'must have a dot or a port, because otherwise image references treat it as an image name; only localhost needs neither'
   return numericProblem(name, labels)
 }
 
@@ -95,8 +95,8 @@ function nameProblem(name: string, port: string | undefined): string | undefined
 function internationalProblem(name: string): string {
   const ascii = hostnameOf(name)
   return ascii === undefined
-    ? 'must be an ASCII name; this one has no such form'
-    : `must be an ASCII name; write ${ascii}`
+    ? 'must be an ASCII name; this name cannot be converted to ASCII'
+    : `must be an ASCII name; use ${ascii}`
 }
 
 /** Programs disagree whether `127.1` and `0x7f.0.0.1` are addresses. */
@@ -104,7 +104,7 @@ function numericProblem(name: string, labels: readonly string[]): string | undef
   if (!/^(\d+|0x[0-9a-f]*)$/.test(labels.at(-1) ?? '')) return undefined
   return hostnameOf(name) === name
     ? undefined
-    : 'must be a name, or an IPv4 address as four numbers from 0 to 255'
+    : 'must be a name, or an IPv4 address of four numbers from 0 to 255'
 }
 
 /** By the URL standard; undefined if invalid. */
@@ -152,14 +152,17 @@ export function parseEcrHost(
 ): { ecr: EcrHost; problem?: never } | { ecr?: never; problem: string } {
   if (PUBLIC.has(host))
     return {
-      problem: `must be the host of one account and one region, such as ${EXAMPLE}; ${host} has neither`,
+      problem: `must be the host of one AWS account and region, such as ${EXAMPLE}; ${host} has neither`,
     }
-  if (host.includes(':')) return { problem: `must have no port for ecr; ECR is ${EXAMPLE} and the like` }
+  if (host.includes(':'))
+    return { problem: `must not include a port if type is ecr; use a host such as ${EXAMPLE}` }
   const [, account = '', style, fips, region = '', end = ''] = HOST.exec(host) ?? []
   if (style === undefined) return { problem: unlike(host) }
   const suffix = SUFFIXES.find(({ name }) => name === end)
   if (suffix === undefined)
-    return { problem: `must end with a name of AWS, as ${EXAMPLE} does; ${region}.${end} is none` }
+    return {
+      problem: `must end with an AWS domain, as ${EXAMPLE} does; ${region}.${end} is not an AWS domain`,
+    }
   const problem = accountProblem(account) ?? regionProblem(region, suffix) ?? styleProblem(style, suffix)
   if (problem !== undefined) return { problem }
   const partition = partitionOfRegion(region)
@@ -168,27 +171,30 @@ export function parseEcrHost(
 
 function unlike(host: string): string {
   if (/^(dkr|api)[.-]ecr[.-]|^ecr\./.test(host))
-    return `must begin with the 12 digits of an account, as ${EXAMPLE} does`
-  return `must be the host of ECR in one account and one region, such as ${EXAMPLE}`
+    return `must begin with a 12-digit AWS account ID, as ${EXAMPLE} does`
+  return `must be the ECR host of one AWS account and region, such as ${EXAMPLE}`
 }
 
 function accountProblem(account: string): string | undefined {
   if (/^[0-9]{12}$/.test(account)) return undefined
-  return `must begin with the 12 digits of an account; ${account} has ${account.length} characters${
-    /^[0-9]*$/.test(account) ? '' : ', and not digits alone'
+  return `must begin with a 12-digit AWS account ID; ${account} has ${account.length} characters${
+    /^[0-9]*$/.test(account) ? '' : ', not all of them digits'
   }`
 }
 
 function regionProblem(region: string, { name, partitions }: Suffix): string | undefined {
-  if (!AWS_REGION.test(region)) return `must name a region such as eu-west-1; ${region} is none`
+  if (!AWS_REGION.test(region))
+    return `must contain an AWS region such as eu-west-1; ${region} is not a region`
   const partition = partitionOfRegion(region)
   return partitions.includes(partition)
     ? undefined
-    : `must be of one partition: ${region} is in ${partition}, where no host ends with ${name}`
+    : `must be in one partition: ${region} is in ${partition}, which has no hosts that end with ${name}`
 }
 
 /** `dkr.ecr` is the form of IPv4 hosts, `dkr-ecr` that of dual-stack hosts. */
 function styleProblem(style: string, { name, dualStack }: Suffix): string | undefined {
   const wanted = dualStack ? 'dkr-ecr' : 'dkr.ecr'
-  return style === wanted ? undefined : `must have ${wanted} before a region of ${name}, not ${style}`
+  return style === wanted
+    ? undefined
+    : `must have ${wanted} before the region if it ends with ${name}, not ${style}`
 }

@@ -28,29 +28,30 @@ export const ACCOUNT_FINALIZER = `${GROUP}/account`
 
 const region = {
   max: MAX_REGION,
-  describe: 'Region of the parameter store.',
+  describe: 'region is the AWS region of the parameter store.',
 }
 const roleArn = {
   max: MAX_ROLE_ARN,
-  describe: 'Role that Davit assumes in the account. Leave it out until the role is made.',
+  describe:
+    'roleArn is the IAM role that Davit assumes in the AWS account. Leave it unset until you create the role.',
 }
 const kmsKeyId = {
   max: MAX_KMS_KEY,
   describe:
-    "KMS key that secrets are encrypted with: an id, an alias, or the ARN of either. Without it the account's own key for parameters (alias/aws/ssm).",
+    "kmsKeyId is the KMS key that encrypts secrets: a key ID, an alias, or the ARN of either. If unset, the account's default key for parameters (alias/aws/ssm) is used.",
 }
 
 const specShape = z.object({
-  provider: z
-    .enum(['aws'])
-    .default('aws')
-    .meta({ description: 'The cloud provider; its parameter store keeps the secrets.' }),
+  provider: z.enum(['aws']).default('aws').meta({
+    description:
+      'provider is the cloud provider whose parameter store keeps the secrets. The default is aws.',
+  }),
   region: text({
     ...region,
     min: 1,
     pattern: AWS_REGION,
     patternHidden: true,
-    allowed: 'a region of AWS such as eu-west-1',
+    allowed: 'an AWS region such as eu-west-1',
   }),
   roleArn: text({
     ...roleArn,
@@ -65,7 +66,7 @@ const specShape = z.object({
     pattern: KMS_KEY,
     patternHidden: true,
     allowed:
-      'a KMS key: its id, an alias such as alias/davit, or the ARN of either, such as arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab',
+      'a KMS key: its ID, an alias such as alias/davit, or the ARN of either, such as arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab',
   }).optional(),
 })
 type Spec = z.infer<typeof specShape>
@@ -76,13 +77,13 @@ const RULES = [
     holds: ({ region, roleArn }: Spec) =>
       roleArn === undefined || roleArn.startsWith(`arn:${partitionOfRegion(region)}:`),
     rule: `!has(self.roleArn) || self.roleArn.startsWith('arn:' + ${PARTITION_OF_REGION_CEL} + ':')`,
-    message: 'region must be one of the partition that roleArn names (aws, aws-cn, aws-us-gov and so on)',
+    message: 'region must be in the partition of roleArn (such as aws, aws-cn or aws-us-gov)',
   },
   {
     holds: ({ region, kmsKeyId }: Spec) =>
       !kmsKeyId?.startsWith('arn:') || kmsKeyId.startsWith(`arn:${partitionOfRegion(region)}:kms:${region}:`),
     rule: `!has(self.kmsKeyId) || !self.kmsKeyId.startsWith('arn:') || self.kmsKeyId.startsWith('arn:' + ${PARTITION_OF_REGION_CEL} + ':kms:' + self.region + ':')`,
-    message: 'kmsKeyId must be a key of the same region',
+    message: 'kmsKeyId must be a key in the same region',
   },
 ]
 
@@ -90,7 +91,7 @@ export const secretsSettingsSpec = RULES.reduce(
   (spec, { holds, message }) => spec.refine(holds, message),
   specShape,
 ).meta({
-  description: 'What the owner wants.',
+  description: 'spec is the desired state of the settings.',
   'x-kubernetes-validations': RULES.map(({ rule, message }) => ({ rule, message })),
 })
 
@@ -103,7 +104,10 @@ export const connectedAccount = z
     region: text(region),
     kmsKeyId: text(kmsKeyId).optional(),
   })
-  .meta({ description: 'What the conditions speak of, and where parameters were put.' })
+  .meta({
+    description:
+      'connected is the AWS account configuration that the conditions apply to and that parameters were stored with.',
+  })
 export type ConnectedAccount = z.infer<typeof connectedAccount>
 
 export const secretsSettingsStatus = z
@@ -111,24 +115,26 @@ export const secretsSettingsStatus = z
     externalId: text({
       max: 64,
       describe:
-        'Made by Davit, the same for as long as the organization exists. The trust policy of the role must ask for it.',
+        'externalId is created by Davit and does not change while the organization exists. The trust policy of the role must require it.',
     }).optional(),
-    account: text({ max: 12, describe: 'AWS account of the role.' }).optional(),
+    account: text({ max: 12, describe: 'account is the ID of the AWS account of the role.' }).optional(),
     parameterPrefix: text({
       max: 1011,
-      describe: 'Every parameter of this organization is under it.',
+      describe: 'parameterPrefix is the path that contains every parameter of this organization.',
     }).optional(),
     connected: connectedAccount.optional(),
-    trustPolicy: policy('Trust policy of the role, to paste.').optional(),
-    writerPolicy: policy('Permissions of the role, to paste: it may write and not read.').optional(),
-    readerPolicy: policy(
-      'Permissions of the role of the boxes, to paste: it may read and not write.',
+    trustPolicy: policy('trustPolicy is the trust policy to attach to the role.').optional(),
+    writerPolicy: policy(
+      'writerPolicy is the permissions policy to attach to the role. It allows writing but not reading.',
     ).optional(),
-    checkedAt: instant('When the account was tried last.').optional(),
+    readerPolicy: policy(
+      'readerPolicy is the permissions policy to attach to the role of the boxes. It allows reading but not writing.',
+    ).optional(),
+    checkedAt: instant('checkedAt is when Davit last checked the AWS account.').optional(),
     observedGeneration,
     conditions: conditions.optional(),
   })
-  .meta({ description: 'What Davit observed; written by Davit only.' })
+  .meta({ description: 'status is the observed state of the settings. Only Davit writes it.' })
 
 export const secretsSettings = objectOf(secretsSettingsSpec, secretsSettingsStatus)
 export type SecretsSettingsSpec = z.infer<typeof secretsSettingsSpec>
@@ -172,13 +178,14 @@ export const secretsSettingsKind: KindDefinition = {
   singular: 'secretssetting',
   shortNames: [],
   scope: 'Namespaced',
-  description: 'The cloud account in which an organization keeps the secrets of its registry credentials.',
+  description:
+    'SecretsSettings configures the AWS account in which an organization stores the secrets of its registry credentials.',
   spec: secretsSettingsSpec,
   status: secretsSettingsStatus,
   rules: [
     {
       rule: `self.metadata.name == '${SECRETS_SETTINGS_NAME}'`,
-      message: `must be ${SECRETS_SETTINGS_NAME}: an organization has one SecretsSettings`,
+      message: `must be ${SECRETS_SETTINGS_NAME}: each organization has one SecretsSettings`,
       fieldPath: '.metadata.name',
     },
   ],

@@ -34,48 +34,53 @@ export type CancelReason = z.infer<typeof cancelReason>
 
 export const payloadRef = z
   .object({
-    segment: text({ min: 1, max: 63, describe: 'Name of the DeliverySegment.' }),
-    event: z.int32().min(0).meta({ description: 'Index of the event in it.' }),
-    bytes: z.int32().min(0).meta({ description: 'Size of the payload.' }).optional(),
+    segment: text({ min: 1, max: 63, describe: 'segment is the name of the DeliverySegment.' }),
+    event: z.int32().min(0).meta({ description: 'event is the index of the event in the segment.' }),
+    bytes: z.int32().min(0).meta({ description: 'bytes is the size of the payload.' }).optional(),
   })
-  .meta({ description: 'Place of a payload over 16 KiB in the delivery log.' })
+  .meta({ description: 'payloadRef is the location of a payload larger than 16 KiB in the delivery log.' })
 
 export type PayloadRef = z.infer<typeof payloadRef>
 
 export const webhookDeliverySpec = z
   .object({
-    endpoint: text({ min: 1, max: 63, describe: 'Name of the WebhookEndpoint.' }),
+    endpoint: text({ min: 1, max: 63, describe: 'endpoint is the name of the WebhookEndpoint.' }),
     endpointUid: text({
       min: 1,
       max: 64,
-      describe: 'UID of the endpoint; one recreated under the same name inherits nothing.',
+      describe:
+        'endpointUid is the UID of the endpoint. An endpoint that is recreated with the same name does not inherit the delivery.',
     }),
     deliveryId: text({
       min: 30,
       max: 30,
       pattern: /^msg_[0-9a-z]{26}$/,
-      describe: 'The webhook-id that receivers see.',
+      describe: 'deliveryId is the webhook-id that receivers get.',
     }),
-    eventType: text({ min: 1, max: 128, describe: 'Type of the event.' }),
+    eventType: text({ min: 1, max: 128, describe: 'eventType is the type of the event.' }),
     position: text({
       min: 3,
       max: 40,
       pattern: /^[0-9]+\/[0-9]+$/,
-      describe: 'Place in the delivery log; the order of an ordered endpoint.',
+      describe:
+        'position is the position in the delivery log. An ordered endpoint gets deliveries in this order.',
     }),
-    payload: text({ max: 16384, describe: 'The exact bytes of the body, up to 16 KiB.' }).optional(),
+    payload: text({ max: 16384, describe: 'payload is the exact body, up to 16 KiB.' }).optional(),
     payloadRef: payloadRef.optional(),
-    redeliveryOf: text({ max: 64, describe: 'The delivery that this one repeats.' }).optional(),
+    redeliveryOf: text({
+      max: 64,
+      describe: 'redeliveryOf is the delivery that this one repeats.',
+    }).optional(),
     writtenAt: instant(
-      'When Davit made the object. One restored from a backup is older than its creationTimestamp, and is not sent.',
+      'writtenAt is when Davit created the object. In an object that was restored from a backup, it is earlier than creationTimestamp; Davit does not send such a delivery.',
     ),
   })
   .refine(
     ({ payload, payloadRef }) => (payload === undefined) !== (payloadRef === undefined),
-    'must have one of payload and payloadRef, not both',
+    'must set either payload or payloadRef, but not both',
   )
   .meta({
-    description: 'What is delivered; immutable.',
+    description: 'spec is the delivery. It is immutable.',
     oneOf: [{ required: ['payload'] }, { required: ['payloadRef'] }],
     'x-kubernetes-map-type': 'atomic',
     'x-kubernetes-validations': [
@@ -85,32 +90,51 @@ export const webhookDeliverySpec = z
 
 export const deliveryAttempt = z
   .object({
-    at: instant('When the attempt started.'),
-    code: z.int32().optional().meta({ description: 'HTTP status code; absent without a response.' }),
-    latencyMs: z.int32().min(0).meta({ description: 'Milliseconds until the outcome was known.' }),
-    error: text({ max: 256, describe: 'Why it failed, in plain words; absent if it succeeded.' }).optional(),
-    response: text({ max: 256, describe: 'First 256 bytes of the response body.' }).optional(),
+    at: instant('at is when the attempt started.'),
+    code: z
+      .int32()
+      .optional()
+      .meta({ description: 'code is the HTTP status code. It is unset if there was no response.' }),
+    latencyMs: z
+      .int32()
+      .min(0)
+      .meta({ description: 'latencyMs is the number of milliseconds until the outcome was known.' }),
+    error: text({
+      max: 256,
+      describe: 'error explains why the attempt failed. It is unset if the attempt succeeded.',
+    }).optional(),
+    response: text({
+      max: 256,
+      describe: 'response contains the first 256 bytes of the response body.',
+    }).optional(),
   })
-  .meta({ description: 'One attempt.' })
+  .meta({ description: 'A delivery attempt.' })
 export type DeliveryAttempt = z.infer<typeof deliveryAttempt>
 
 export const webhookDeliveryStatus = z
   .object({
     state: deliveryState.optional().meta({
-      description: 'pending (also where absent), retrying, succeeded, exhausted or canceled.',
+      description: 'state is pending (the default), retrying, succeeded, exhausted or canceled.',
       default: 'pending',
     }),
-    reason: cancelReason.optional().meta({ description: 'Why it was canceled.' }),
-    attemptCount: z.int32().min(0).max(8).optional().meta({ description: 'Attempts made, at most 8.' }),
-    nextAttemptAt: instant('When the next attempt is due.').optional(),
-    attempts: z
-      .array(deliveryAttempt)
+    reason: cancelReason.optional().meta({ description: 'reason is why the delivery was canceled.' }),
+    attemptCount: z
+      .int32()
+      .min(0)
       .max(8)
       .optional()
-      .meta({ description: 'Every attempt, oldest first.', 'x-kubernetes-list-type': 'atomic' }),
-    completedAt: instant('When it came to its end.').optional(),
+      .meta({ description: 'attemptCount is the number of attempts made, at most 8.' }),
+    nextAttemptAt: instant('nextAttemptAt is when the next attempt is due.').optional(),
+    attempts: z.array(deliveryAttempt).max(8).optional().meta({
+      description: 'attempts contains every attempt, oldest first.',
+      'x-kubernetes-list-type': 'atomic',
+    }),
+    completedAt: instant('completedAt is when the delivery finished.').optional(),
   })
-  .meta({ description: 'What came of it; written by Davit only.', 'x-kubernetes-map-type': 'atomic' })
+  .meta({
+    description: 'status is the observed state of the delivery. Only Davit writes it.',
+    'x-kubernetes-map-type': 'atomic',
+  })
 
 const labels = z.record(z.string(), z.string()).optional()
 

@@ -43,9 +43,9 @@ export const webhookEndpointSpec = z
       max: 2048,
       pattern: WEBHOOK_URL,
       allowed:
-        'an https URL such as https://example.com/hooks, without user:password@, #fragment and spaces (http only towards networks that the operator allows)',
+        'an https URL such as https://example.com/hooks, without user:password@, #fragment or spaces (http only for networks that the cluster operator allows)',
       describe:
-        'HTTPS URL that receives the deliveries, without user information and fragment. Plain http only towards networks that the operator allows.',
+        'url is the HTTPS URL that receives the deliveries. It must not contain user information or a fragment. Plain HTTP is allowed only for networks that the cluster operator allows.',
     }),
     eventTypes: z
       .array(
@@ -54,48 +54,48 @@ export const webhookEndpointSpec = z
           max: MAX_EVENT_TYPE,
           pattern: SUBSCRIPTION,
           allowed: `'*' or ${EVENT_TYPE_ALLOWED}`,
-          describe: 'An event type, or `*`.',
+          describe: 'An event type, or `*` for all event types.',
         }),
       )
       .min(1)
       .max(ENDPOINT_LIMITS.eventTypes)
-      .refine((types) => new Set(types).size === types.length, 'must not repeat a type; give each once')
+      .refine((types) => new Set(types).size === types.length, 'must not contain duplicate types')
       .refine(
         (types) => !types.includes('*') || types.length === 1,
-        "'*' stands alone; give ['*'], or list types without it",
+        "must not combine '*' with other types; use ['*'], or list types without it",
       )
       .meta({
-        description: `Subscribed event types (1 to ${ENDPOINT_LIMITS.eventTypes}, each once), or \`*\` alone for all, those added later included.`,
+        description: `eventTypes lists the subscribed event types (1 to ${ENDPOINT_LIMITS.eventTypes}, without duplicates). A single \`*\` subscribes to all types, including types that are added later.`,
         'x-kubernetes-list-type': 'atomic',
         'x-kubernetes-validations': [
           {
             rule: 'self.all(t, self.exists_one(u, u == t))',
-            message: 'must not repeat a type; give each once',
+            message: 'must not contain duplicate types',
           },
           {
             rule: "self.size() == 1 || !self.exists(t, t == '*')",
-            message: "'*' stands alone; give ['*'], or list types without it",
+            message: "must not combine '*' with other types; use ['*'], or list types without it",
           },
         ],
       }),
     description: text({
       max: ENDPOINT_LIMITS.description,
-      describe: `A label for people, at most ${ENDPOINT_LIMITS.description} characters.`,
+      describe: `description is a label for people, at most ${ENDPOINT_LIMITS.description} characters.`,
     }).optional(),
     ordered: z.boolean().default(false).meta({
       description:
-        'Deliver strictly in order; a delivery that fails holds the later ones until it succeeds or is exhausted.',
+        'ordered makes Davit deliver strictly in order: a failing delivery blocks later deliveries until it succeeds or is exhausted. The default is false.',
     }),
     state: endpointState
       .default('enabled')
-      .meta({ description: 'What the owner wants: enabled or disabled.' }),
+      .meta({ description: 'state is the desired state: enabled (the default) or disabled.' }),
     concurrency: z
       .int32()
       .min(1)
       .max(ENDPOINT_LIMITS.concurrency)
       .default(8)
       .meta({
-        description: `Deliveries at a time, 1 to ${ENDPOINT_LIMITS.concurrency}; an ordered endpoint always has one.`,
+        description: `concurrency is the maximum number of concurrent deliveries, 1 to ${ENDPOINT_LIMITS.concurrency}. The default is 8. An ordered endpoint always has one.`,
       }),
     signingSecret: z
       .object({
@@ -103,72 +103,94 @@ export const webhookEndpointSpec = z
           min: 1,
           max: 253,
           pattern: DNS_SUBDOMAIN,
-          allowed: 'the name of a Secret: lower-case letters, digits, dashes and dots',
-          describe: 'Name of the Secret.',
+          allowed: 'the name of a Secret: lowercase letters, digits, dashes and dots',
+          describe: 'name is the name of the Secret.',
         }),
       })
       .optional()
-      .meta({ description: 'A Secret of this namespace that gets the signing keys made while this is set.' }),
+      .meta({
+        description:
+          'signingSecret refers to a Secret in this namespace. Davit writes to it the signing secrets that it creates while this field is set. If unset, Davit writes no signing secret to this namespace.',
+      }),
   })
-  .meta({ description: 'What the owner wants.' })
+  .meta({ description: 'spec is the desired state of the endpoint.' })
 
 export const signingSecretStatus = z
   .object({
     fingerprint: text({
       min: 8,
       max: 64,
-      describe: 'First 16 hexadecimal digits of the SHA-256 of the key.',
+      describe: 'fingerprint is the first 16 hexadecimal digits of the SHA-256 hash of the signing secret.',
     }),
-    createdAt: instant('When the key was made.'),
-    expiresAt: instant('When it stops signing; absent for the newest key.').optional(),
+    createdAt: instant('createdAt is when the signing secret was created.'),
+    expiresAt: instant(
+      'expiresAt is when the signing secret expires. It is unset for the newest one.',
+    ).optional(),
   })
-  .meta({ description: 'A signing key that is in force; never the key itself.' })
+  .meta({
+    description:
+      'An active signing secret, identified by its fingerprint. The secret itself is never included.',
+  })
 
 /** The annotation values that were acted on last. */
 export const lastHandled = z
   .object({
-    ping: text({ max: 256, describe: 'Value of the last ping request.' }).optional(),
-    enable: text({ max: 256, describe: 'Value of the last enable request.' }).optional(),
-    disable: text({ max: 256, describe: 'Value of the last disable request.' }).optional(),
-    roll: text({ max: 256, describe: 'Value of the last roll request.' }).optional(),
-    redeliver: text({ max: 8192, describe: 'Value of the last redeliver request.' }).optional(),
+    ping: text({ max: 256, describe: 'ping is the value of the last ping request.' }).optional(),
+    enable: text({ max: 256, describe: 'enable is the value of the last enable request.' }).optional(),
+    disable: text({ max: 256, describe: 'disable is the value of the last disable request.' }).optional(),
+    roll: text({ max: 256, describe: 'roll is the value of the last rotation request.' }).optional(),
+    redeliver: text({
+      max: 8192,
+      describe: 'redeliver is the value of the last redelivery request.',
+    }).optional(),
   })
-  .meta({ description: 'Requests by annotation that were acted on.' })
+  .meta({ description: 'lastHandled contains the last annotation requests that Davit processed.' })
 
 export const webhookEndpointStatus = z
   .object({
-    state: endpointState.optional().meta({ description: 'What is: enabled or disabled.' }),
-    disabledReason: z
-      .enum(['ConsecutiveFailures', 'Requested'])
-      .optional()
-      .meta({ description: 'Why it is disabled; absent while enabled.' }),
-    disabledAt: instant('Since when it is disabled; absent while enabled.').optional(),
-    announcedAt: instant('The `disabledAt` for which webhook.endpoint.disabled was published.').optional(),
-    consecutiveFailures: z
-      .int32()
-      .min(0)
-      .default(0)
-      .meta({ description: 'Exhausted deliveries since the last success.' }),
-    failingSince: instant("The streak's first exhausted delivery.").optional(),
-    lastCounted: text({ max: 64, describe: 'The exhausted delivery that was counted last.' }).optional(),
-    signingSecrets: z
-      .array(signingSecretStatus)
-      .max(8)
-      .optional()
-      .meta({ description: 'The keys in force, newest first.', 'x-kubernetes-list-type': 'atomic' }),
+    state: endpointState.optional().meta({ description: 'state is the current state: enabled or disabled.' }),
+    disabledReason: z.enum(['ConsecutiveFailures', 'Requested']).optional().meta({
+      description:
+        'disabledReason is why the endpoint is disabled. It is unset while the endpoint is enabled.',
+    }),
+    disabledAt: instant(
+      'disabledAt is when the endpoint was disabled. It is unset while the endpoint is enabled.',
+    ).optional(),
+    announcedAt: instant(
+      'announcedAt is the disabledAt for which webhook.endpoint.disabled was published.',
+    ).optional(),
+    consecutiveFailures: z.int32().min(0).default(0).meta({
+      description: 'consecutiveFailures is the number of exhausted deliveries since the last success.',
+    }),
+    failingSince: instant(
+      'failingSince is when the first delivery of the current streak of failures was exhausted.',
+    ).optional(),
+    lastCounted: text({
+      max: 64,
+      describe: 'lastCounted is the last exhausted delivery that was counted.',
+    }).optional(),
+    signingSecrets: z.array(signingSecretStatus).max(8).optional().meta({
+      description: 'signingSecrets lists the active signing secrets, newest first.',
+      'x-kubernetes-list-type': 'atomic',
+    }),
     lastHandled: lastHandled.optional(),
     override: z
       .object({
-        state: endpointState.meta({ description: 'The state that holds: enabled or disabled.' }),
-        generation: z.int32().meta({ description: 'The generation of the spec that it was asked for.' }),
+        state: endpointState.meta({ description: 'state is the active state: enabled or disabled.' }),
+        generation: z
+          .int32()
+          .meta({ description: 'generation is the generation of the spec that the override applies to.' }),
       })
       .optional()
-      .meta({ description: 'A state asked for by annotation; it holds while the spec has this generation.' }),
-    updatedAt: instant('When something that the owner can see changed last.').optional(),
+      .meta({
+        description:
+          'override is a state that was requested by annotation. It takes effect while the spec has this generation.',
+      }),
+    updatedAt: instant('updatedAt is when a field that the owner can see last changed.').optional(),
     observedGeneration,
     conditions: conditions.optional(),
   })
-  .meta({ description: 'What Davit observed; written by Davit only.' })
+  .meta({ description: 'status is the observed state of the endpoint. Only Davit writes it.' })
 
 export const webhookEndpoint = objectOf(webhookEndpointSpec, webhookEndpointStatus)
 export type WebhookEndpointSpec = z.infer<typeof webhookEndpointSpec>
@@ -191,7 +213,8 @@ export const webhookEndpointKind: KindDefinition = {
   singular: 'webhookendpoint',
   shortNames: ['whe'],
   scope: 'Namespaced',
-  description: 'An HTTPS URL that receives signed deliveries of the events of its organization.',
+  description:
+    "WebhookEndpoint is an HTTPS URL that receives signed deliveries of its organization's events.",
   spec: webhookEndpointSpec,
   status: webhookEndpointStatus,
   rules: [DNS_LABEL_NAME],

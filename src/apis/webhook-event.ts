@@ -23,32 +23,32 @@ export const webhookEventSpec = z
       max: MAX_EVENT_TYPE,
       pattern: EVENT_TYPE,
       allowed: EVENT_TYPE_ALLOWED,
-      describe: 'Name of an EventType.',
+      describe: 'type is the name of an EventType.',
     }),
     data: z.unknown().optional().meta({
       description:
-        'Any JSON up to 256 KiB but null. Numbers pass through the API server, which may rewrite them.',
+        'data is the event data: any JSON value except null, up to 256 KiB. The API server may rewrite numbers; to preserve them exactly, use dataText. Set either data or dataText.',
       'x-kubernetes-preserve-unknown-fields': true,
     }),
     dataText: text({
       min: 1,
       max: MAX_DATA_BYTES,
-      describe: 'The data as JSON text, delivered to the digit. Give this or `data`.',
+      describe: 'dataText is the event data as JSON text, delivered unchanged. Set either data or dataText.',
     }).optional(),
     ttlSecondsAfterFinished: z.int32().min(0).max(31_536_000).optional().meta({
       description:
-        'Delete this object so many seconds after it was dispatched or refused; never where absent.',
+        'ttlSecondsAfterFinished is the number of seconds after which a dispatched or rejected event is deleted. If unset, the event is kept.',
     }),
   })
   .refine(
     ({ data, dataText }) => (data !== undefined && data !== null) !== (dataText !== undefined),
-    'must have one of data (any JSON but null) and dataText, not both',
+    'must set either data (any JSON value except null) or dataText, but not both',
   )
   .meta({
-    description: 'What to publish; immutable. One of `data` and `dataText` is required.',
+    description: 'spec is the event to publish. It is immutable. Either data or dataText is required.',
     oneOf: [{ required: ['data'] }, { required: ['dataText'] }],
     'x-kubernetes-validations': [
-      { rule: 'self == oldSelf', message: 'is immutable; make a new WebhookEvent' },
+      { rule: 'self == oldSelf', message: 'is immutable; create a new WebhookEvent instead' },
     ],
   })
 
@@ -59,15 +59,19 @@ export const webhookEventStatus = z
   .object({
     state: eventState.optional().meta({
       description:
-        'accepted: durable in the delivery log. dispatched: every delivery of it has come to its end. refused: see the condition.',
+        'state is accepted (stored in the delivery log), dispatched (every delivery has finished) or `refused` (the Ready condition contains the cause).',
     }),
-    eventId: text({ max: 64, describe: 'The webhook-id of its deliveries.' }).optional(),
-    deliveries: z.int32().min(0).optional().meta({ description: 'Number of endpoints that it goes to.' }),
-    finishedAt: instant('When it was dispatched or refused.').optional(),
+    eventId: text({ max: 64, describe: 'eventId is the webhook-id of the deliveries.' }).optional(),
+    deliveries: z
+      .int32()
+      .min(0)
+      .optional()
+      .meta({ description: 'deliveries is the number of endpoints that the event is delivered to.' }),
+    finishedAt: instant('finishedAt is when the event was dispatched or rejected.').optional(),
     observedGeneration,
     conditions: conditions.optional(),
   })
-  .meta({ description: 'What came of it; written by Davit only.' })
+  .meta({ description: 'status is the observed state of the event. Only Davit writes it.' })
 
 export const webhookEvent = objectOf(webhookEventSpec, webhookEventStatus)
 export type WebhookEvent = z.infer<typeof webhookEvent>
@@ -79,7 +83,8 @@ export const webhookEventKind: KindDefinition = {
   singular: 'webhookevent',
   shortNames: ['wev'],
   scope: 'Namespaced',
-  description: 'An event of an organization, published to its endpoints that subscribe to its type.',
+  description:
+    'WebhookEvent is an event of an organization. Davit delivers it to the endpoints that subscribe to its type.',
   spec: webhookEventSpec,
   status: webhookEventStatus,
   rules: [DNS_LABEL_NAME],

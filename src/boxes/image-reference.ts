@@ -24,7 +24,7 @@ export function parseImageReference(text: string): ParsedImage {
   if (shape !== undefined) return { problem: shape }
   const [name, digest] = cut(text, text.lastIndexOf('@'))
   if (digest !== undefined && !DIGEST.test(digest))
-    return { problem: 'must have a digest of the form sha256: and 64 digits from 0 to f behind the @' }
+    return { problem: 'must have a digest of the form sha256:<64 lowercase hexadecimal digits> after the @' }
   const [first, rest] = cut(name, name.indexOf('/'))
   if (rest === undefined || !isHost(first)) return within(DOCKER_HUB, { name, digest })
   const { host, problem } = parseRegistryHost(first)
@@ -38,11 +38,11 @@ export function imageName({ registry, repository, tag, digest }: ImageReference)
 }
 
 function shapeProblem(text: string): string | undefined {
-  if (text === '') return 'must not be empty; give a reference such as ghcr.io/acme/api:1.4'
-  if (/[\p{Cc}\p{Z}]/u.test(text)) return 'must not have white space or control characters'
-  if (text.includes('://')) return 'must have no scheme; leave out https://, docker:// and the like'
-  if (/^[0-9a-f]{64}$/.test(text)) return 'must be a reference, not the 64 digits of an id'
-  if (text.startsWith('[') && !text.includes('/')) return 'must have a repository behind the host'
+  if (text === '') return 'must not be empty; use a reference such as ghcr.io/acme/api:1.4'
+  if (/[\p{Cc}\p{Z}]/u.test(text)) return 'must not contain whitespace or control characters'
+  if (text.includes('://')) return 'must not have a scheme such as https:// or docker://'
+  if (/^[0-9a-f]{64}$/.test(text)) return 'must be an image reference, not a 64-digit image ID'
+  if (text.startsWith('[') && !text.includes('/')) return 'must have a repository after the host'
   return undefined
 }
 
@@ -65,23 +65,24 @@ function within(
   if (problem !== undefined) return { problem }
   const repository = registry === DOCKER_HUB && !path.includes('/') ? `library/${path}` : path
   if (repository.length > MAX_REPOSITORY)
-    return { problem: `must have a repository of at most ${MAX_REPOSITORY} characters` }
+    return { problem: `must have a repository name of at most ${MAX_REPOSITORY} characters` }
   const effectiveTag = tag ?? (digest === undefined ? 'latest' : undefined)
   return { reference: { registry, repository, tag: effectiveTag, digest } }
 }
 
 function tagProblem(tag: string): string {
-  if (tag === '') return 'must have a tag behind the colon'
-  if (/[/:]/.test(tag)) return 'must have one tag, at its end; a host before the first slash may have a port'
-  return 'must have a tag of at most 128 letters, digits, dots, dashes and underscores, which begins with none of . and -'
+  if (tag === '') return 'must have a tag after the colon'
+  if (/[/:]/.test(tag))
+    return 'must have at most one tag, at the end; only a host before the first slash may have a port'
+  return 'must have a tag of 1 to 128 letters, digits, dots, dashes and underscores that does not begin with a dot or a dash'
 }
 
 function pathProblem(path: string): string | undefined {
   if (path === '') return 'must have a repository'
   const wrong = path.split('/').find((part) => !PATH_PART.test(part))
   if (wrong === undefined) return undefined
-  if (wrong === '') return 'must have a name between two slashes, and behind the last'
+  if (wrong === '') return 'must have a repository name without leading, trailing or consecutive slashes'
   if (/[A-Z]/.test(wrong))
-    return `must have its repository in lower case: ${wrong} is not. Only a host, with a dot or a port, and a tag may have capitals`
-  return `must have a repository of lower-case letters and digits, with single dots, dashes, _ or __ between them: ${wrong} is not`
+    return `must have a repository name in lowercase: ${wrong} is not. Only a tag, or a host with a dot or a port, may contain uppercase letters`
+  return `must have a repository name of lowercase letters and digits, separated by single dots, dashes, _ or __: ${wrong} is not valid`
 }

@@ -83,7 +83,7 @@ export async function startApi(given: ApiOptions): Promise<RunningApi> {
     const started = startApiServer({ ...dependencies, address: config.api.address, listener })
     server = await withSettingName('DAVIT_API_ADDRESS', started)
     const { address, port } = server.address
-    dependencies.log.info('Listening', { address, port })
+    dependencies.log.info('api_listening', 'listening', { address, port })
     return server.address
   })
   listening.catch(() => undefined)
@@ -91,7 +91,7 @@ export async function startApi(given: ApiOptions): Promise<RunningApi> {
     problems: () => [
       ...services.problems(),
       ...(index.problem === undefined ? [] : [index.problem]),
-      ...(server ? [] : ['it does not listen yet']),
+      ...(server ? [] : ['not listening yet']),
     ],
     listening,
     ended: end.promise,
@@ -101,7 +101,8 @@ export async function startApi(given: ApiOptions): Promise<RunningApi> {
     appendStats: () => services.appends(),
     stop: async () => {
       const left = (await server?.drain({ ms: config.drainMs, lingerMs: config.api.lingerMs })) ?? 0
-      if (left > 0) dependencies.log.warn('Requests under way were broken off', { requests: left })
+      if (left > 0)
+        dependencies.log.warn('requests_aborted', 'aborted requests in progress', { requests: left })
       await services.stop()
       await index.stop()
     },
@@ -166,7 +167,7 @@ async function readInstallationKey({ config, dependencies, stopping }: ApiOption
       return await installationKey({ resources, namespace: config.namespace, random })
     } catch (error) {
       if (!isApiError(error)) throw error
-      log.warn('The key of the installation cannot be had yet; trying again', { error })
+      log.warn('installation_key_unavailable', 'failed to read the installation key; retrying', { error })
       await sleep(clock, RETRY_MS, stopping)
       stopping.throwIfAborted()
     }

@@ -34,7 +34,10 @@ export async function runBake(environment: Environment): Promise<number> {
   const log = createLogger({ level: config.logLevel, clock })
   logUncaughtErrors(process, { log, exit: (code) => process.exit(code) })
   if (!disableCoreDumps())
-    log.warn('Cores cannot be forbidden: if this process crashes, one may have its secrets in it')
+    log.warn(
+      'core_dumps_enabled',
+      'failed to disable core dumps; if this process crashes, a core dump may contain secrets',
+    )
   // The timers of the clock do not keep the process alive.
   const awake = setInterval(() => undefined, 60_000)
   const ending = new AbortController()
@@ -53,7 +56,7 @@ export async function runBake(environment: Environment): Promise<number> {
 async function run(config: BakeConfig, log: StructuredLogger, signal: AbortSignal): Promise<number> {
   const { order, terminationLog } = config
   const { template, services } = order
-  log.info('Baking', {
+  log.info('bake_pod_started', 'baking', {
     version: VERSION,
     template,
     bake: order.bake,
@@ -61,7 +64,8 @@ async function run(config: BakeConfig, log: StructuredLogger, signal: AbortSigna
   })
   const result = await bakeOrFail(config, log, signal)
   await writeFile(terminationLog, encodeBakeResult(result))
-  if (result.state === 'succeeded') log.info('Baked', { template, services: result.services })
+  if (result.state === 'succeeded')
+    log.info('bake_succeeded', 'bake succeeded', { template, services: result.services })
   return result.state === 'succeeded' ? 0 : 1
 }
 
@@ -79,7 +83,7 @@ async function bakeOrFail(
     await cleanUp(config, dependencies, log)
     return result
   } catch (error) {
-    log.error('The pod of the bake is not as it must be', { error })
+    log.error('bake_pod_setup_failed', 'failed to run the bake in this pod', { error })
     const message = sanitizeText(error instanceof Error ? error.message : String(error), MAX_TOOL_WORDS)
     return {
       version: 1,
@@ -100,7 +104,7 @@ async function cleanUp(
     dependencies.close()
     await wipe(memory)
   } catch (error) {
-    log.warn('The end of the bake was not as it must be', { error })
+    log.warn('bake_pod_cleanup_failed', 'failed to clean up after the bake', { error })
   }
 }
 

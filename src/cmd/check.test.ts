@@ -55,13 +55,13 @@ test('one that is not ready in time fails, and says what', async () => {
   ready = 503
   expect(await runCheck(environment())).toBe(1)
   expect(written).toContain('FAILED')
-  expect(written).toContain('answered 503, not 200')
+  expect(written).toContain('expected status 200, got 503')
 })
 
 test('a key that is refused fails', async () => {
   await writeFile(join(folder, 'token'), 'another')
   expect(await runCheck(environment())).toBe(1)
-  expect(written).toContain('it knows a key of this cluster: answered 401, not 404')
+  expect(written).toContain('the REST API accepts API tokens of this cluster: expected status 404, got 401')
 })
 
 test('settings that are none stop it with every mistake', async () => {

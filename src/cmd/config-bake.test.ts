@@ -50,15 +50,15 @@ describe('the settings of a bake', () => {
   })
 
   it.each<[Record<string, string>, string]>([
-    [{}, 'DAVIT_BAKE_ORDER: must be the order of a bake as JSON'],
+    [{}, 'DAVIT_BAKE_ORDER: must be a bake order as JSON'],
     [{ DAVIT_BAKE_ORDER: '{' }, 'as JSON'],
-    [{ DAVIT_BAKE_ORDER: JSON.stringify({ ...ORDER, bake: '../etc' }) }, 'must be the order of a bake: bake'],
+    [{ DAVIT_BAKE_ORDER: JSON.stringify({ ...ORDER, bake: '../etc' }) }, 'must be a valid bake order: bake'],
     ...['..', '.davit', 'a/b', '/etc', 'Shop', ''].map((name): [Record<string, string>, string] => [
       ordered({ name }),
-      'a bake: template.name',
+      'must be a valid bake order: template.name: must be a DNS label',
     ]),
-    [ordered({ namespace: '../acme' }), 'must be the order of a bake: template.namespace'],
-    [{ DAVIT_BAKE_ORDER: 'x'.repeat(70_000) }, 'must have at most 65536 bytes'],
+    [ordered({ namespace: '../acme' }), 'must be a valid bake order: template.namespace'],
+    [{ DAVIT_BAKE_ORDER: 'x'.repeat(70_000) }, 'must be at most 65536 bytes'],
     [{ DAVIT_BAKE_ORDER, DAVIT_TMPFS: 'here' }, 'DAVIT_TMPFS: must be an absolute path'],
     [{ DAVIT_BAKE_ORDER, DAVIT_LOG_LEVEL: 'loud' }, 'must be info, warn or error'],
   ])('are refused with a reason: %o', (environment, want) => expect(mistakeOf(environment)).toContain(want))

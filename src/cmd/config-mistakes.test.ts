@@ -13,9 +13,9 @@ function mistakesOf(environment: Environment) {
 }
 
 test.each([
-  { given: { DAVIT_NAMESPACE: 'Ops' }, want: 'name of a namespace' },
-  { given: { DAVIT_NAMESPACE: '../x' }, want: 'name of a namespace' },
-  { given: { DAVIT_REPLICA: 'a.b' }, want: 'lower-case letters' },
+  { given: { DAVIT_NAMESPACE: 'Ops' }, want: 'valid namespace name' },
+  { given: { DAVIT_NAMESPACE: '../x' }, want: 'valid namespace name' },
+  { given: { DAVIT_REPLICA: 'a.b' }, want: 'lowercase letters' },
   { given: { DAVIT_ALLOWED_NETWORKS: '10.0.0.1' }, want: 'CIDR' },
   { given: { DAVIT_CLOSED_NETWORKS: '203.0.114.7' }, want: 'CIDR' },
   { given: { DAVIT_CLOSED_NETWORKS: '::ffff:203.0.114.7/128' }, want: '::ffff' },
@@ -29,22 +29,22 @@ test.each([
   { given: { DAVIT_OPS_ADDRESS: '0.0.0.0:65536' }, want: 'address and a port' },
   { given: { DAVIT_OPS_ADDRESS: '[0.0.0.0]:80' }, want: 'address and a port' },
   { given: { DAVIT_OPS_ADDRESS: 'example.com:80' }, want: 'address and a port' },
-  { given: { DAVIT_API_KEY_FILE: '/tls.key' }, want: 'TLS needs both files' },
-  { given: { DAVIT_API_CERTIFICATE_FILE: '/tls.crt' }, want: 'TLS needs both files' },
+  { given: { DAVIT_API_KEY_FILE: '/tls.key' }, want: 'TLS requires both files' },
+  { given: { DAVIT_API_CERTIFICATE_FILE: '/tls.crt' }, want: 'TLS requires both files' },
   { given: { DAVIT_LOG_LEVEL: 'verbose' }, want: 'info, warn or error' },
   { given: { DAVIT_WAIT_SCALE: '0' }, want: '0.001 to 1' },
   { given: { DAVIT_WAIT_SCALE: '2' }, want: '0.001 to 1' },
   { given: { DAVIT_WAIT_SCALE: '1e-2' }, want: '0.001 to 1' },
-  { given: { DAVIT_SMTP_FROM: 'davit' }, want: 'e-mail address' },
-  { given: { DAVIT_SMTP_FROM: 'a@b.c\r\nBcc: x@y.z' }, want: 'e-mail address' },
-  { given: { DAVIT_SMTP_FROM: 'A\n<a@b.c>' }, want: 'e-mail address' },
-  { given: { DAVIT_SMTP_URL: 'smtp://mail:25' }, want: 'must be set where DAVIT_SMTP_URL is' },
+  { given: { DAVIT_SMTP_FROM: 'davit' }, want: 'email address' },
+  { given: { DAVIT_SMTP_FROM: 'a@b.c\r\nBcc: x@y.z' }, want: 'email address' },
+  { given: { DAVIT_SMTP_FROM: 'A\n<a@b.c>' }, want: 'email address' },
+  { given: { DAVIT_SMTP_URL: 'smtp://mail:25' }, want: 'must be set if DAVIT_SMTP_URL is set' },
   { given: { DAVIT_PARAMETER_PREFIX: 'davit' }, want: 'a path such as /davit' },
   { given: { DAVIT_PARAMETER_PREFIX: '/davit/' }, want: 'a path such as /davit' },
   { given: { DAVIT_PARAMETER_PREFIX: '/' }, want: 'a path such as /davit' },
   { given: { DAVIT_PARAMETER_PREFIX: '/davit/*' }, want: 'a path such as /davit' },
-  { given: { DAVIT_PARAMETER_PREFIX: '/Aws-davit' }, want: 'neither with aws nor with ssm' },
-  { given: { DAVIT_PARAMETER_PREFIX: '/ssm' }, want: 'neither with aws nor with ssm' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/Aws-davit' }, want: 'must not begin with aws or ssm' },
+  { given: { DAVIT_PARAMETER_PREFIX: '/ssm' }, want: 'must not begin with aws or ssm' },
   { given: { DAVIT_PARAMETER_PREFIX: `/${'a'.repeat(100)}` }, want: 'at most 100' },
   { given: { DAVIT_PARAMETER_PREFIX: '/a'.repeat(9) }, want: 'at most 8 parts' },
   { given: { DAVIT_REQUIRE_WRITE_ONLY: 'yes' }, want: 'true or false' },
@@ -61,7 +61,7 @@ test.each([
   { given: { DAVIT_MAX_LOG_BYTES: '5' }, want: 'from 1048576' },
   { given: { DAVIT_MAX_PENDING: '10', DAVIT_MAX_PENDING_PER_ORGANIZATION: '11' }, want: 'not be more than' },
   { given: { DAVIT_MAX_WRITTEN_BYTES: '2000000' }, want: 'not be more than DAVIT_MAX_WRITTEN_BYTES' },
-  { given: { DAVIT_BAKE_IMAGE: 'https://davit' }, want: 'a reference to an image' },
+  { given: { DAVIT_BAKE_IMAGE: 'https://davit' }, want: 'an image reference' },
   { given: { DAVIT_BAKE_MEMORY: 'much' }, want: 'memory' },
   { given: { DAVIT_BAKE_CA_CONFIG_MAP: 'Trust' }, want: 'name of a ConfigMap' },
   { given: { DAVIT_BAKE_CA_CONFIG_MAP: 'trust/' }, want: 'name of a ConfigMap' },
@@ -71,7 +71,7 @@ test.each([
   { given: { AWS_USE_FIPS_ENDPOINT: 'yes' }, want: 'true or false' },
   { given: { DAVIT_BAKE_DEADLINE_SECONDS: '59' }, want: 'from 60 to 43200' },
   { given: { DAVIT_MAX_BAKES: '4' }, want: 'not be more than DAVIT_MAX_BAKES' },
-  { given: { DAVIT_NAMESPCAE: 'ops' }, want: 'is no setting; there are DAVIT_NAMESPACE' },
+  { given: { DAVIT_NAMESPCAE: 'ops' }, want: 'is not a setting; valid settings are DAVIT_NAMESPACE' },
 ])('$given is refused and says what is allowed', ({ given, want }) => {
   expect(() => parseConfig(given as Environment)).toThrow(want)
   expect(mistakesOf(given as Environment)).toHaveLength(1)
@@ -97,7 +97,10 @@ test.each(['https://user:canary@ssm.example.com', 'https://canary@ssm.example.co
   'the endpoint %s of AWS, which Jobs would show, is refused without being shown',
   (url) => {
     expect(mistakesOf({ AWS_ENDPOINT_URL_SSM: url })).toEqual([
-      { variable: 'AWS_ENDPOINT_URL_SSM', allowed: expect.stringContaining('without user and password') },
+      {
+        variable: 'AWS_ENDPOINT_URL_SSM',
+        allowed: expect.stringContaining('without a user name or password'),
+      },
     ])
   },
 )

@@ -8,7 +8,7 @@ test('without any variable everything has its documented default', () => {
   expect(config).toEqual({
     namespace: 'davit-system',
     kubeconfig: undefined,
-    networks: { allowed: [], closed: [] },
+    networks: { allowed: [], closed: [], hosts: [] },
     api: {
       address: { host: '0.0.0.0', port: 8080 },
       certificate: undefined,
@@ -92,6 +92,7 @@ test.each([
       networks: {
         allowed: ['10.0.0.0/8', 'fd00::/8', '127.0.0.1/32'],
         closed: ['10.96.0.0/12', '203.0.114.7/32'],
+        hosts: [],
       },
     },
   },

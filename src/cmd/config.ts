@@ -7,12 +7,14 @@ import { hostname } from 'node:os'
 import { z } from 'zod'
 import { bakeOrder, MAX_ORDER_BYTES, ORDER_VARIABLE, OUTPUT_PATH, TMPFS_PATH } from '../apis/bake.ts'
 import { DNS_LABEL } from '../apis/meta.ts'
+import { counted } from '../lib/text.ts'
 import {
   address,
   BAKE_IMAGE,
   configMapKey,
   endpointUrl,
   formerUids,
+  hostNames,
   hosts,
   integer,
   MAILBOX,
@@ -48,7 +50,7 @@ export class ConfigError extends Error {
     const lines = mistakes.map(({ variable, given, allowed }) =>
       given === undefined ? `${variable}: ${allowed}` : `${variable}=${given}: ${allowed}`,
     )
-    super(`the configuration has ${mistakes.length} mistake(s):\n  ${lines.join('\n  ')}`)
+    super(`invalid configuration (${counted(mistakes.length, 'error')}):\n  ${lines.join('\n  ')}`)
     this.mistakes = mistakes
   }
 }
@@ -92,13 +94,11 @@ export const AWS_ENDPOINTS: readonly string[] = Object.keys(awsEndpoints)
 /** The variables of `davit controller` and `davit api`. The values of the chart are generated from them as well. */
 export const processVariables = z.object({
   KUBECONFIG: z.string().optional(),
-  DAVIT_NAMESPACE: matching(DNS_LABEL, 'must be the name of a namespace').default('davit-system'),
-  DAVIT_REPLICA: matching(
-    DNS_LABEL,
-    'must be lower-case letters, digits and dashes, at most 63 characters',
-  ).optional(),
+  DAVIT_NAMESPACE: matching(DNS_LABEL, 'must be a valid namespace name').default('davit-system'),
+  DAVIT_REPLICA: matching(DNS_LABEL, 'must be at most 63 lowercase letters, digits and dashes').optional(),
   DAVIT_ALLOWED_NETWORKS: networks,
   DAVIT_CLOSED_NETWORKS: networks,
+  DAVIT_ALLOWED_HOSTS: hostNames,
   DAVIT_API_ADDRESS: address(8080),
   DAVIT_API_CERTIFICATE_FILE: z.string().optional(),
   DAVIT_API_KEY_FILE: z.string().optional(),
@@ -107,7 +107,7 @@ export const processVariables = z.object({
   DAVIT_SMTP_URL: smtpUrl.optional(),
   DAVIT_SMTP_FROM: matching(
     MAILBOX,
-    'must be an e-mail address, such as davit@example.com or Davit <davit@example.com>',
+    'must be an email address, such as davit@example.com or Davit <davit@example.com>',
   ).optional(),
   DAVIT_EXTRA_CA_FILE: z.string().optional(),
   DAVIT_WAIT_SCALE: waitScale,
@@ -140,12 +140,12 @@ export const processVariables = z.object({
   DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION: integer(1, 5000, 500),
   DAVIT_ACCOUNT_CHECK_SECONDS: integer(60, DAY_SECONDS, 3600),
   DAVIT_DRIFT_CHECK_SECONDS: integer(60, DAY_SECONDS, 900),
-  DAVIT_BAKE_IMAGE: matching(BAKE_IMAGE, 'must be a reference to an image').optional(),
+  DAVIT_BAKE_IMAGE: matching(BAKE_IMAGE, 'must be an image reference').optional(),
   DAVIT_BAKE_DEADLINE_SECONDS: integer(60, 12 * 3600, 3600),
   DAVIT_BAKE_TTL_SECONDS: integer(3600, 7 * DAY_SECONDS, 3600),
   DAVIT_BAKE_CPU: quantity('CPU', '500m').default('500m'),
   DAVIT_BAKE_MEMORY: quantity('memory', '512Mi').default('512Mi'),
-  DAVIT_BAKE_SCRATCH: quantity('a size', '20Gi').default('20Gi'),
+  DAVIT_BAKE_SCRATCH: quantity('storage', '20Gi').default('20Gi'),
   DAVIT_BAKE_REALMS: hosts,
   DAVIT_BAKE_CA_CONFIG_MAP: configMapKey.optional(),
   DAVIT_MAX_TEMPLATES_PER_ORGANIZATION: integer(1, 100_000, 500),
@@ -169,7 +169,7 @@ const SHARES = [
 const settings = processVariables
   .refine((env) => env.DAVIT_SMTP_URL === undefined || env.DAVIT_SMTP_FROM !== undefined, {
     path: ['DAVIT_SMTP_FROM'],
-    error: 'must be set where DAVIT_SMTP_URL is',
+    error: 'must be set if DAVIT_SMTP_URL is set',
     when: () => true,
   })
   .check(({ value: env, issues }) => {
@@ -180,7 +180,7 @@ const settings = processVariables
         code: 'custom',
         input: undefined,
         path: [lacking],
-        message: 'must be set as well: TLS needs both files',
+        message: 'must be set as well: TLS requires both files',
       })
     }
     for (const [share, all] of SHARES) {
@@ -204,7 +204,12 @@ const settings = processVariables
       /** Absent in a cluster, where the ServiceAccount of the pod is used. */
       kubeconfig: env.KUBECONFIG,
       /** `allowed`: CIDRs that webhooks may reach although they are not public, and by plain http. `closed`: those that they never reach. */
-      networks: { allowed: env.DAVIT_ALLOWED_NETWORKS, closed: env.DAVIT_CLOSED_NETWORKS },
+      networks: {
+        allowed: env.DAVIT_ALLOWED_NETWORKS,
+        closed: env.DAVIT_CLOSED_NETWORKS,
+        /** Names of hosts that webhooks may reach at private addresses, and by plain http. */
+        hosts: env.DAVIT_ALLOWED_HOSTS,
+      },
       api: {
         address: env.DAVIT_API_ADDRESS,
         /** Absent for plain http. */
@@ -333,7 +338,7 @@ function unknownVariables(given: readonly [string, string][]): ConfigMistake[] {
     .filter((name) => name.startsWith('DAVIT_') && !known.includes(name) && !SERVICE_LINK.test(name))
     .map((variable) => ({
       variable,
-      allowed: `is no setting; there are ${known.filter((name) => name.startsWith('DAVIT_')).join(', ')}`,
+      allowed: `is not a setting; valid settings are ${known.filter((name) => name.startsWith('DAVIT_')).join(', ')}`,
     }))
 }
 
@@ -365,15 +370,36 @@ export function parseVariables<Schema extends z.ZodObject>(
 
 const url = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' })
 
+/** The variables of `davit receiver`. */
+export const receiverVariables = z.object({
+  DAVIT_RECEIVER_ADDRESS: address(8080),
+  DAVIT_RECEIVER_SECRETS: z
+    .string()
+    .startsWith('/', 'must be an absolute path')
+    .default('/etc/davit/signing-secret'),
+})
+
+/** @throws ConfigError with every mistake */
+export function parseReceiverConfig(environment: Environment) {
+  const data = parseVariables(receiverVariables, environment)
+  return {
+    address: data.DAVIT_RECEIVER_ADDRESS,
+    /** Where the Secret with the signing secrets of an endpoint is mounted. */
+    secretsFolder: data.DAVIT_RECEIVER_SECRETS,
+  }
+}
+
 /** The variables of `davit check`. */
 export const checkVariables = z.object({
   DAVIT_CHECK_READY: z
-    .string('is missing')
+    .string('must be set')
     .transform((text) => text.split(','))
     .pipe(z.array(url).min(1).max(10)),
   DAVIT_CHECK_API: url.optional(),
   DAVIT_CHECK_TOKEN_FILE: z.string().startsWith('/', 'must be an absolute path').optional(),
   DAVIT_CHECK_ORGANIZATION: z.string().min(1).max(63).default('default'),
+  DAVIT_CHECK_DELIVERY_URL: url.optional(),
+  DAVIT_CHECK_DELIVERY_ADDRESS: address(8080),
   DAVIT_CHECK_SECONDS: integer(1, 3600, 60),
 })
 
@@ -387,19 +413,24 @@ export function parseCheckConfig(environment: Environment) {
     ready: data.DAVIT_CHECK_READY,
     /** The REST API, without a path. Absent if it is not checked. */
     api: data.DAVIT_CHECK_API?.replace(/\/+$/, ''),
-    /** A file with an API token that has no rights. */
+    /** A file with an API token, without permissions unless a delivery is checked. */
     tokenFile: data.DAVIT_CHECK_TOKEN_FILE,
-    /** A name that no organization has. */
+    /** The organization to check a delivery in; otherwise a name that no organization has. */
     organization: data.DAVIT_CHECK_ORGANIZATION,
+    /** Where to receive a delivery, and the URL at which the controller reaches it. */
+    delivery:
+      data.DAVIT_CHECK_DELIVERY_URL === undefined
+        ? undefined
+        : { url: data.DAVIT_CHECK_DELIVERY_URL, address: data.DAVIT_CHECK_DELIVERY_ADDRESS },
     limitMs: data.DAVIT_CHECK_SECONDS * 1000,
   }
 }
 
-const name = matching(DNS_LABEL, 'must be a name of Kubernetes')
+const name = matching(DNS_LABEL, 'must be a valid Kubernetes name')
 
 /** The variables of `davit stop` and `davit cleanup`: what belongs to the release. */
 export const uninstallVariables = z.object({
-  DAVIT_RELEASE: matching(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, 'must be the value of a label'),
+  DAVIT_RELEASE: matching(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, 'must be a valid label value'),
   DAVIT_RELEASE_DEPLOYMENTS: z
     .string()
     .default('')
@@ -449,17 +480,17 @@ const orderAsJson = z
       context.addIssue({ code: 'custom', message })
       return z.NEVER
     }
-    if (Buffer.byteLength(text) > MAX_ORDER_BYTES) return refuse(`must have at most ${MAX_ORDER_BYTES} bytes`)
+    if (Buffer.byteLength(text) > MAX_ORDER_BYTES) return refuse(`must be at most ${MAX_ORDER_BYTES} bytes`)
     let order: unknown
     try {
       order = JSON.parse(text)
     } catch {
-      return refuse('must be the order of a bake as JSON')
+      return refuse('must be a bake order as JSON')
     }
     const { data, error } = bakeOrder.safeParse(order)
     if (data) return data
     const [issue] = error.issues
-    return refuse(`must be the order of a bake: ${issue?.path.join('.')}: ${issue?.message}`)
+    return refuse(`must be a valid bake order: ${issue?.path.join('.')}: ${issue?.message}`)
   })
 
 /** @throws ConfigError with every mistake */

@@ -12,7 +12,7 @@ import type { RunningController } from './start-controller.ts'
 
 /** Registered first, since a process that waits for the API server is not ready either. @param problems those of `/readyz` */
 export function registerReadiness({ gauge }: GaugeRegistry, problems: () => readonly string[]): void {
-  gauge('davit_ready', 'Whether the process is ready, as /readyz says: 0 or 1.', () =>
+  gauge('davit_ready', 'Whether the process is ready, as /readyz reports: 0 or 1.', () =>
     Number(problems().length === 0),
   )
 }
@@ -21,13 +21,15 @@ function registerLease(
   { gauge }: GaugeRegistry,
   lease: { isHeld: () => boolean; ageMs: () => number },
 ): void {
-  gauge('davit_lease_held', 'Whether the own Lease is renewed in time: 0 or 1.', () => Number(lease.isHeld()))
-  gauge('davit_lease_age_seconds', 'Time since the own Lease was renewed.', () => lease.ageMs() / 1000)
+  gauge('davit_lease_held', 'Whether this replica renews its Lease in time: 0 or 1.', () =>
+    Number(lease.isHeld()),
+  )
+  gauge('davit_lease_age_seconds', 'Time since this replica renewed its Lease.', () => lease.ageMs() / 1000)
 }
 
 /** @param limits by the name of the limited metric, without `davit_` */
 function registerLimits({ gauge }: GaugeRegistry, limits: Readonly<Record<string, number>>): void {
-  gauge('davit_limit', 'What a metric of this name is limited to by the settings.', () => limits, 'of')
+  gauge('davit_limit', 'Configured limit of the metric named in the label.', () => limits, 'of')
 }
 
 /** Has no value without a certificate. */
@@ -37,7 +39,7 @@ export function registerCertificate(
 ): void {
   gaugeRows(
     'davit_certificate_expiry_timestamp_seconds',
-    'When the certificate of the REST API ends, in seconds since 1970.',
+    'Expiry time of the REST API certificate, in seconds since 1970.',
     [],
     () => {
       if (!certificate) return []
@@ -86,7 +88,11 @@ export function registerControllerGauges(
 ): void {
   const { gauge } = registry
   const { replica } = running
-  gauge('davit_shards_owned', 'Shards of 256 that this replica works on.', () => replica.ownedShardCount)
+  gauge(
+    'davit_shards_owned',
+    'Number of the 256 shards that this replica owns.',
+    () => replica.ownedShardCount,
+  )
   registerLease(registry, { isHeld: () => replica.mayAct, ageMs: () => replica.leaseAgeMs })
   registerDeliveries(registry, running)
   registerEndpoints(registry, running)
@@ -106,13 +112,13 @@ function registerDeliveries({ gauge }: GaugeRegistry, { webhooks }: RunningContr
   const clock = () => engine.ctx.clock
   gauge(
     'davit_deliveries_late_seconds',
-    'For how long the delivery that is due longest has not been sent, by what it waits for.',
+    'Time since the most overdue delivery was due, by what it waits for.',
     () => lateSeconds(engine.queues.ours(), clock().now()),
     'waits_for',
   )
   gauge(
     'davit_events_oldest_waiting_seconds',
-    'Age of the oldest WebhookEvent that has not been accepted; 0 without one.',
+    'Age of the oldest WebhookEvent that has not been accepted; 0 if there is none.',
     () => {
       const now = clock().now()
       const oldest = book.oldestWaiting((namespace) => organizations.get(namespace) !== undefined)
@@ -121,37 +127,37 @@ function registerDeliveries({ gauge }: GaugeRegistry, { webhooks }: RunningContr
   )
   gauge(
     'davit_deliveries_pending',
-    'Deliveries that have not come to their end, without those that are held.',
+    'Unfinished deliveries, except those that are held.',
     () => engine.counters.all.pending,
   )
   gauge(
     'davit_deliveries_held',
-    'Deliveries of disabled endpoints, which go on when those are enabled.',
+    'Deliveries to disabled endpoints. They continue when the endpoint is enabled.',
     () => engine.counters.all.held,
   )
   gauge(
     'davit_written_bytes',
-    'Bytes that events and deliveries have added to the store of the cluster in the last ten minutes, about.',
+    'Approximate number of bytes that events and deliveries added to etcd in the last ten minutes.',
     () => written.total,
   )
   gauge(
     'davit_open_bytes',
-    'Bytes of bodies whose deliveries have not ended, also of those that are held.',
+    'Bytes of payloads with unfinished deliveries, including held deliveries.',
     () => engine.counters.bodies.total,
   )
   gauge(
     'davit_payload_bytes',
-    'Bytes of bodies that are kept in memory to be sent.',
+    'Bytes of payloads that are kept in memory for sending.',
     () => engine.ctx.payloads.bytes,
   )
-  gauge('davit_attempts_in_flight', 'Attempts under way.', () => engine.stats().inFlight)
-  gauge('davit_lanes', 'Endpoints with deliveries that have not ended.', () => engine.stats().lanes)
+  gauge('davit_attempts_in_flight', 'Delivery attempts in progress.', () => engine.stats().inFlight)
+  gauge('davit_lanes', 'Endpoints with unfinished deliveries.', () => engine.stats().lanes)
 }
 
 function registerEndpoints({ gauge, gaugeRows }: GaugeRegistry, { webhooks }: RunningController): void {
   const { engine, directory } = webhooks
   const failing = () => failingEndpoints(engine.queues.ours(), engine.ctx.clock.now())
-  gauge('davit_endpoints', 'Endpoints, by their state.', () => endpointsByState(directory), 'state')
+  gauge('davit_endpoints', 'Endpoints, by state.', () => endpointsByState(directory), 'state')
   gauge(
     'davit_endpoints_failing',
     'Enabled endpoints of this replica whose last attempt failed.',
@@ -159,7 +165,7 @@ function registerEndpoints({ gauge, gaugeRows }: GaugeRegistry, { webhooks }: Ru
   )
   gaugeRows(
     'davit_endpoint_failing_seconds',
-    'For how long an endpoint has failed: since its first attempt that failed after the last success. At most the 100 that have failed for longest.',
+    'Time since the first failed attempt after the last success of an endpoint. Limited to the 100 endpoints that have failed the longest.',
     ['organization', 'endpoint_name', 'class'],
     () =>
       failing().map(({ namespace, name, class: how, seconds }) => ({
@@ -169,7 +175,7 @@ function registerEndpoints({ gauge, gaugeRows }: GaugeRegistry, { webhooks }: Ru
   )
   gaugeRows(
     'davit_endpoint_failed_attempts',
-    'Attempts of those endpoints since their last success.',
+    'Attempts since the last success of an endpoint. Limited to the endpoints of davit_endpoint_failing_seconds.',
     ['organization', 'endpoint_name'],
     () => failing().map(({ namespace, name, attempts }) => ({ labels: [namespace, name], value: attempts })),
   )
@@ -179,30 +185,30 @@ function registerLog({ gauge }: GaugeRegistry, { webhooks }: RunningController):
   const { engine, outcomes, eventLog, retention } = webhooks
   gauge(
     'davit_log_open_segments',
-    'Segments of the log with something open.',
+    'Delivery log segments with open deliveries.',
     () => engine.stats().openSegments,
   )
-  gauge('davit_outcomes_waiting', 'Outcomes that wait to become durable.', () => outcomes.waiting())
+  gauge('davit_outcomes_waiting', 'Outcomes that have not been stored yet.', () => outcomes.waiting())
   gauge(
     'davit_log_oldest_write_seconds',
-    'For how long what waits longest to be written to the delivery log has waited; 0 when nothing waits.',
+    'Age of the oldest write that waits for the delivery log; 0 if there is none.',
     () => ({ delivery: eventLog.oldestMs() / 1000, outcome: outcomes.oldestMs() / 1000 }),
     'kind',
   )
   gauge(
     'davit_deliveries_finished',
-    'Finished deliveries that have an object.',
+    'Finished deliveries that are stored as objects.',
     () => retention.stats().finished,
   )
   gauge(
     'davit_finished_bytes',
-    'Size of the objects of finished deliveries, about.',
+    'Approximate size of the objects of finished deliveries.',
     () => retention.stats().finishedBytes,
   )
-  gauge('davit_log_bytes', 'Size of the delivery log, about.', () => retention.stats().logBytes)
+  gauge('davit_log_bytes', 'Approximate size of the delivery log.', () => retention.stats().logBytes)
   gauge(
     'davit_log_segments',
-    'Segments of the delivery log, by what is in them.',
+    'Delivery log segments, by kind.',
     () => {
       const { logSegments, outcomeSegments } = retention.stats()
       return { delivery: logSegments, outcome: outcomeSegments }
@@ -211,7 +217,7 @@ function registerLog({ gauge }: GaugeRegistry, { webhooks }: RunningController):
   )
   gauge(
     'davit_log_oldest_segment_seconds',
-    'Age of the oldest segment of the delivery log.',
+    'Age of the oldest delivery log segment.',
     () => retention.stats().oldestSegmentAgeMs / 1000,
   )
   gauge(
@@ -228,7 +234,7 @@ function registerLoops(registry: GaugeRegistry, { webhooks, leaderTasks }: Runni
   const boxes = () => leaderTasks.running?.boxes
   gauge(
     'davit_queue_depth',
-    'Objects that wait for a pass.',
+    'Objects that wait for a reconciliation.',
     () => ({
       'webhook-endpoint': endpointLoop.depth,
       'webhook-event': eventLoop.depth,
@@ -240,7 +246,7 @@ function registerLoops(registry: GaugeRegistry, { webhooks, leaderTasks }: Runni
   )
   gaugeRows(
     'davit_objects_not_ready',
-    'Objects whose condition Ready is not True, by kind and reason.',
+    'Objects whose Ready condition is not True, by kind and reason.',
     ['kind', 'reason'],
     () =>
       countNotReady({
@@ -252,15 +258,11 @@ function registerLoops(registry: GaugeRegistry, { webhooks, leaderTasks }: Runni
   )
   gauge(
     'davit_orphaned_parameters',
-    'Parameters that could not be removed, as recorded.',
+    'Recorded parameters that could not be removed.',
     () => credentials()?.failedDeletions.size ?? 0,
   )
-  gauge('davit_bakes_under_way', 'Bakes that have not ended.', () => boxes()?.slots.taken ?? 0)
-  gauge(
-    'davit_bakes_waiting',
-    'Templates that wait for their turn to bake.',
-    () => boxes()?.slots.waiting ?? 0,
-  )
+  gauge('davit_bakes_under_way', 'Bakes in progress.', () => boxes()?.slots.taken ?? 0)
+  gauge('davit_bakes_waiting', 'Templates that wait for a bake slot.', () => boxes()?.slots.waiting ?? 0)
 }
 
 export function registerApiGauges(
@@ -280,21 +282,19 @@ export function registerApiGauges(
   })
   gauge(
     'davit_written_bytes',
-    'Bytes that events have added to the store of the cluster in the last ten minutes, about.',
+    'Approximate number of bytes that events added to etcd in the last ten minutes.',
     () => api.appendStats().writtenBytes,
   )
   gauge(
     'davit_log_oldest_write_seconds',
-    'For how long what waits longest to be written to the delivery log has waited; 0 when nothing waits.',
+    'Age of the oldest write that waits for the delivery log; 0 if there is none.',
     () => ({ delivery: api.appendStats().oldestMs / 1000 }),
     'kind',
   )
-  gauge('davit_http_requests_in_flight', 'Requests of the REST API that are being answered.', () =>
-    api.inFlight(),
-  )
+  gauge('davit_http_requests_in_flight', 'REST API requests in progress.', () => api.inFlight())
   gauge(
     'davit_changes_waiting',
-    'Changes of endpoints that wait until the other replicas have seen them.',
+    'Endpoint changes that wait until the other replicas have observed them.',
     () => api.replicaStats().waiting,
   )
   registerIndexGauges(registry, { stats: () => api.indexStats() })

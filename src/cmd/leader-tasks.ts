@@ -78,9 +78,11 @@ export class LeaderTasks {
     made.credentials.start()
     made.boxes.start()
     void retention.followLog(() => webhooks.watches.log.version)
-    keyStore
-      .removeAbandoned(dependencies.clock.now())
-      .catch((error: unknown) => dependencies.log.warn('Keys left behind could not be removed', { error }))
+    keyStore.removeAbandoned(dependencies.clock.now()).catch((error: unknown) =>
+      dependencies.log.warn('signing_secret_cleanup_failed', 'failed to remove abandoned signing secrets', {
+        error,
+      }),
+    )
     const isKnown = (name: string) => catalogue.get(name) !== undefined
     if (config.shippedEventTypes) void ensureBuiltinEventTypes(dependencies, isKnown)
   }
@@ -102,7 +104,7 @@ type Cloud = ControllerDependencies['cloud']
 export function withCloudFencing(cloud: Cloud, mayWrite: () => boolean): Cloud {
   const guard = async <T>(write: () => Promise<T>): Promise<T> => {
     if (mayWrite()) return await write()
-    throw new CloudError('retry', 'Canceled', 'another replica may have taken over what this was for')
+    throw new CloudError('retry', 'Canceled', 'another replica may have taken over this work')
   }
   return {
     create: (access, parameter, limits) => guard(() => cloud.create(access, parameter, limits)),

@@ -54,9 +54,12 @@ export function createMetrics({ version, role = '' }: { version: string; role?: 
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_MS })
   const instruments = createInstruments(registry)
   const { gauge, gaugeRows } = instruments
-  gaugeRows('davit_build_info', 'The version that runs, and its role; always 1.', ['version', 'role'], () => [
-    { labels: [version, role], value: 1 },
-  ])
+  gaugeRows(
+    'davit_build_info',
+    'Version and role of the running process; always 1.',
+    ['version', 'role'],
+    () => [{ labels: [version, role], value: 1 }],
+  )
   return {
     ...recorders(counters(instruments), histograms(instruments)),
     gauge,
@@ -71,38 +74,41 @@ function counters({ counter, sum }: Instruments) {
   const mailed = ['mailed', 'refused', 'no-mail-server', 'no-owners']
   const baked = ['succeeded', ...bakeFailureCode.options]
   return {
-    attempts: counter('davit_attempts_total', 'Attempts of deliveries, by result.', ['class']),
-    finished: counter('davit_deliveries_finished_total', 'Deliveries that came to their end, by state.', [
-      'state',
-    ]),
+    attempts: counter('davit_attempts_total', 'Delivery attempts, by result.', ['class']),
+    finished: counter('davit_deliveries_finished_total', 'Finished deliveries, by state.', ['state']),
     viewsLeftOut: counter(
       'davit_views_left_out_total',
-      'Deliveries that succeeded and got no object, since there were too many.',
+      'Successful deliveries for which no object was created because the rate limit was reached.',
       [],
     ),
-    payloads: sum('davit_payload_read_bytes_total', 'Bytes of bodies read from the delivery log again.'),
-    segments: counter('davit_segment_writes_total', 'Segments written to the delivery log.', ['kind']),
-    apiCalls: counter('davit_api_calls_total', 'Calls of the Kubernetes API.', ['verb', 'code']),
-    cloudCalls: counter('davit_cloud_calls_total', 'Attempts of calls to the cloud.', cloudLabels),
-    cloudRetries: counter('davit_cloud_retries_total', 'Attempts that another one follows.', cloudLabels),
-    stored: counter('davit_secrets_stored_total', 'Secrets stored in accounts of organizations.', ['how']),
-    removed: counter(
-      'davit_parameters_removed_total',
-      'Parameters that were to be removed, by what came of it.',
-      ['outcome'],
+    payloads: sum(
+      'davit_payload_read_bytes_total',
+      'Bytes of payloads that were read again from the delivery log.',
     ),
-    bakes: counter('davit_bakes_total', 'Bakes that ended, by what came of them.', ['result'], baked),
-    mails: counter('davit_mails_total', 'Mails to owners, by what became of them.', ['result'], mailed),
+    segments: counter('davit_segment_writes_total', 'Segments written to the delivery log.', ['kind']),
+    apiCalls: counter('davit_api_calls_total', 'Requests to the Kubernetes API server.', ['verb', 'code']),
+    cloudCalls: counter('davit_cloud_calls_total', 'Attempts of AWS API requests.', cloudLabels),
+    cloudRetries: counter(
+      'davit_cloud_retries_total',
+      'Attempts of AWS API requests that were retried.',
+      cloudLabels,
+    ),
+    stored: counter('davit_secrets_stored_total', 'Secrets stored in the AWS accounts of organizations.', [
+      'how',
+    ]),
+    removed: counter('davit_parameters_removed_total', 'Parameter removals, by outcome.', ['outcome']),
+    bakes: counter('davit_bakes_total', 'Finished bakes, by result.', ['result'], baked),
+    mails: counter('davit_mails_total', 'Emails to owners, by result.', ['result'], mailed),
     // Named as in controller-runtime, so that its dashboards work.
-    passes: counter('controller_runtime_reconcile_total', 'Passes of a controller, by result.', [
+    passes: counter('controller_runtime_reconcile_total', 'Reconciliations of a controller, by result.', [
       'controller',
       'result',
     ]),
-    restarts: counter('davit_watch_restarts_total', 'Watches that ended and started again.', [
+    restarts: counter('davit_watch_restarts_total', 'Watch restarts, by resource and reason.', [
       'resource',
       'reason',
     ]),
-    requests: counter('davit_http_requests_total', 'Requests of the REST API, by operation.', [
+    requests: counter('davit_http_requests_total', 'Requests to the REST API, by operation.', [
       'route',
       'status',
     ]),
@@ -111,61 +117,57 @@ function counters({ counter, sum }: Instruments) {
 
 function histograms({ histogram }: Instruments) {
   return {
-    attempt: histogram('davit_attempt_duration_seconds', 'Duration of an attempt.', ATTEMPT_SECONDS),
+    attempt: histogram('davit_attempt_duration_seconds', 'Duration of a delivery attempt.', ATTEMPT_SECONDS),
     toEnd: histogram(
       'davit_event_to_end_seconds',
-      'From the acceptance of an event to the end of a delivery.',
+      'Time from the acceptance of an event to the end of a delivery.',
       END_SECONDS,
     ),
     toStart: histogram(
       'davit_event_to_first_attempt_seconds',
-      'From the acceptance of an event to the first attempt of a delivery.',
+      'Time from the acceptance of an event to the first attempt of a delivery.',
       START_SECONDS,
     ),
     segmentSize: histogram(
       'davit_segment_size',
-      'Events or outcome records in a segment.',
+      'Number of events or outcome records in a segment.',
       SEGMENT_SIZES,
       'kind',
     ),
     segmentWrite: histogram(
       'davit_segment_write_seconds',
-      'Duration of writing a segment.',
+      'Duration of a segment write.',
       CALL_SECONDS,
       'kind',
     ),
     apiCall: histogram(
       'davit_api_call_duration_seconds',
-      'Duration of a call of the Kubernetes API.',
+      'Duration of a request to the Kubernetes API server.',
       CALL_SECONDS,
       'verb',
     ),
     cloudCall: histogram(
       'davit_cloud_call_duration_seconds',
-      'Duration of an attempt of a call to the cloud.',
+      'Duration of an attempt of an AWS API request.',
       CALL_SECONDS,
       'operation',
     ),
     cloudTurn: histogram(
       'davit_cloud_turn_wait_seconds',
-      'Waiting for a turn at an account and region.',
+      'Time that a request waited for the rate limit of an AWS account and region.',
       TURN_SECONDS,
       'operation',
     ),
-    bake: histogram(
-      'davit_bake_duration_seconds',
-      'From the beginning of a bake that succeeded to its end.',
-      BAKE_SECONDS,
-    ),
+    bake: histogram('davit_bake_duration_seconds', 'Duration of a successful bake.', BAKE_SECONDS),
     pass: histogram(
       'controller_runtime_reconcile_time_seconds',
-      'Duration of a pass of a controller.',
+      'Duration of a reconciliation.',
       CALL_SECONDS,
       'controller',
     ),
     request: histogram(
       'davit_http_request_duration_seconds',
-      'From the headers of a request to the end of its answer.',
+      'Time from the headers of a request to the end of its response.',
       CALL_SECONDS,
       'route',
     ),

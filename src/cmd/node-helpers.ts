@@ -92,11 +92,11 @@ export async function respondAndExit(
 
 /** An unexpected error is named but not quoted: its message could contain a secret. */
 function describe(error: unknown): string {
-  if (error instanceof BoxConfigError) return `the environment has a mistake: ${error.message}`
-  if (error instanceof InputTooLongError) return `what came on stdin ${error.message}`
+  if (error instanceof BoxConfigError) return `invalid environment: ${error.message}`
+  if (error instanceof InputTooLongError) return `stdin ${error.message}`
   const { name = 'Error', stack = '' } = error instanceof Error ? error : {}
   const [, line = ''] = /\/([^/\s]+\.ts:\d+)/.exec(stack) ?? []
-  return `an error that is Davit's own: ${name} ${line}`.trimEnd()
+  return `internal error in Davit: ${name} ${line}`.trimEnd()
 }
 
 /** A token and the annotations of a ServiceAccount, at most 256 KiB. */

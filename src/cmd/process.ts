@@ -33,10 +33,10 @@ export type UncaughtErrorOptions = {
  */
 export function logUncaughtErrors(source: ErrorSource, { log, exit }: UncaughtErrorOptions): void {
   source.on('unhandledRejection', (error) => {
-    log.error('A rejection that nobody waits for', { error, stack: stackOf(error) })
+    log.error('unhandled_rejection', 'unhandled promise rejection', { error, stack: stackOf(error) })
   })
   source.on('uncaughtException', (error) => {
-    log.error('An exception that nothing caught; the process ends', { error, stack: stackOf(error) })
+    log.error('uncaught_exception', 'uncaught exception; exiting', { error, stack: stackOf(error) })
     log.flush()
     exit(1)
   })
@@ -85,7 +85,7 @@ export async function startOpsServer(options: OpsServerOptions): Promise<OpsServ
       request.resume()
       respond(options, request.method ?? '', request.url ?? '/').then(
         (found) => send(response, found),
-        () => send(response, { code: 500, type: TEXT, body: 'the metrics could not be read\n' }),
+        () => send(response, { code: 500, type: TEXT, body: 'failed to read the metrics\n' }),
       )
     },
   )
@@ -107,11 +107,12 @@ export async function startOpsServer(options: OpsServerOptions): Promise<OpsServ
 
 async function respond(options: OpsServerOptions, method: string, url: string): Promise<OpsResponse> {
   const path = url.split('?', 1)[0]
-  if (method !== 'GET' && method !== 'HEAD') return { code: 405, type: TEXT, body: 'only GET\n' }
+  if (method !== 'GET' && method !== 'HEAD')
+    return { code: 405, type: TEXT, body: 'method not allowed; use GET\n' }
   if (path === '/healthz') return health(options.live)
   if (path === '/readyz') return health(options.ready)
   if (path !== '/metrics') {
-    return { code: 404, type: TEXT, body: 'there are /metrics, /healthz and /readyz\n' }
+    return { code: 404, type: TEXT, body: 'not found; use /metrics, /healthz or /readyz\n' }
   }
   return { code: 200, type: options.metrics.contentType, body: await options.metrics.render() }
 }
@@ -121,7 +122,7 @@ function health(check: Check): OpsResponse {
   try {
     problems = check()
   } catch {
-    problems = ['the check itself failed']
+    problems = ['failed to run the check']
   }
   if (problems.length === 0) return { code: 200, type: TEXT, body: 'ok\n' }
   return { code: 503, type: TEXT, body: `${problems.join('\n')}\n` }
@@ -155,13 +156,13 @@ export async function runCommand(name: string, environment: Environment, run: Co
   const ending = new Promise<string>((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal))
   })
-  log.info('Starting', { role: name, version: VERSION, config })
+  log.info('process_starting', 'starting', { role: name, version: VERSION, config })
   try {
     await run({ config, secrets, log }, ending)
-    log.info('Ended')
+    log.info('process_stopped', 'stopped')
     return 0
   } catch (error) {
-    log.error('It cannot run', { role: name, error })
+    log.error('process_failed', 'failed; exiting', { role: name, error })
     return 1
   } finally {
     await log.close()

@@ -25,7 +25,7 @@ async function run({ config, log }: CommandSettings, ending: Promise<string>): P
   let api: RunningApi | undefined
   let started: Promise<unknown> = Promise.resolve()
   try {
-    const problems = () => (stopping.signal.aborted ? ['it is ending'] : problemsOf(api))
+    const problems = () => (stopping.signal.aborted ? ['shutting down'] : problemsOf(api))
     registerReadiness(dependencies.metrics, problems)
     registerCertificate(dependencies.metrics, dependencies.certificate)
     const answers = { metrics: dependencies.metrics, live: () => [], ready: problems }
@@ -41,7 +41,7 @@ async function run({ config, log }: CommandSettings, ending: Promise<string>): P
     const failed = starting.then((running) =>
       Promise.race([running.ended, running.listening.then(() => running.ended)]),
     )
-    log.info('Ending', { signal: await Promise.race([ending, failed]) })
+    log.info('shutdown_started', 'shutting down', { signal: await Promise.race([ending, failed]) })
   } finally {
     stopping.abort()
     await started
@@ -52,5 +52,5 @@ async function run({ config, log }: CommandSettings, ending: Promise<string>): P
 }
 
 function problemsOf(api: RunningApi | undefined): string[] {
-  return api?.problems() ?? ['the API server did not answer yet']
+  return api?.problems() ?? ['waiting for the API server']
 }

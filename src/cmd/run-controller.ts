@@ -23,7 +23,7 @@ async function run({ config, secrets, log }: CommandSettings, ending: Promise<st
   let ops: OpsServer | undefined
   let controller: RunningController | undefined
   try {
-    const problems = () => controller?.problems() ?? ['the API server did not answer yet']
+    const problems = () => controller?.problems() ?? ['waiting for the API server']
     registerReadiness(dependencies.metrics, problems)
     const answers = { metrics: dependencies.metrics, live: () => [], ready: problems }
     ops = await withSettingName('DAVIT_OPS_ADDRESS', startOpsServer({ ...config.ops, ...answers }))
@@ -33,7 +33,7 @@ async function run({ config, secrets, log }: CommandSettings, ending: Promise<st
       return Promise.race([running.ready, running.ended])
     })
     const failed = starting.then(() => controller?.ended)
-    log.info('Ending', { signal: await Promise.race([ending, failed]) })
+    log.info('shutdown_started', 'shutting down', { signal: await Promise.race([ending, failed]) })
   } finally {
     await controller?.stop()
     await ops?.close()

@@ -41,11 +41,24 @@ export function integer(min: number, max: number, standard: number) {
   return setting(`must be a whole number from ${min} to ${max}`, parse, chart).default(standard)
 }
 
+/** Without a trailing dot, and no address. */
+const HOST =
+  /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/
+
 export const networks = setting(
-  'must be networks in CIDR form, separated by commas, such as 10.0.0.0/8,fd00::/8 (those of IPv4 not as ::ffff:...)',
+  'must be comma-separated networks in CIDR notation, such as 10.0.0.0/8,fd00::/8 (IPv4 networks not as ::ffff:...)',
   (text) => {
     const found = text.split(',').map((network) => network.trim())
     return found.every(isNetwork) ? found : undefined
+  },
+  LIST,
+).default([])
+
+export const hostNames = setting(
+  'must be names of hosts, separated by commas, such as receiver.acme.svc.cluster.local',
+  (text) => {
+    const found = text.split(',').map((name) => name.trim().toLowerCase())
+    return found.every((name) => HOST.test(name)) ? found : undefined
   },
   LIST,
 ).default([])
@@ -54,7 +67,7 @@ const UID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 const UID_PAIR = new RegExp(`^(${UID})=(${UID})$`)
 
 export const formerUids = setting(
-  'must be pairs of UIDs, the one of now and the one of before, separated by commas',
+  'must be comma-separated pairs of UIDs in the form current=former',
   (text) => {
     const pairs = text.split(',').map((pair) => UID_PAIR.exec(pair.trim()))
     const found = pairs.flatMap((match) => (match?.[1] && match[2] ? [[match[1], match[2]] as const] : []))
@@ -99,7 +112,7 @@ export const waitScale = setting(
 
 /** Rejects a query, which could switch certificate verification off. */
 export const smtpUrl = setting(
-  'must be smtp://host:port or smtps://host:port, with user:password@ before the host where needed (percent-encoded), and nothing after the port',
+  'must be smtp://host:port or smtps://host:port, optionally with percent-encoded user:password@ before the host, and nothing after the port',
   (text) => {
     const url = URL.canParse(text) ? new URL(text) : undefined
     const plain = url?.hostname && url.pathname.length <= 1 && url.search === '' && url.hash === ''
@@ -117,7 +130,7 @@ export const yesOrNo = setting(
 
 /** Short enough for every parameter name. AWS reserves names that begin with aws or ssm. */
 export const parameterPrefix = setting(
-  'must be a path such as /davit or /platform/davit: at most 100 letters, digits, dots, dashes and underscores in at most 8 parts, the first of which begins neither with aws nor with ssm',
+  'must be a path such as /davit or /platform/davit: at most 100 characters and at most 8 parts. Parts may contain letters, digits, dots, dashes and underscores; the first part must not begin with aws or ssm',
   (text) =>
     text.length <= 100 && /^(\/[A-Za-z0-9_.-]+){1,8}$/.test(text) && !/^\/(aws|ssm)/i.test(text)
       ? text
@@ -127,7 +140,7 @@ export const parameterPrefix = setting(
 export function quantity(what: string, example: string) {
   return matching(
     /^[1-9][0-9]{0,11}(m|k|M|G|T|Ki|Mi|Gi|Ti)?$/,
-    `must be ${what} as Kubernetes writes it, such as ${example}`,
+    `must be a Kubernetes quantity of ${what}, such as ${example}`,
   )
 }
 
@@ -135,7 +148,7 @@ export function quantity(what: string, example: string) {
 export const BAKE_IMAGE = /^(?!.*:\/\/)[A-Za-z0-9[][^\p{Cc}\p{Z}]{0,715}$/u
 
 export const hosts = setting(
-  'must be at most 64 hosts, separated by commas, such as auth.example.com,tokens.example.com:8443',
+  'must be at most 64 comma-separated hosts, such as auth.example.com,tokens.example.com:8443',
   (text) => {
     const given = text.split(',').map((host) => host.trim().toLowerCase())
     const isHost = (host: string) => /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[1-9][0-9]{0,4})?$/.test(host)
@@ -149,7 +162,7 @@ const KEY = /^(?!\.\.?$)(?!\.\.)[-._a-zA-Z0-9]{1,253}$/
 const STANDARD_KEY = 'ca.crt'
 
 export const configMapKey = setting(
-  `must be the name of a ConfigMap, with its key after a slash where that is not ${STANDARD_KEY}, such as davit-bake-ca or trust/ca-bundle.crt`,
+  `must be the name of a ConfigMap, optionally followed by a slash and a key (default: ${STANDARD_KEY}), such as davit-bake-ca or trust/ca-bundle.crt`,
   (text) => {
     const [configMap = '', key = STANDARD_KEY, ...rest] = text.split('/')
     return CONFIG_MAP.test(configMap) && KEY.test(key) && rest.length === 0 ? { configMap, key } : undefined
@@ -158,7 +171,7 @@ export const configMapKey = setting(
 
 /** Rejects a password, since the URL is visible in the Jobs. */
 export const endpointUrl = setting(
-  'must be an http or https URL without user and password, such as https://vpce-1a2b.ssm.eu-west-1.vpce.amazonaws.com',
+  'must be an http or https URL without a user name or password, such as https://vpce-1a2b.ssm.eu-west-1.vpce.amazonaws.com',
   (text) => {
     const url = URL.canParse(text) ? new URL(text) : undefined
     const isOpen = url?.username === '' && url.password === ''

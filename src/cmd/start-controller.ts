@@ -36,7 +36,7 @@ export function createShardWork(
       retention.shardsLeft(shards)
       const found = await takeover.start(shards, signal)
       if (shards.has(LEADER_SHARD)) void leaderTasks.start()
-      log.info('Shards were taken over', { shards: shards.size, ...found })
+      log.info('shards_taken_over', 'took over shards', { shards: shards.size, ...found })
     },
     owned: (numbers) => {
       const shards = new Set(numbers)
@@ -90,10 +90,10 @@ export type RunningController = {
 
 /** The resource versions that are in memory now stand for other objects. */
 const STORE_RESTORED =
-  'the store is older than what was read of it, as after a restore: only a new start knows what is open'
+  'the API server returned older data than before, as after a restore of etcd; only a restarted process can determine the open deliveries'
 /** Claims are deleted with the outcomes around them, and which later records count depends on them. */
 const OUTCOMES_MISSED =
-  'outcomes were out of reach for longer than they are kept: only a new start knows whose word counts'
+  'delivery outcomes were unreachable for longer than they are kept; only a restarted process can determine the shard owners'
 const RETRY_MS = 1000
 /** An API server breaks watches for shorter times every day. */
 const UNWATCHED_MS = 5000
@@ -115,7 +115,7 @@ export async function startController(options: ControllerOptions): Promise<Runni
     config,
     dependencies: unfenced,
     clock: options.leaseClock ?? unfenced.clock,
-    onReplaced: endWith(`another process has the name ${config.replica}`),
+    onReplaced: endWith(`another process uses the name ${config.replica}`),
     onStoreRestored,
   })
   const dependencies = {
@@ -139,17 +139,20 @@ export async function startController(options: ControllerOptions): Promise<Runni
     session: replica.session,
     onStoreRestored,
     onOutcomesMissed: endWith(OUTCOMES_MISSED),
-    onLost: endWith('the delivery log could not be followed'),
+    onLost: endWith('failed to follow the delivery log'),
     onClaimedElsewhere: (shards) => replica.reclaim(shards),
     giveUp: giveUp.signal,
   })
   const leaderTasks = new LeaderTasks({ config, dependencies, webhooks, replica, installationKey: key })
   const work = createShardWork(dependencies, webhooks, leaderTasks)
-  let problem: string | undefined = 'reading what the process before left'
+  let problem: string | undefined = 'loading the state of the previous process'
   const ready = begin(webhooks, giveUp.signal, () => replica.join(work)).then(() => {
     problem = undefined
     const unfinished = webhooks.engine.counters.total
-    dependencies.log.info('Delivering', { unfinished, shards: replica.ownedShardCount })
+    dependencies.log.info('delivery_started', 'delivering events', {
+      unfinished,
+      shards: replica.ownedShardCount,
+    })
   })
   const running = { webhooks, replica, leaderTasks }
   return {
@@ -158,9 +161,9 @@ export async function startController(options: ControllerOptions): Promise<Runni
     ended: end.promise,
     problems: () => [
       ...(problem ? [problem] : []),
-      ...(replica.isNameTaken ? [`another process has, or had, the name ${config.replica}`] : []),
-      ...(replica.mayAct || problem ? [] : ['its Lease could not be renewed']),
-      ...(webhooks.outcomes.healthy() ? [] : ['outcomes cannot be stored']),
+      ...(replica.isNameTaken ? [`another process uses, or recently used, the name ${config.replica}`] : []),
+      ...(replica.mayAct || problem ? [] : ['failed to renew the Lease']),
+      ...(webhooks.outcomes.healthy() ? [] : ['failed to store delivery outcomes']),
       ...unwatched([...watchesOf(webhooks), ...leaderTasks.watches]),
     ],
     stop: () => stop({ ...options, dependencies }, running, giveUp),
@@ -175,7 +178,7 @@ function watchesOf({ watches: { inputs, log, outcomes, events } }: WebhookContro
 function unwatched(watches: readonly Watch[]): string[] {
   const longest = Math.max(...watches.map((watch) => watch.health.disconnectedForMs()))
   if (longest < UNWATCHED_MS) return []
-  return [`the API server could not be watched for ${Math.floor(longest / 1000)} s`]
+  return [`failed to watch the API server for ${Math.floor(longest / 1000)} s`]
 }
 
 /** Reads everything and joins the other replicas. Resolves when everything that belongs to this replica goes on. */
@@ -217,7 +220,7 @@ async function stop(
   const ended = Promise.all([handedOff, notifier.stop()]).then(() => true)
   const inTime = await Promise.race([ended, sleep(clock, config.drainMs).then(() => false)])
   if (!inTime)
-    log.warn('Attempts under way were given up; they are made again at the next start', {
+    log.warn('attempts_abandoned', 'abandoned attempts in progress; the next start repeats them', {
       ...engine.stats(),
     })
   giveUp.abort()
@@ -240,7 +243,7 @@ async function untilAnswered<T>(
       return await read()
     } catch (error) {
       if (signal.aborted) throw error
-      log.warn('The API server did not answer; trying again', { error })
+      log.warn('api_server_unavailable', 'failed to reach the API server; retrying', { error })
       await sleep(clock, RETRY_MS, signal)
     }
   }

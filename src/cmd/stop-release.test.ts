@@ -12,7 +12,7 @@ function bed() {
   const clock = new FakeClock()
   const store = new MemoryStore(() => clock.now())
   const said: string[] = []
-  const note = (message: string) => void said.push(message)
+  const note = (_event: string, message: string) => void said.push(message)
   const at = (name: string) => ({ namespace: 'davit-system', name })
   const pod = async (name: string, component: string) => {
     const metadata = { ...at(name), labels: { component } }
@@ -64,7 +64,7 @@ test('pods that do not end are not waited for beyond the limit, which is said', 
   const stopped = stop()
   await clock.elapse(LIMIT_MS)
   expect(await stopped).toBe(false)
-  expect(said).toEqual(['Pods still run, and go on without rights'])
+  expect(said).toEqual(['pods are still running; they continue without permissions'])
 })
 
 test('a Deployment that is gone keeps nobody from uninstalling, nor does a right that is missing', async () => {
@@ -74,5 +74,5 @@ test('a Deployment that is gone keeps nobody from uninstalling, nor does a right
     throw new ApiError('Forbidden', 'no', { status: 403 })
   }
   expect(await stop()).toBe(false)
-  expect(said).toEqual(['The replicas cannot be stopped, and end without rights'])
+  expect(said).toEqual(['failed to stop the replicas; they stop without permissions'])
 })

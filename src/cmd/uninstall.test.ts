@@ -16,7 +16,7 @@ const PARAMETER = {
 
 function bed() {
   const logged: [string, unknown][] = []
-  const note = (message: string, fields?: unknown) => void logged.push([message, fields])
+  const note = (_event: string, message: string, fields?: unknown) => void logged.push([message, fields])
   const store = new MemoryStore(() => 0)
   const credential = async (name: string, finalizers: string[]) => {
     const metadata = { namespace: 'acme', name, finalizers }
@@ -62,7 +62,9 @@ test('finalizers that come back again and again are an error', async () => {
   const { store, credential, log } = bed()
   await credential('a', [PARAMETER_FINALIZER])
   store.patch = async (_, { name }) => ({ metadata: { name } })
-  await expect(removeFinalizers(store, log)).rejects.toThrow('does a controller of Davit run still?')
+  await expect(removeFinalizers(store, log)).rejects.toThrow(
+    'check whether a Davit controller is still running',
+  )
 })
 
 test('kinds that are not there any more are no error', async () => {

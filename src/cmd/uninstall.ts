@@ -72,10 +72,13 @@ export async function scaleDownRelease(options: StopOptions): Promise<boolean> {
   try {
     for (const name of options.deployments) await scaleDown(resources, { namespace, name })
     const gone = await waitForPodsGone({ ...options, query: { namespace, labelSelector } })
-    if (!gone) log.warn('Pods still run, and go on without rights', { waitedMs: options.limitMs })
+    if (!gone)
+      log.warn('pods_still_running', 'pods are still running; they continue without permissions', {
+        waitedMs: options.limitMs,
+      })
     return gone
   } catch (error) {
-    log.warn('The replicas cannot be stopped, and end without rights', { error })
+    log.warn('scale_down_failed', 'failed to stop the replicas; they stop without permissions', { error })
     return false
   }
 }
@@ -116,7 +119,7 @@ export async function removeFinalizers(
     }
     if (found === 0) return released
   }
-  throw new Error('finalizers come back: does a controller of Davit run still?')
+  throw new Error('finalizers reappear; check whether a Davit controller is still running')
 }
 
 async function* objectsWithFinalizer(
@@ -150,8 +153,14 @@ async function release(
     throw error
   }
   const about = { kind: type.plural, namespace, name, ...leftBehind(object) }
-  if (deletionTimestamp === undefined) log.info('The finalizer was taken off; the object stays', about)
-  else log.warn('The finalizer was taken off, and the object goes; what it has in its account stays', about)
+  if (deletionTimestamp === undefined)
+    log.info('finalizer_removed', 'removed the finalizer; the object is kept', about)
+  else
+    log.warn(
+      'parameters_left_behind',
+      'removed the finalizer; the object is deleted, but its parameters stay in the AWS account',
+      about,
+    )
   return true
 }
 
@@ -197,7 +206,7 @@ export function runStop(environment: Environment): Promise<number> {
           labelSelector,
           ...release,
         })
-        log.info('Replicas were told to end', { stopped })
+        log.info('release_scaled_down', 'scaled down the replicas', { stopped })
       }),
   )
 }
@@ -210,11 +219,16 @@ export function runCleanup(environment: Environment): Promise<number> {
     withoutUninstallVariables(environment),
     ({ config: { kubeconfig, namespace }, log }: CommandSettings) =>
       connected(kubeconfig, async (resources, clock) => {
-        log.info('Objects were let go', { released: await removeFinalizers(resources, log) })
+        log.info('finalizers_removed', 'removed the finalizers of all objects', {
+          released: await removeFinalizers(resources, log),
+        })
         // A replica that still runs needs its Lease.
         const gone = await waitForPodsGone({ resources, clock, query: { namespace, labelSelector }, limitMs })
-        if (gone) log.info('Leases were taken away', { leases: await removeLeases(resources, namespace) })
-        else log.warn('Pods still run; their Leases stay')
+        if (gone)
+          log.info('leases_removed', 'removed the Leases', {
+            leases: await removeLeases(resources, namespace),
+          })
+        else log.warn('leases_kept', 'pods are still running; keeping their Leases')
       }),
   )
 }

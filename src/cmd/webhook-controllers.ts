@@ -251,7 +251,7 @@ function buildEventLoop(shared: Shared) {
     quota,
     time: shared.retention.time,
     onNotDeleted: (error) =>
-      log.warn('Events that have expired could not be deleted; trying again', { error }),
+      log.warn('expired_events_delete_failed', 'failed to delete expired events; retrying', { error }),
   })
   const eventPasses = new ShardedReconciler({
     reconciler: eventsReconciler,

@@ -21,10 +21,13 @@ test.each([
     spec: { type: 'token', registry: 'ghcr.io', username: 'a:b' },
     want: ['username', 'UsernameRefused', 'colon'],
   },
-  { spec: { type: 'ecr', registry: 'ghcr.io' }, want: ['registry', 'RegistryRefused', 'the host of ECR'] },
+  {
+    spec: { type: 'ecr', registry: 'ghcr.io' },
+    want: ['registry', 'RegistryRefused', 'the ECR host of one AWS account'],
+  },
   {
     spec: { type: 'ecr', registry: `${ECR}.evil.test` },
-    want: ['registry', 'RegistryRefused', 'evil.test is none'],
+    want: ['registry', 'RegistryRefused', 'evil.test is not an AWS domain'],
   },
   { spec: { type: 'ecr', registry: 'public.ecr.aws' }, want: ['registry', 'RegistryRefused', 'has neither'] },
 ] as const)('$spec.type of $spec.registry is refused: $want.2', ({ spec, want: [field, reason, words] }) => {

@@ -17,13 +17,13 @@ test.each([
 })
 
 test.each([
-  { given: '', want: 'is empty' },
-  { given: ' token', want: 'begins or ends with white space' },
-  { given: 'token\n', want: 'begins or ends with white space' },
-  { given: 'token\r\n', want: 'begins or ends with white space' },
-  { given: '\ufefftoken', want: 'begins or ends with white space' },
-  { given: '\u00a0token', want: 'begins or ends with white space' },
-  { given: '   ', want: 'begins or ends with white space' },
+  { given: '', want: 'must not be empty' },
+  { given: ' token', want: 'must not begin or end with whitespace' },
+  { given: 'token\n', want: 'must not begin or end with whitespace' },
+  { given: 'token\r\n', want: 'must not begin or end with whitespace' },
+  { given: '\ufefftoken', want: 'must not begin or end with whitespace' },
+  { given: '\u00a0token', want: 'must not begin or end with whitespace' },
+  { given: '   ', want: 'must not begin or end with whitespace' },
   { given: 'to\nken', want: 'control character' },
   { given: 'to\u0000ken', want: 'control character' },
   { given: 'to\tken', want: 'control character' },
@@ -31,15 +31,15 @@ test.each([
   { given: 'to{{ken', want: '{{ or }}' },
   { given: '{{ssm:/davit/other/rc_x}}', want: '{{ or }}' },
   { given: '{"a":{"b":1}}', want: '{{ or }}' },
-  { given: 'x'.repeat(4097), want: 'more than 4096 bytes' },
-  { given: '\u{1f511}'.repeat(1025), want: 'more than 4096 bytes' },
-  { given: 'to\ud800ken', want: 'not text in UTF-8' },
+  { given: 'x'.repeat(4097), want: 'at most 4096 bytes' },
+  { given: '\u{1f511}'.repeat(1025), want: 'at most 4096 bytes' },
+  { given: 'to\ud800ken', want: 'valid UTF-8 text' },
 ])('$given is refused: $want', ({ given, want }) => {
   expect(registrySecretProblem(given)).toContain(want)
 })
 
 test('bytes that are not UTF-8 are refused', () => {
-  expect(registrySecretProblem(new Uint8Array([0x61, 0xff]))).toBe('is not text in UTF-8')
+  expect(registrySecretProblem(new Uint8Array([0x61, 0xff]))).toBe('must be valid UTF-8 text')
 })
 
 test('a refusal has no part of the secret in it', () => {

@@ -11,9 +11,10 @@ import { parseEcrHost, parseRegistryHost } from '../apis/registry-host.ts'
 /** A login sends user name and secret with a colon between them. @returns the problem, in words that follow "username" */
 export function registryUsernameProblem(username: string): string | undefined {
   if (username === '') return 'must not be empty'
-  if (codePoints(username) > MAX_USERNAME) return `must have at most ${MAX_USERNAME} characters`
-  if (username.includes(':')) return 'must not have a colon: what follows it would be taken for the secret'
-  if (/\p{Cc}/u.test(username)) return 'must not have control characters'
+  if (codePoints(username) > MAX_USERNAME) return `must be at most ${MAX_USERNAME} characters`
+  if (username.includes(':'))
+    return 'must not contain a colon, because the text after it would become part of the secret'
+  if (/\p{Cc}/u.test(username)) return 'must not contain control characters'
   return undefined
 }
 
@@ -27,16 +28,16 @@ const MAX_BYTES = 4096
  */
 export function registrySecretProblem(value: string | Uint8Array): string | undefined {
   const text = typeof value === 'string' ? value : decodeUtf8(value)
-  if (text === '') return 'is empty'
-  if (text === undefined || !text.isWellFormed()) return 'is not text in UTF-8'
+  if (text === '') return 'must not be empty'
+  if (text === undefined || !text.isWellFormed()) return 'must be valid UTF-8 text'
   if (Buffer.byteLength(text) > MAX_BYTES)
-    return `has more than ${MAX_BYTES} bytes, which is the most that is stored`
+    return `must be at most ${MAX_BYTES} bytes, the size limit of a standard parameter`
   if (text !== text.trim())
-    return 'begins or ends with white space or a line end, which a login leaves out; store it without (printf, not echo)'
+    return 'must not begin or end with whitespace or a newline, because logins drop it (use printf, not echo)'
   if (/\p{Cc}/u.test(text))
-    return 'has a line end or another control character in it, which a login leaves out'
+    return 'must not contain a newline or another control character, because logins drop it'
   if (text.includes('{{') || text.includes('}}'))
-    return 'has {{ or }} in it, which the parameter store does not take'
+    return 'must not contain {{ or }}, which AWS Parameter Store rejects'
   return undefined
 }
 
@@ -77,5 +78,5 @@ export function credentialSpecProblem({ type, registry, username }: Spec): SpecP
 export function credentialWarning({ type, registry }: Spec): string | undefined {
   const { host } = parseRegistryHost(registry)
   if (type !== 'token' || host === undefined || !parseEcrHost(host).ecr) return undefined
-  return 'The registry is ECR, whose tokens end after 12 hours; a credential of the type ecr needs none.'
+  return 'The registry is ECR, whose tokens expire after 12 hours. Use a credential of type ecr, which needs no token.'
 }

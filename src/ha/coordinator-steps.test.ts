@@ -99,7 +99,7 @@ describe('a keeper', () => {
     const before = calls.length
     await bed.clock.elapse(2 * renewEveryMs)
     expect(calls.slice(before).toSorted()).toEqual([...asked, ...asked].toSorted())
-    expect(one.lines).toContain('a shard could not be handed over yet')
+    expect(one.lines).toContain('failed to release a shard; retrying')
     isBroken = false
     await bed.clock.elapse(2 * renewEveryMs)
     expect(ownedBy(other).map((shard) => `stop ${shard}`)).toEqual([...asked].toSorted(byShard))
@@ -110,7 +110,7 @@ describe('a keeper', () => {
     bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
     await bed.clock.elapse(holdsMs + 1000)
     expect([one.coordinator.owned, ownedBy(one)]).toEqual([0, []])
-    expect(one.lines).toContain('this replica could not renew its part of the shards')
+    expect(one.lines).toContain('failed to renew the shards of this replica; retrying')
     bed.records.failing.clear()
     await bed.clock.elapse(renewEveryMs)
     expect(calls.slice(2)).toEqual([`owned ${ALL}`])
@@ -144,7 +144,7 @@ describe('a keeper', () => {
     bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
     await bed.clock.elapse(holdsMs + 1000)
     expect(aborted).toHaveLength(1)
-    expect(one.lines).not.toContain('shards could not be taken over')
+    expect(one.lines).not.toContain('failed to take over shards; retrying')
   })
 
   it('does not own what it was to give up while it was being taken over, though that succeeded', async () => {
@@ -187,7 +187,7 @@ describe('a keeper', () => {
     }
     const { one, bed } = await begin({ start })
     await bed.clock.elapse(renewEveryMs)
-    expect(one.lines).toEqual(['shards could not be taken over'])
+    expect(one.lines).toEqual(['failed to take over shards; retrying'])
     expect(ownedBy(one)).toEqual(ALL)
   })
 
@@ -220,7 +220,7 @@ describe('a keeper', () => {
     one.end()
     await bed.clock.elapse(leaseMs)
     expect(calls.slice(2)).toEqual(ALL.map((shard) => `stop ${shard}`))
-    expect(one.lines.filter((line) => line === 'a shard could not be handed over yet')).toHaveLength(
+    expect(one.lines.filter((line) => line === 'failed to release a shard; retrying')).toHaveLength(
       BED_SHARDS,
     )
     expect(ownedBy(one)).toEqual([])
@@ -231,7 +231,7 @@ describe('a keeper', () => {
     bed.join('a')
     await bed.clock.elapse(2 * renewEveryMs)
     expect(one.replaced()).toBe(true)
-    expect(one.lines).toContain('another process has the name of this replica')
+    expect(one.lines).toContain('another process uses the name of this replica')
     expect(calls.slice(2).toSorted()).toEqual(ALL.map((shard) => `stop ${shard}`))
   })
 })

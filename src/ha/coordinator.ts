@@ -120,7 +120,7 @@ export class ShardCoordinator implements ShardOwnership {
         if (state === 'settled') this.#settled.resolve()
         if (state !== 'pending') pauseMs = times.renewEveryMs
       } catch (error) {
-        log.warn('this replica could not renew its part of the shards', { error })
+        log.warn('shard_renewal_failed', 'failed to renew the shards of this replica; retrying', { error })
       }
       await this.#pause.sleep(pauseMs, signal)
     }
@@ -180,7 +180,10 @@ export class ShardCoordinator implements ShardOwnership {
   #setNameState(state: NameState): void {
     const { name, onReplaced, log } = this.#options
     if (state !== this.#name && state !== 'ours')
-      log.error('another process has the name of this replica', { name, waits: state === 'taken' })
+      log.error('replica_name_conflict', 'another process uses the name of this replica', {
+        name,
+        waits: state === 'taken',
+      })
     this.#name = state
     if (state === 'replaced') onReplaced()
   }
@@ -269,7 +272,10 @@ export class ShardCoordinator implements ShardOwnership {
       () => finish(true),
       (error) => {
         if (!abort.signal.aborted)
-          log.warn('shards could not be taken over', { error, shards: shards.length })
+          log.warn('shard_start_failed', 'failed to take over shards; retrying', {
+            error,
+            shards: shards.length,
+          })
         // Everything that it started must end before the shards are started again, by this replica or another one. That includes
         // shards that failed only because others of the same start were released.
         this.#release(shards.filter((shard) => this.#starting.get(shard) === start))
@@ -310,7 +316,7 @@ export class ShardCoordinator implements ShardOwnership {
       try {
         return await work.stop(shard)
       } catch (error) {
-        log.error('a shard could not be handed over yet', { error, shard })
+        log.error('shard_release_failed', 'failed to release a shard; retrying', { error, shard })
         if (this.#hasEnded) return
         await sleep(clock, times.renewEveryMs)
       }

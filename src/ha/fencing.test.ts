@@ -46,7 +46,7 @@ it('refuses every write before it is sent while others may think that the replic
   for (const write of writes)
     await expect(write()).rejects.toMatchObject({
       kind: 'Unavailable',
-      message: expect.stringContaining('could not renew its Lease'),
+      message: expect.stringContaining('failed to renew its Lease'),
     })
   expect(store.version).toBe(version)
   state.mayAct = true

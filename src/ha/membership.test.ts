@@ -10,7 +10,7 @@ afterEach(() => {
   bed?.end()
 })
 
-const linesOf = (lines: readonly string[]) => lines.filter((line) => line.startsWith('Another replica'))
+const linesOf = (lines: readonly string[]) => lines.filter((line) => line.startsWith('another replica'))
 
 async function two() {
   bed = new CoordinatorBed()
@@ -23,11 +23,12 @@ async function two() {
 
 it('one that dies is said to be silent when its Lease has ended, and not again when its shards are taken', async () => {
   const { one, other } = await two()
-  expect(linesOf(one.lines)).toEqual(['Another replica has come'])
+  expect(linesOf(one.lines)).toEqual(['another replica joined'])
   other.end()
   await bed.clock.elapse(leaseMs + 2 * renewEveryMs)
-  const silent = 'Another replica is silent: its shards stand still until nothing of it can be under way'
-  expect(linesOf(one.lines)).toEqual(['Another replica has come', silent])
+  const silent =
+    'another replica stopped renewing its Lease; its shards pause until its work has certainly ended'
+  expect(linesOf(one.lines)).toEqual(['another replica joined', silent])
   await bed.clock.elapse(drainMs + 2 * renewEveryMs)
   expect(one.coordinator.owned).toBe(BED_SHARDS)
   expect(linesOf(one.lines)).toHaveLength(2)
@@ -37,13 +38,13 @@ it('one that is told to end is said to leave', async () => {
   const { one, other } = await two()
   other.coordinator.leave()
   await bed.clock.elapse(3 * renewEveryMs)
-  expect(linesOf(one.lines)).toEqual(['Another replica has come', 'Another replica leaves'])
+  expect(linesOf(one.lines)).toEqual(['another replica joined', 'another replica left'])
 })
 
 it('tells how many shards are of another one, for how long they stand still, and how many are left', () => {
   const told: unknown[] = []
-  const tell = (level: string) => (message: string, facts?: object) =>
-    void told.push([level, message.split(':')[0], facts])
+  const tell = (level: string) => (event: string, _message: string, facts?: object) =>
+    void told.push([level, event, facts])
   const log = { info: tell('info'), warn: tell('warn'), error: tell('error') }
   logMembership(
     { name: 'a', times: COORDINATOR_TIMES, log },
@@ -56,9 +57,9 @@ it('tells how many shards are of another one, for how long they stand still, and
     },
   )
   expect(told).toEqual([
-    ['warn', 'Another replica is silent', { replica: 'b', shards: 2, live: 2, seconds: 21 }],
-    ['info', 'Another replica leaves', { replica: 'c', shards: 1, live: 2 }],
-    ['info', 'Another replica has come', { replica: 'd', shards: 1, live: 2 }],
+    ['warn', 'replica_silent', { replica: 'b', shards: 2, live: 2, seconds: 21 }],
+    ['info', 'replica_left', { replica: 'c', shards: 1, live: 2 }],
+    ['info', 'replica_joined', { replica: 'd', shards: 1, live: 2 }],
   ])
 })
 

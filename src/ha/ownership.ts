@@ -78,7 +78,7 @@ export function withFencing(api: Api, mayAct: () => boolean): Api {
     if (mayAct()) return await write()
     throw new ApiError(
       'Unavailable',
-      'this replica could not renew its Lease, and writes nothing until it has',
+      'this replica failed to renew its Lease and does not write until it is renewed',
     )
   }
   return {

@@ -154,7 +154,14 @@ export class StaleLeaseCollector {
       await this.#options.records.remove(name, version)
     } catch (error) {
       if (isApiError(error, 'Conflict', 'NotFound')) return
-      this.#options.log.warn('the record of a replica that is gone could not be removed', { error, name })
+      this.#options.log.warn(
+        'lease_removal_failed',
+        'failed to remove the Lease of a stopped replica; retrying',
+        {
+          error,
+          name,
+        },
+      )
     }
   }
 }
@@ -179,14 +186,19 @@ export function logMembership(
   for (const replica of gone) {
     const facts = { replica, shards: count(ownersBefore, replica), live: after.length }
     if (isSilent(replica))
-      log.warn('Another replica is silent: its shards stand still until nothing of it can be under way', {
-        ...facts,
-        seconds: times.drainMs / 1000,
-      })
-    else log.info('Another replica leaves', facts)
+      log.warn(
+        'replica_silent',
+        'another replica stopped renewing its Lease; its shards pause until its work has certainly ended',
+        { ...facts, seconds: times.drainMs / 1000 },
+      )
+    else log.info('replica_left', 'another replica left', facts)
   }
   for (const replica of after.filter((name) => !before.includes(name)))
-    log.info('Another replica has come', { replica, shards: count(owners, replica), live: after.length })
+    log.info('replica_joined', 'another replica joined', {
+      replica,
+      shards: count(owners, replica),
+      live: after.length,
+    })
 }
 
 function count(owners: readonly string[], name: string): number {

@@ -186,7 +186,7 @@ export class ReplicaLeases<R extends LeaseRecord> implements LeaseRecords<R> {
       }
       from = next
     }
-    throw new ApiError('BadRequest', `There are more than ${page.limit * page.max} Leases of ${plural}.`)
+    throw new ApiError('BadRequest', `found more than ${page.limit * page.max} Leases of ${plural}`)
   }
 
   async write(record: R, over: string | undefined): Promise<string> {
@@ -234,7 +234,7 @@ export class ReplicaLeases<R extends LeaseRecord> implements LeaseRecords<R> {
       clock,
       deadlineMs,
       call,
-      () => new ApiError('Unavailable', `a call about a Lease took longer than ${deadlineMs} ms`),
+      () => new ApiError('Unavailable', `a Lease request took longer than ${deadlineMs} ms`),
     )
   }
 

@@ -31,7 +31,7 @@ describe('a name that nobody has promised to be one process’s', () => {
       expect(second.coordinator.owned).toBe(0)
     }
     expect(second.coordinator.isNameTaken).toBe(true)
-    expect(second.lines).toEqual(['another process has the name of this replica'])
+    expect(second.lines).toEqual(['another process uses the name of this replica'])
     expect(first.replaced()).toBe(false)
   })
 

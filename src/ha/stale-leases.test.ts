@@ -25,7 +25,7 @@ function bed() {
       },
     },
     clock,
-    log: { info: nothing, warn: (message) => void lines.push(message), error: nothing },
+    log: { info: nothing, warn: (_event, message) => void lines.push(message), error: nothing },
     againMs: AGAIN_MS,
   })
   return { clock, left, asked, lines, failures }

@@ -112,7 +112,7 @@ describe('the error in a response', () => {
     expect(apiErrorFromResponse(502, Buffer.from('<html>Bad Gateway</html>')).message).toBe(
       '<html>Bad Gateway</html>',
     )
-    expect(apiErrorFromResponse(404, Buffer.from('')).message).toBe('the API server answered 404')
+    expect(apiErrorFromResponse(404, Buffer.from('')).message).toBe('the API server returned 404')
     expect(apiErrorFromResponse(404, Buffer.from('null')).kind).toBe('NotFound')
     expect(apiErrorFromResponse(500, Buffer.from('"x"')).kind).toBe('Unavailable')
     const details = { causes: 'no list', retryAfterSeconds: 'x' }

@@ -143,7 +143,7 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","s
   })
 
   const mistakes = [
-    { given: 'no context', text: 'apiVersion: v1\nkind: Config\n', want: /no current context/ },
+    { given: 'no context', text: 'apiVersion: v1\nkind: Config\n', want: /current context is missing/ },
     {
       given: 'a proxy',
       text: kubeconfig('token: t', 'server: https://h\n    proxy-url: http://p'),

@@ -43,7 +43,9 @@ export type ClusterAccess = {
 function splitServer(server: string): { origin: string; basePath: string } {
   const url = new URL(server)
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
-    throw new Error(`the API server's address must start with https:// or http://, not ${url.protocol}//`)
+    throw new Error(
+      `the address of the API server must start with https:// or http://, not ${url.protocol}//`,
+    )
   }
   return { origin: url.origin, basePath: url.pathname.replace(/\/+$/, '') }
 }
@@ -121,7 +123,12 @@ export class RefreshingCredentials implements CredentialSource {
   #load(): Promise<Credentials> {
     const { load, clock } = this.#options
     const refused = this.#refused
-    const done = within(clock, LOAD_LIMIT_MS, load(refused), () => new Error('no credentials in time'))
+    const done = within(
+      clock,
+      LOAD_LIMIT_MS,
+      load(refused),
+      () => new Error('timed out while loading credentials'),
+    )
       .catch(() => undefined)
       .then((next) => {
         if (this.#loading !== loading) return this.#held
@@ -163,7 +170,7 @@ export async function inClusterAccess(clock: Clock, folder = FOLDER): Promise<Cl
 }
 
 function notInCluster(error: Error): never {
-  const message = `KUBECONFIG is not set, and this is no pod with a service account: ${error.message}`
+  const message = `KUBECONFIG is not set, and no ServiceAccount token was found: ${error.message}`
   throw new Error(message, { cause: error })
 }
 
@@ -211,15 +218,15 @@ async function readKubeconfig(file: string): Promise<Kubeconfig> {
   // Imported here only: it costs 279 ms and 90 MB, which a pod with a service account does not need.
   const { KubeConfig: Config } = await import('@kubernetes/client-node')
   const text = await readFile(file, 'utf8').catch((cause: Error) => {
-    throw new Error(`the kubeconfig (KUBECONFIG) cannot be read: ${cause.message}`, { cause })
+    throw new Error(`failed to read the kubeconfig (KUBECONFIG): ${cause.message}`, { cause })
   })
   const folder = path.dirname(path.resolve(file))
   const config = new Config()
   config.loadFromString(text)
   config.makePathsAbsolute(folder)
   const [cluster, user] = [config.getCurrentCluster(), config.getCurrentUser()]
-  if (!cluster) throw new Error(`${file} has no current context, or one without a cluster`)
-  if (!user) throw new Error(`${file} has no user for its current context`)
+  if (!cluster) throw new Error(`${file}: the current context is missing or has no cluster`)
+  if (!user) throw new Error(`${file}: the current context has no user`)
   if (cluster.proxyUrl) throw new Error(`${file}: proxy-url is not supported`)
   setPluginProtocol(user)
   const renamed = new Config()

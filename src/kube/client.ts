@@ -176,7 +176,7 @@ export class UnreadableError extends Error {
   readonly object: string
 
   constructor(kind: string, object: string) {
-    super(`the ${kind} ${object} does not fit the rules of this version`)
+    super(`the ${kind} ${object} is not valid in this version of Davit`)
     this.object = object
   }
 }
@@ -208,14 +208,14 @@ const BY_CODE: Record<number, ApiErrorKind> = {
 
 /** The error of a response that is not 2xx. @param retryAfter the header */
 export function apiErrorFromResponse(code: number, body: Buffer, retryAfter?: string): ApiError {
-  return apiErrorFromStatus(parseStatus(body), { code, retryAfter, from: `the API server answered ${code}` })
+  return apiErrorFromStatus(parseStatus(body), { code, retryAfter, from: `the API server returned ${code}` })
 }
 
 /** The error in an ERROR event of a watch. */
 export function apiErrorFromEvent(object: unknown): ApiError {
   const status = isObject(object) ? (object as Status) : {}
   const code = typeof status.code === 'number' ? status.code : 500
-  const error = apiErrorFromStatus(status, { code, from: 'the watch ended with an error' })
+  const error = apiErrorFromStatus(status, { code, from: 'the watch failed' })
   // The response was 200: the error is in the stream, and may come again from the same version.
   return new ApiError(error.kind, error.message, { retryAfterMs: error.retryAfterMs, status: 200 })
 }

@@ -9,7 +9,7 @@ function world() {
   const log = {
     info: () => undefined,
     warn: () => undefined,
-    error: (_: string, fields?: object) => void said.push(fields),
+    error: (_event: string, _message: string, fields?: object) => void said.push(fields),
   }
   const decode = ({ metadata }: RawObject) => {
     if (metadata.name === 'thrown') throw new Error('not an object')

@@ -15,8 +15,16 @@ test('what a handler throws or rejects with is logged with the object that it wa
   guard.run('org/d', () => undefined)
   await settle()
   expect(lines).toEqual([
-    ['A handler failed', { resource: 'things', key: 'org/a', error: thrown }],
-    ['A handler failed', { resource: 'things', key: 'org/b', error: rejected }],
+    [
+      'watch_handler_failed',
+      'failed to handle a change',
+      { resource: 'things', key: 'org/a', error: thrown },
+    ],
+    [
+      'watch_handler_failed',
+      'failed to handle a change',
+      { resource: 'things', key: 'org/b', error: rejected },
+    ],
   ])
   expect(guard.errors).toBe(2)
 })

@@ -37,7 +37,7 @@ describe('the watch of a reflector', () => {
     api.endWatches(gone)
     await clock.elapse(60_000)
     const resource = 'things'
-    expect(lines).toEqual(['A watch ended and will start again'])
+    expect(lines).toEqual(['watch failed; restarting'])
     expect(reported).toEqual([{ resource, reason: 'Gone', error: gone, relist: true, waitMs: 50 }])
     api.endWatches()
     await settle()

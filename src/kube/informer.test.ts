@@ -31,7 +31,7 @@ describe('a reflector', () => {
     api.put('b')
     await settle()
     expect(consumer.calls).toEqual(['+org/b@103'])
-    expect(lines).toEqual(['An object cannot be used and is skipped'])
+    expect(lines).toEqual(['skipped an invalid object'])
     expect(reflector.troubles).toEqual({ poisoned: 2, handlerErrors: 0 })
     api.put('a')
     await settle()

@@ -78,7 +78,7 @@ export class Decoder<T> {
     const which = `${key} ${uid}`
     if (this.#logged.has(which)) return
     this.#logged.set(which, true)
-    this.#log.error('An object cannot be used and is skipped', {
+    this.#log.error('object_skipped', 'skipped an invalid object', {
       resource: this.#resource,
       object: key,
       uid,
@@ -164,7 +164,11 @@ export class HandlerGuard {
 
   #failed(key: string, error: unknown): void {
     this.#errors += 1
-    this.#log.error('A handler failed', { resource: this.#resource, key, error })
+    this.#log.error('watch_handler_failed', 'failed to handle a change', {
+      resource: this.#resource,
+      key,
+      error,
+    })
   }
 }
 
@@ -279,7 +283,12 @@ export class Informer<T> implements Watch {
       const resource = this.#options.type.plural
       this.#needs.metrics.watchRestarted(resource, reason)
       if (error !== undefined) {
-        this.#needs.log.warn('A watch ended and will start again', { resource, reason, error, ...restart })
+        this.#needs.log.warn('watch_failed', 'watch failed; restarting', {
+          resource,
+          reason,
+          error,
+          ...restart,
+        })
       }
       if (restart.relist) this.#version = undefined
       if (restart.waitMs > 0) await sleep(this.#needs.clock, restart.waitMs, this.#stopping.signal)
@@ -359,7 +368,10 @@ export class Informer<T> implements Watch {
       stopListing,
       isOver: () => mine !== this.#listing || this.#stopped,
       onPageFailed: (error) =>
-        log.warn('A page of a list is asked for again', { resource: type.plural, error }),
+        log.warn('list_page_failed', 'failed to read a page of a list; retrying', {
+          resource: type.plural,
+          error,
+        }),
       onVersion: (listVersion) => {
         this.#partialListVersion = Math.max(this.#partialListVersion, listVersion)
         onVersion?.(listVersion)
@@ -433,7 +445,10 @@ export class Informer<T> implements Watch {
         },
       }).catch((error: unknown) => {
         waitMs = Math.min(everyMs, COMPARE_AGAIN_MS)
-        log.warn('A full comparison could not be made', { resource: this.#options.type.plural, error })
+        log.warn('cache_comparison_failed', 'failed to compare the cache with the API server; retrying', {
+          resource: this.#options.type.plural,
+          error,
+        })
       })
     }
   }

@@ -22,7 +22,7 @@ function start(options: Partial<ReconcileLoopOptions> = {}) {
   const lines: string[] = []
   const told: unknown[] = []
   const seconds: number[] = []
-  const say = (message: string, fields?: Record<string, unknown>) => {
+  const say = (_event: string, message: string, fields?: Record<string, unknown>) => {
     lines.push(message)
     told.push(fields)
   }
@@ -86,7 +86,7 @@ describe('a reconcile loop', () => {
     await clock.elapse(1)
     expect(passes).toHaveLength(3)
     expect(outcomes).toEqual(['error', 'error'])
-    expect(lines).toEqual(['A pass failed and will be repeated', 'A pass failed and will be repeated'])
+    expect(lines).toEqual(['reconciliation failed; retrying', 'reconciliation failed; retrying'])
   })
 
   it('says which pass failed, and why', async () => {
@@ -143,9 +143,9 @@ describe('a reconcile loop', () => {
     await clock.elapse(999)
     expect(passes[0]?.signal.aborted).toBe(false)
     await clock.elapse(1)
-    expect(passes[0]?.signal.reason).toEqual(new Error('the pass took longer than 1000 ms'))
+    expect(passes[0]?.signal.reason).toEqual(new Error('the reconciliation took longer than 1000 ms'))
     expect([lines, told]).toEqual([
-      ['A pass took too long and was told to stop'],
+      ['reconciliation took too long; aborting it'],
       [{ controller: 'test', key: 'a' }],
     ])
     loop.add('a')

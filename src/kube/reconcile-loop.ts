@@ -83,7 +83,7 @@ export class ReconcileLoop {
   async stop(): Promise<void> {
     const closed = this.#queue.shutDown()
     this.#stopping = true
-    for (const pass of this.#passes) pass.abort(new Error('the process ends'))
+    for (const pass of this.#passes) pass.abort(new Error('the process is shutting down'))
     await Promise.all([closed, ...this.#workers])
   }
 
@@ -106,8 +106,12 @@ export class ReconcileLoop {
     this.#passes.add(pass)
     const stopTimer = clock.after(deadlineMs, () => {
       // The key stays in process until the pass has really ended: two at once would be worse than one that hangs.
-      this.#options.log.warn('A pass took too long and was told to stop', this.#about(key))
-      pass.abort(new Error(`the pass took longer than ${deadlineMs} ms`))
+      this.#options.log.warn(
+        'reconcile_timed_out',
+        'reconciliation took too long; aborting it',
+        this.#about(key),
+      )
+      pass.abort(new Error(`the reconciliation took longer than ${deadlineMs} ms`))
     })
     try {
       const { afterMs } = await reconciler.reconcile(key, pass.signal)
@@ -126,7 +130,8 @@ export class ReconcileLoop {
   #failed(key: string, error: unknown): Outcome {
     const fields = { ...this.#about(key), error }
     // An interruption by the end of the process is not worth a log line.
-    if (!this.#stopping) this.#options.log.error('A pass failed and will be repeated', fields)
+    if (!this.#stopping)
+      this.#options.log.error('reconcile_failed', 'reconciliation failed; retrying', fields)
     this.#queue.addRateLimited(key)
     return 'error'
   }
@@ -159,7 +164,7 @@ export class InterruptiblePasses {
   }
 
   interrupt(key: string): void {
-    this.#running.get(key)?.abort(new Error('it is wanted otherwise by now'))
+    this.#running.get(key)?.abort(new Error('the object was changed or deleted'))
   }
 }
 
@@ -183,7 +188,7 @@ export async function runPlan<State, Conclusion>(
     if ('conclusion' in result) return result.conclusion
     state = result.state
   }
-  throw new Error(`no end after ${maxSteps} steps`)
+  throw new Error(`no conclusion after ${maxSteps} steps`)
 }
 
 /** Conflicts in a row; each time the object was just read, so more of them are not a lagging watch. */

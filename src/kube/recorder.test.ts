@@ -40,7 +40,7 @@ function start() {
     return new Uint8Array(length).fill(count)
   }
   const told: unknown[] = []
-  const write = (message: string, fields?: Record<string, unknown>) =>
+  const write = (_event: string, message: string, fields?: Record<string, unknown>) =>
     void (fields?.reason === undefined ? lines.push(message) : told.push(fields))
   const log = { info: write, warn: write, error() {} }
   const random = { fraction: () => 0, bytes }

@@ -209,14 +209,14 @@ export class AggregatingRecorder implements EventRecorder {
     const { type, reason, message } = event
     const { namespace, name } = about.metadata
     const fields = { reason, what: message, kind: about.kind, namespace, name }
-    this.#options.log[type === 'Warning' ? 'warn' : 'info']('An Event was recorded', fields)
+    this.#options.log[type === 'Warning' ? 'warn' : 'info']('event_recorded', 'recorded an Event', fields)
   }
 
   #logFailure(error: unknown): void {
     const now = this.#options.clock.monotonic()
     if (now - this.#failureLoggedAt < LOG_FAILURE_EVERY_MS) return
     this.#failureLoggedAt = now
-    this.#options.log.warn('An Event could not be written', { error })
+    this.#options.log.warn('event_write_failed', 'failed to write an Event', { error })
   }
 }
 

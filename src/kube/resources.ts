@@ -71,16 +71,16 @@ export function collectionPath(type: ResourceType, namespace?: string): string {
   const root = rootOf(type)
   const { plural } = type
   if (namespace === undefined) return `${root}/${plural}`
-  if (!type.namespaced) throw wrong(`${plural} have no namespace`)
-  if (!DNS_LABEL.test(namespace)) throw wrong(`${quote(namespace)} is not the name of a namespace`)
+  if (!type.namespaced) throw wrong(`${plural} are not namespaced`)
+  if (!DNS_LABEL.test(namespace)) throw wrong(`${quote(namespace)} is not a valid namespace name`)
   return `${root}/namespaces/${namespace}/${plural}`
 }
 
 /** Path of one object. @throws ApiError NotFound for an impossible name */
 export function objectPath(type: ResourceType, ref: ObjectRef): string {
-  if (type.namespaced && ref.namespace === undefined) throw wrong(`${type.plural} live in a namespace`)
+  if (type.namespaced && ref.namespace === undefined) throw wrong(`${type.plural} require a namespace`)
   if (!isName(ref.name) || (ref.namespace !== undefined && !DNS_LABEL.test(ref.namespace))) {
-    throw new ApiError('NotFound', `no object of ${type.plural} can have the name ${quote(ref.name)}`)
+    throw new ApiError('NotFound', `${quote(ref.name)} is not a valid name for ${type.plural}`)
   }
   return `${collectionPath(type, ref.namespace)}/${ref.name}`
 }
@@ -160,7 +160,8 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
   async create(type: ResourceType, object: RawObject, options?: CreateOptions): Promise<RawObject> {
     const { name, namespace } = object.metadata
     // The name is not part of this path, but must be usable in others.
-    if (!isName(name)) throw new ApiError('Invalid', `metadata.name: ${JSON.stringify(name)} is not a name`)
+    if (!isName(name))
+      throw new ApiError('Invalid', `metadata.name: ${JSON.stringify(name)} is not a valid name`)
     const path = `${collectionPath(type, namespace)}?${WRITE_QUERY}`
     const body = JSON.stringify(object)
     return parseObject(type, await this.#transport.call({ verb: 'create', path, body, ...answer(options) }))
@@ -250,7 +251,7 @@ function parse(type: ResourceType, body: Buffer): unknown {
   try {
     return jsonParserFor(type)(body.toString('utf8'))
   } catch (error) {
-    throw new ApiError('Unavailable', 'the API server answered with something that is not JSON', {
+    throw new ApiError('Unavailable', 'the API server returned invalid JSON', {
       status: 200,
       cause: error,
     })
@@ -258,7 +259,7 @@ function parse(type: ResourceType, body: Buffer): unknown {
 }
 
 function notUnderstood(wanted: string): ApiError {
-  return new ApiError('Unavailable', `the API server answered with something that is not ${wanted}`, {
+  return new ApiError('Unavailable', `the API server returned a response that is not ${wanted}`, {
     status: 200,
   })
 }

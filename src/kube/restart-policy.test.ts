@@ -5,7 +5,7 @@ import { RestartPolicy } from './watch-restarts.ts'
 
 const policy = () => new RestartPolicy(fixedRandom(0))
 const down = new ApiError('Unavailable', 'connection refused')
-const garbage = new ApiError('Unavailable', 'not a watch event', { status: 200 })
+const garbage = new ApiError('Unavailable', 'invalid watch event', { status: 200 })
 
 describe('the restart of a watch', () => {
   const table = [

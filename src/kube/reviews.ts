@@ -112,7 +112,7 @@ function isAllowed(answer: Buffer): boolean {
   ).status
   if (allowed && !denied) return true
   if (!denied && evaluationError !== '') {
-    throw new ApiError('Unavailable', 'the API server could not evaluate a right', { status: 200 })
+    throw new ApiError('Unavailable', 'the API server failed to evaluate a permission', { status: 200 })
   }
   return false
 }
@@ -121,7 +121,7 @@ function parse<T>(schema: { parse(value: unknown): T }, kind: string, answer: Bu
   try {
     return schema.parse(JSON.parse(answer.toString('utf8')))
   } catch (error) {
-    throw new ApiError('Unavailable', `the API server answered with something that is not a ${kind}`, {
+    throw new ApiError('Unavailable', `the API server returned a response that is not a ${kind}`, {
       status: 200,
       // The cause of a bad TokenReview could contain the token.
       cause: kind === 'TokenReview' ? undefined : error,

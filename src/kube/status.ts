@@ -17,14 +17,14 @@ export type Finding = Omit<ConditionUpdate, 'type'>
 export const UP_TO_DATE: Finding = {
   status: 'False',
   reason: 'UpToDate',
-  message: 'The status speaks of the current spec.',
+  message: 'The status reflects the current spec.',
 }
 
 /** Of `Stalled`, when nobody has to change anything. */
 export const NOTHING_TO_MEND: Finding = {
   status: 'False',
   reason: 'NothingToMend',
-  message: 'Nothing waits for somebody to act.',
+  message: 'No action is required.',
 }
 
 /** The updated conditions: `lastTransitionTime` changes only with the status. @param at.now milliseconds since 1970 */

@@ -156,7 +156,9 @@ class KubernetesTransport implements Transport {
       void client.destroy(error ?? null)
     }
     signal.addEventListener('abort', abort)
-    const stopTimer = this.#clock.after(this.#deadlineMs, () => close(new Error('not opened in time')))
+    const stopTimer = this.#clock.after(this.#deadlineMs, () =>
+      close(new Error('timed out while opening the stream')),
+    )
     try {
       signal.throwIfAborted()
       const answer = await httpStream(client, this.#request(request, used))
@@ -169,7 +171,7 @@ class KubernetesTransport implements Transport {
       close()
       if (error instanceof ApiError) throw error
       this.#count(request.verb, 'error', started)
-      throw unavailable('no stream from the API server', error)
+      throw unavailable('failed to open a stream from the API server', error)
     } finally {
       stopTimer()
     }
@@ -200,7 +202,8 @@ class KubernetesTransport implements Transport {
       return { error, fate: answer.status < 500 ? 'not done' : 'unknown' }
     } catch (error) {
       this.#count(request.verb, 'error', started)
-      if (!(error instanceof HttpRequestError)) throw unavailable('the call failed', error)
+      if (!(error instanceof HttpRequestError))
+        throw unavailable('the request to the API server failed', error)
       const kind = error.why === 'too large' ? 'TooLarge' : 'Unavailable'
       const fate = error.sent ? 'unknown' : 'not done'
       return { error: new ApiError(kind, error.message, { cause: error }), fate }
@@ -240,7 +243,7 @@ class KubernetesTransport implements Transport {
     const current = this.#access.credentials.current()
     if (!(current instanceof Promise)) return current
     const left = Math.max(0, deadline - this.#clock.monotonic())
-    return await within(this.#clock, left, current, () => unavailable('no credentials in time'))
+    return await within(this.#clock, left, current, () => unavailable('timed out while loading credentials'))
   }
 
   async #isNew(refused: Credentials, deadline: number): Promise<boolean> {
@@ -347,13 +350,13 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     this.#resolve = resolve
     this.#reject = reject
     this.#stopTimer = limits.clock.after(limits.timeoutMs, () => {
-      this.#fail('timeout', 'the API server did not answer in time')
+      this.#fail('timeout', 'the API server did not respond in time')
     })
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     // It may have been queued for longer than its deadline.
-    if (this.#over) controller.abort(new Error('given up before it was sent'))
+    if (this.#over) controller.abort(new Error('timed out before the request was sent'))
     else this.#controller = controller
   }
 
@@ -386,7 +389,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#fail('connection', `no answer from the API server: ${errorText(error)}`, error)
+    this.#fail('connection', `no response from the API server: ${errorText(error)}`, error)
   }
 
   #fail(why: HttpRequestError['why'], message: string, cause?: Error): void {

@@ -52,7 +52,7 @@ describe('a deletion', () => {
       '{"type":"DELETED","object":{"metadata":{"name":}},"spec":{}}}',
       '{"type":"DELETED","spec":{}}',
     ])
-      expect(told(line)).toMatchObject({ message: expect.stringContaining('not a watch event') })
+      expect(told(line)).toMatchObject({ message: expect.stringContaining('invalid watch event') })
   })
 })
 

@@ -155,7 +155,7 @@ function beginsWithOneOf(line: Buffer, starts: readonly Buffer[]): boolean {
 
 /** `status` 200: the connection was fine, so the same line may come again from the same version. */
 function garbage(line: Buffer, cause?: unknown): ApiError {
-  return new ApiError('Unavailable', `not a watch event, in a line of ${line.length} bytes`, {
+  return new ApiError('Unavailable', `invalid watch event in a line of ${line.length} bytes`, {
     status: 200,
     cause,
   })
@@ -185,7 +185,7 @@ export async function* watchEvents(
       if (events.length > 0) yield events
       if (error) throw error
     }
-    if (splitter.pending > 0) throw broken('the stream ended inside a line')
+    if (splitter.pending > 0) throw broken('the stream ended in the middle of a line')
   } catch (error) {
     // Quiet kinds get no bookmarks, so silence is not a failure: the watch continues from where it was.
     if (watchdog.silenced) return
@@ -213,7 +213,7 @@ function parseChunks(
 }
 
 function broken(message: string, cause?: unknown): ApiError {
-  return new ApiError('Unavailable', `the watch broke: ${message}`, { cause })
+  return new ApiError('Unavailable', `the watch failed: ${message}`, { cause })
 }
 
 /** Ends a silent stream. One timer that looks back, instead of one per chunk. */
@@ -247,6 +247,6 @@ class Watchdog {
       return
     }
     this.silenced = true
-    this.#stream.close(new Error(`the watch was silent for ${silenceMs} ms`))
+    this.#stream.close(new Error(`the watch received no data for ${silenceMs} ms`))
   }
 }

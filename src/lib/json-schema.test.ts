@@ -84,7 +84,7 @@ test.each([
   {
     name: 'a schema of another draft',
     schema: { $schema: 'http://json-schema.org/draft-07/schema#' },
-    want: '$schema is not JSON Schema 2020-12',
+    want: '$schema must be JSON Schema 2020-12',
   },
   { name: 'a pattern that is none', schema: { pattern: '(' }, want: 'Invalid regular expression' },
   {
@@ -125,14 +125,14 @@ test.each([
   },
 ])('$name ends at the limit, and what came after is checked as before', ({ schema, data }) => {
   const validator = createSchemaValidator()
-  expect(validator.validate(schema, data)).toEqual([{ pointer: '', message: 'takes too long to check' }])
+  expect(validator.validate(schema, data)).toEqual([{ pointer: '', message: 'takes too long to validate' }])
   expect(validator.validate(schema, [])).toEqual([])
   expect(validator.validate(environment, { environmentId: 'env_1' })).toEqual([])
 })
 
 test('a schema that refers to itself without end is an answer', () => {
   expect(createSchemaValidator().validate({ $ref: '#' }, {})).toEqual([
-    { pointer: '', message: 'cannot be checked' },
+    { pointer: '', message: 'cannot be validated' },
   ])
 })
 

@@ -153,7 +153,7 @@ function createSchemaCheck(): (schema: object) => void {
     try {
       if (meta.validateSchema(schema) === true) return
     } catch (error) {
-      throw new SchemaError('$schema is not JSON Schema 2020-12', { cause: error })
+      throw new SchemaError('$schema must be JSON Schema 2020-12', { cause: error })
     }
     throw new SchemaError(
       bounded(`schema is invalid: ${meta.errorsText(meta.errors, { dataVar: 'schema' })}`),
@@ -191,7 +191,7 @@ function compileWith(schema: Record<string, unknown>, allErrors: boolean): Valid
 /** Deep recursion or an endless pattern: the data was not found valid. */
 function givenUp(error: unknown): SchemaProblem {
   const slow = error instanceof TimeLimitError
-  return { pointer: '', message: slow ? 'takes too long to check' : 'cannot be checked' }
+  return { pointer: '', message: slow ? 'takes too long to validate' : 'cannot be validated' }
 }
 
 function problemsOf(checked: ValidateFunction): SchemaProblem[] {
@@ -199,7 +199,7 @@ function problemsOf(checked: ValidateFunction): SchemaProblem[] {
 }
 
 function problemOf({ keyword, instancePath, message, params }: ErrorObject): SchemaProblem {
-  const words = message ?? `does not fit ${keyword}`
+  const words = message ?? `does not match ${keyword}`
   return { pointer: instancePath, message: bounded(words + detailOf(params)) }
 }
 

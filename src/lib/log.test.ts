@@ -13,7 +13,7 @@ const LINES = 200
 /** Ends with 3 at once, or with 4 in good order. */
 const PROGRAM = `import { createLogger } from ${JSON.stringify(LOG)}
   const log = createLogger({ level: 'info', clock: Date })
-  for (let i = 0; i < ${LINES}; i += 1) log.info('x'.repeat(1000))
+  for (let i = 0; i < ${LINES}; i += 1) log.info('test_line', 'x'.repeat(1000))
   await new Promise((resolve) => setTimeout(resolve, 100))
   if (process.argv[1] === 'at once') {
     log.flush()

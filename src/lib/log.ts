@@ -4,11 +4,18 @@ import pino from 'pino'
 import { redactFields, redactText } from './redact.ts'
 import type { Clock } from './time.ts'
 
-/** Structured log. Secrets, keys and payloads must never be passed. */
+/**
+ * Structured log. Secrets, keys and payloads must never be passed.
+ *
+ * `event` is the stable code of what happened, in snake_case (`reconcile_failed`). Runbooks and searches rely on it; each code stands for
+ * one kind of occurrence. It becomes the member `event` of the JSON line, next to `msg`, and overwrites a field of that name.
+ *
+ * `message` is for people and may change: lower case, no full stop. Data belongs into `fields`.
+ */
 export interface Logger {
-  info(message: string, fields?: Record<string, unknown>): void
-  warn(message: string, fields?: Record<string, unknown>): void
-  error(message: string, fields?: Record<string, unknown>): void
+  info(event: string, message: string, fields?: Record<string, unknown>): void
+  warn(event: string, message: string, fields?: Record<string, unknown>): void
+  error(event: string, message: string, fields?: Record<string, unknown>): void
 }
 
 /** Output in the background, so that a slow reader blocks neither deliveries nor the exit of the process. */
@@ -93,7 +100,7 @@ export type StructuredLogger = Logger & {
   close(): Promise<void>
 }
 
-/** One JSON object per line: `time` (ISO, UTC), `level`, `msg` and the fields, without secrets. */
+/** One JSON object per line: `level`, `time` (ISO, UTC), the fields without secrets, `event` and `msg`. */
 export function createLogger(options: LoggerOptions): StructuredLogger {
   const { clock } = options
   const standard = options.destination ? undefined : standardOutput()
@@ -115,8 +122,8 @@ export function createLogger(options: LoggerOptions): StructuredLogger {
 function wrap(logger: pino.Logger, end: Pick<StructuredLogger, 'flush' | 'close'>): StructuredLogger {
   const at =
     (level: LogLevel) =>
-    (message: string, fields: Record<string, unknown> = {}) => {
-      if (logger.isLevelEnabled(level)) logger[level](redactFields(fields), redactText(message))
+    (event: string, message: string, fields: Record<string, unknown> = {}) => {
+      if (logger.isLevelEnabled(level)) logger[level]({ ...redactFields(fields), event }, redactText(message))
     }
   return {
     info: at('info'),

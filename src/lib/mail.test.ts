@@ -70,7 +70,7 @@ test('a wrong password fails, and is in neither the words nor anywhere in the er
   const error = await mailer(`smtp://davit:canary-wrong@localhost:${smtp.port}`)
     .send(MAIL)
     .catch((caught: unknown) => caught)
-  expect(error).toMatchObject({ message: 'the mail server refused the login' })
+  expect(error).toMatchObject({ message: 'the mail server rejected the login' })
   expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('canary')
   expect(smtp.mails).toEqual([])
 })
@@ -78,7 +78,7 @@ test('a wrong password fails, and is in neither the words nor anywhere in the er
 test('a password is never sent in the clear, even where the server would take it', async () => {
   const smtp = await server({ login: { user: 'davit', password: 'right' } })
   const sending = mailer(`smtp://davit:right@localhost:${smtp.port}`).send(MAIL)
-  await expect(sending).rejects.toThrow('no secure connection to the mail server')
+  await expect(sending).rejects.toThrow('failed to establish a TLS connection to the mail server')
   expect(smtp.mails).toEqual([])
 })
 
@@ -105,7 +105,7 @@ test('a server that greets nobody ends at the deadline', async () => {
   const silent = await startRawReceiver(() => undefined)
   toClose.push(silent)
   const sending = mailer(`smtp://127.0.0.1:${silent.port}`, { deadlineMs: 100 }).send(MAIL)
-  await expect(sending).rejects.toThrow('the mail server does not answer')
+  await expect(sending).rejects.toThrow('the mail server does not respond')
   await silent.drained()
 })
 
@@ -118,7 +118,7 @@ test('a server that speaks without end ends at the deadline', async () => {
   })
   toClose.push(talking)
   const sending = mailer(`smtp://127.0.0.1:${talking.port}`, { deadlineMs: 200 }).send(MAIL)
-  await expect(sending).rejects.toThrow('the mail server does not answer')
+  await expect(sending).rejects.toThrow('the mail server does not respond')
   await talking.drained()
 })
 

@@ -37,14 +37,14 @@ const SECURE_PORT = 465
 const ADDRESS = /^[^\s\p{Cc}<>@,;:"()[\]\\]{1,64}@[^\s\p{Cc}<>@,;:"()\\]{1,255}$/u
 
 const WORDS: Readonly<Record<string, string>> = {
-  EAUTH: 'the mail server refused the login',
-  ENOAUTH: 'the mail server wants a login',
-  EDNS: 'the name of the mail server does not resolve',
+  EAUTH: 'the mail server rejected the login',
+  ENOAUTH: 'the mail server requires a login',
+  EDNS: 'the host name of the mail server does not resolve',
   ECONNECTION: 'the mail server cannot be reached',
   ESOCKET: 'the mail server cannot be reached',
-  ETIMEDOUT: 'the mail server does not answer',
-  EABORT: 'the mail server does not answer',
-  ETLS: 'no secure connection to the mail server',
+  ETIMEDOUT: 'the mail server does not respond',
+  EABORT: 'the mail server does not respond',
+  ETLS: 'failed to establish a TLS connection to the mail server',
   EPROTOCOL: 'the mail server does not speak SMTP',
 }
 
@@ -65,7 +65,7 @@ export function createMailer(options: MailerOptions): Mailer {
   return {
     async send({ to, subject, text }) {
       const recipients = [...new Set(to)].filter((address) => ADDRESS.test(address)).slice(0, MAX_RECIPIENTS)
-      if (recipients.length === 0) throw new MailError('there is no valid e-mail address to send to')
+      if (recipients.length === 0) throw new MailError('no valid email address to send to')
       try {
         const sent = await transport.sendMail({
           from: options.from,
@@ -114,7 +114,7 @@ function mailErrorOf(error: unknown): MailError {
   // The response to a login may repeat the credentials: drop it.
   if (code === 'EAUTH') return new MailError(known)
   const words = code === 'EPROTOCOL' ? text || known : (known ?? text)
-  return new MailError(words || 'the mail could not be sent', { cause: error })
+  return new MailError(words || 'failed to send the email', { cause: error })
 }
 
 function oneLine(text: string): string {

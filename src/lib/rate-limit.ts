@@ -24,7 +24,7 @@ export class RateLimiterFullError extends Error {
   override readonly name = 'TurnsFullError'
 
   constructor() {
-    super('too many calls wait for their turn')
+    super('too many calls are queued')
   }
 }
 

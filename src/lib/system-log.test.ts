@@ -11,25 +11,28 @@ function logInto(level: LogLevel = 'info') {
   return { log, lines, entries: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>) }
 }
 
-test('a line is one JSON object with time, level, message and fields', () => {
+test('a line is one JSON object with time, level, event, message and fields', () => {
   const { log, lines } = logInto()
-  log.info('segment written', { size: 12, kind: 'delivery' })
+  log.info('segment_written', 'wrote a segment', { size: 12, kind: 'delivery', event: 'a field' })
   expect(lines).toEqual([
-    '{"level":"info","time":"2026-01-31T12:00:00.007Z","size":12,"kind":"delivery","msg":"segment written"}\n',
+    '{"level":"info","time":"2026-01-31T12:00:00.007Z","size":12,"kind":"delivery","event":"segment_written","msg":"wrote a segment"}\n',
   ])
 })
 
 test('lines below the level are left out', () => {
   const { log, entries } = logInto('warn')
-  log.info('no')
-  log.warn('yes')
-  log.error('yes too')
+  log.info('test_line', 'no')
+  log.warn('test_line', 'yes')
+  log.error('test_line', 'yes too')
   expect(entries().map((entry) => entry.level)).toEqual(['warn', 'error'])
 })
 
 test('a child carries its fields on every line and its children add theirs', () => {
   const { log, entries } = logInto()
-  log.child({ controller: 'endpoints' }).child({ shard: 7, token: 'abc' }).warn('slow', { ms: 12 })
+  log
+    .child({ controller: 'endpoints' })
+    .child({ shard: 7, token: 'abc' })
+    .warn('test_line', 'slow', { ms: 12 })
   expect(entries()[0]).toMatchObject({ controller: 'endpoints', shard: 7, token: '[redacted]', ms: 12 })
 })
 
@@ -42,7 +45,7 @@ test('an error is its type, message and classification, without what a library h
     response: { text: 'canary-response' },
     request: { headers: { authorization: 'Bearer canary-token' } },
   })
-  log.error('gave up', { error })
+  log.error('test_line', 'gave up', { error })
   expect(entries()[0]?.error).toEqual({
     type: 'Error',
     message: 'call failed',
@@ -54,7 +57,7 @@ test('an error is its type, message and classification, without what a library h
 
 test('a mistake in the program is logged with its stack', () => {
   const { log, entries } = logInto()
-  log.error('bug', { error: new TypeError('x is not a function') })
+  log.error('test_line', 'bug', { error: new TypeError('x is not a function') })
   expect(entries()[0]?.error).toMatchObject({
     type: 'TypeError',
     stack: expect.stringContaining('log.test.ts'),
@@ -65,7 +68,7 @@ test('a reader of standard output that stands still does not stop the program', 
   const log = new URL('./log.ts', import.meta.url).href
   const source = `import { createLogger } from ${JSON.stringify(log)}
     const log = createLogger({ level: 'info', clock: Date })
-    for (let i = 0; i < 3000; i += 1) log.info('x'.repeat(4000))
+    for (let i = 0; i < 3000; i += 1) log.info('test_line', 'x'.repeat(4000))
     await new Promise((resolve) => setImmediate(resolve))
     process.stderr.write('went on')
     process.kill(process.pid, 'SIGKILL')`

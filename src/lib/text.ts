@@ -22,6 +22,11 @@ export function copyString(text: string): string {
   return Buffer.from(text, 'utf8').toString('utf8')
 }
 
+/** `1 owner`, `2 owners`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
+}
+
 /** Lower-case Crockford base32: without i, l, o and u; safe in names and in signed content. */
 export const BASE32_ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 

@@ -133,7 +133,7 @@ describe('timers', () => {
     timers.set('good', clock.now() + 1)
     clock.advance(1)
     expect(fired).toEqual(['good'])
-    expect(log.errors).toEqual(['A timer callback failed'])
+    expect(log.errors).toEqual(['timer_callback_failed'])
   })
 
   it('let the event loop have a turn after each 500 callbacks', () => {

@@ -260,7 +260,7 @@ export class Timers<K> {
     try {
       run?.(key)
     } catch (error) {
-      this.#log.error('A timer callback failed', { error })
+      this.#log.error('timer_callback_failed', 'timer callback failed', { error })
     }
   }
 }

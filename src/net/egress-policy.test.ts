@@ -15,7 +15,7 @@ test.each(LOOPBACK_HOSTS)('https://%s/ is refused as an address that is not publ
 test('what is not public is refused with who may allow it', () => {
   for (const host of ['10.0.0.1', 'billing.acme.svc'])
     expect(strict.check(`https://${host}/x`)).toMatchObject({
-      reason: expect.stringMatching(/; only the operator of Davit can allow its network$/),
+      reason: expect.stringMatching(/; only the cluster operator can allow it$/),
     })
 })
 
@@ -132,4 +132,38 @@ test.each([
     ok: true,
     target: want,
   })
+})
+
+const RECEIVER = 'receiver.acme.svc.cluster.local'
+const named = { allowed: [], hosts: [RECEIVER] }
+
+test.each([
+  `http://${RECEIVER}:8080/hooks`,
+  `https://${RECEIVER}/hooks`,
+  `http://${RECEIVER.toUpperCase()}./`,
+])('a host that is allowed by its name may receive at %s', (url) => {
+  expect(createUrlPolicy(named).check(url)).toEqual({ ok: true })
+})
+
+test.each([
+  `http://other.acme.svc.cluster.local/`,
+  'http://example.com/',
+  'http://10.0.0.1/',
+  `https://a.${RECEIVER}/`,
+])('while one host is allowed, %s is not', (url) => {
+  expect(createUrlPolicy(named).check(url)).toMatchObject({ ok: false })
+})
+
+test.each([
+  { address: '10.96.0.7', kind: 'allowed' },
+  { address: 'fd00::7', kind: 'allowed' },
+  { address: '93.184.216.34', kind: 'public' },
+  { address: '127.0.0.1', kind: 'forbidden' },
+  { address: '169.254.169.254', kind: 'forbidden' },
+  { address: 'fd00:ec2::254', kind: 'forbidden' },
+  { address: '10.1.0.7', kind: 'forbidden' },
+])('of an allowed host, the address $address is $kind', ({ address, kind }) => {
+  const policy = createAddressPolicy({ ...named, closed: ['10.1.0.0/16'] })
+  expect(policy.classify(address, RECEIVER).kind).toBe(kind)
+  expect(policy.classify('10.96.0.7', 'other.acme.svc.cluster.local').kind).toBe('forbidden')
 })

@@ -89,7 +89,7 @@ function embeddedAddress(address: Address, { block, at }: Embedding): Address | 
   return new ipaddr.IPv4(address.toByteArray().slice(at, at + 4))
 }
 
-/** `allowed`: the operator named its network. `range` describes a forbidden one; `closed`: the operator has forbidden it. */
+/** `allowed`: the operator named its network, or the host. `range` describes a forbidden one; `closed`: the operator has forbidden it. */
 export type AddressDecision =
   | { kind: 'public' }
   | { kind: 'allowed' }
@@ -97,10 +97,15 @@ export type AddressDecision =
 
 /** Which addresses webhooks may reach. */
 export type AddressPolicy = {
-  /** Takes an IPv4 or IPv6 literal without brackets; anything else is forbidden. */
-  classify(address: string): AddressDecision
-  /** Whether the operator allows any network at all. */
-  allowsNetworks: boolean
+  /**
+   * Takes an IPv4 or IPv6 literal without brackets; anything else is forbidden.
+   * @param hostname whose address it is, if it has a name
+   */
+  classify(address: string, hostname?: string): AddressDecision
+  /** Whether this name may have an address that is not public. */
+  mayBeInternal(hostname: string): boolean
+  /** Whether any name may. */
+  allowsInternalNames: boolean
 }
 
 /** CIDRs. */
@@ -109,15 +114,19 @@ export type WebhookNetworks = {
   allowed: readonly string[]
   /** Never reached, even if they are public or part of an allowed network. */
   closed?: readonly string[]
+  /** Names of hosts that may be reached at private addresses, and by plain http; lower case, without a trailing dot. */
+  hosts?: readonly string[]
 }
 
 /** @throws Error if a network is not a CIDR */
 export function createAddressPolicy(networks: WebhookNetworks): AddressPolicy {
   const allowed = networks.allowed.map((network) => ipaddr.parseCIDR(network))
   const closed = (networks.closed ?? []).map((network) => ipaddr.parseCIDR(network))
+  const hosts = new Set(networks.hosts)
   return {
-    allowsNetworks: allowed.length > 0,
-    classify(text) {
+    allowsInternalNames: allowed.length > 0 || hosts.size > 0,
+    mayBeInternal: (hostname) => allowed.length > 0 || hosts.has(hostname),
+    classify(text, hostname = '') {
       const address = parseAddress(text)
       if (!address) return { kind: 'forbidden', range: 'malformed' }
       const forms = [address, ...EMBEDDINGS.map((embedding) => embeddedAddress(address, embedding))]
@@ -125,7 +134,9 @@ export function createAddressPolicy(networks: WebhookNetworks): AddressPolicy {
         return { kind: 'forbidden', range: 'closed', closed: true }
       if (isWithin(address, allowed) || isWithin(embeddedAddress(address, MAPPED), allowed))
         return { kind: 'allowed' }
-      const { range } = describeAddress(address)
+      const { range, class: addressClass } = describeAddress(address)
+      // The owner of the name could point it at this machine, or at a metadata service.
+      if (hosts.has(hostname) && addressClass === 'private') return { kind: 'allowed' }
       return range === 'public' ? { kind: 'public' } : { kind: 'forbidden', range }
     },
   }
@@ -217,29 +228,30 @@ export function targetOf(text: string, policy: AddressPolicy): TargetDecision {
   return { ok: true, target }
 }
 
-const WHO_ALLOWS_IT = 'only the operator of Davit can allow its network'
+const WHO_ALLOWS_IT = 'only the cluster operator can allow it'
 
 function forbiddenAddress(url: URL, policy: AddressPolicy): string | undefined {
   const hostname = hostnameOf(url)
   if (isIP(hostname) === 0) return undefined
   const decision = policy.classify(hostname)
   if (decision.kind !== 'forbidden') return undefined
-  if (decision.closed) return `the address ${hostname} is in a network that the operator of Davit has closed`
+  if (decision.closed) return `the address ${hostname} is in a network that the cluster operator has closed`
   return `the address ${hostname} is not public (${decision.range}); ${WHO_ALLOWS_IT}`
 }
 
 function internalName(url: URL, policy: AddressPolicy): string | undefined {
-  if (!isInternalName(url) || policy.allowsNetworks) return undefined
+  if (!isInternalName(url) || policy.mayBeInternal(hostnameOf(url))) return undefined
   return `the name ${url.hostname} is not public; ${WHO_ALLOWS_IT}`
 }
 
 function plainHttp(url: URL, policy: AddressPolicy): string | undefined {
   if (url.protocol === 'https:') return undefined
   const hostname = hostnameOf(url)
-  const allowed = isIP(hostname) === 0 ? policy.allowsNetworks : policy.classify(hostname).kind === 'allowed'
+  const allowed =
+    isIP(hostname) === 0 ? policy.mayBeInternal(hostname) : policy.classify(hostname).kind === 'allowed'
   return allowed
     ? undefined
-    : 'the URL must start with https://; plain http is only for networks that the operator allows'
+    : 'the URL must start with https://; plain http is only for networks and hosts that the cluster operator allows'
 }
 
 /** A trailing dot is how cluster-internal names bypass the search list. */

@@ -51,7 +51,7 @@ test.each([
 test('what is said of a place is for people who call REST', () => {
   const messages = ['no.such', 'webhook.ping'].map((type) => placesOf(type, '{}')[0]?.message)
   expect(messages).toEqual([
-    'there is no EventType no.such',
-    'webhook.ping is published by Davit only; types that start with "webhook." are reserved',
+    'EventType no.such does not exist',
+    'webhook.ping is reserved: only Davit publishes types that start with "webhook."',
   ])
 })

@@ -29,26 +29,29 @@ const spec = registryCredentialSpec.shape
 export const credentialId = z
   .string()
   .regex(new RegExp(`^${CREDENTIAL_PREFIX}${DNS_LABEL.source.slice(1)}`))
-  .meta({ description: 'Id of a registry credential.', example: 'rc_ghcr' })
+  .meta({ description: 'ID of the registry credential.', example: 'rc_ghcr' })
 
 const type = credentialType.meta({
   description:
-    '`token`: a user name and a secret, which is stored in the cloud account of the organization. `ecr`: nothing is stored; the role of the box asks AWS for a token at every pull.',
+    'type is `token` or `ecr`. `token` is a user name and a secret, which is stored in the AWS account of the organization. `ecr` stores nothing: the role of the box requests a token from AWS at every pull.',
   example: 'ecr',
 })
 const label = wellFormed(z.string()).pipe(spec.label).meta({
-  description: 'A name for people; it need not be the only one.',
+  description: 'label is a human-readable name. It does not have to be unique.',
   minLength: 1,
   maxLength: 100,
   example: 'Our images',
 })
-const username = wellFormed(z.string())
-  .pipe(spec.username.unwrap())
-  .meta({ description: 'Who logs in. Only for `token`, and required there.', minLength: 1, maxLength: 255 })
+const username = wellFormed(z.string()).pipe(spec.username.unwrap()).meta({
+  description:
+    'username is the user name for the registry. It is required for `token` and must not be set for `ecr`.',
+  minLength: 1,
+  maxLength: 255,
+})
 /** Without a pattern: `specOf` explains why a host is invalid. */
 const registry = z.string().meta({
   description:
-    'Host of the registry, with its port where it needs one: no scheme, no path. For `ecr` the host of one account and one region.',
+    'registry is the host of the registry, with a port if needed, but without a scheme or a path. For `ecr`, it is the registry host of one AWS account and region.',
   minLength: 1,
   maxLength: MAX_REGISTRY,
   example: '123456789012.dkr.ecr.eu-west-1.amazonaws.com',
@@ -58,7 +61,7 @@ const secret = z
   .string()
   .meta({
     description:
-      'An access token or password, at most 4 KB, without line ends, white space at its ends, `{{` and `}}`. Only for `token`, and required there. It is never shown again.',
+      'secret is an access token or password of at most 4 KB. It must not contain line breaks, `{{` or `}}`, and must not start or end with white space. It is required for `token` and must not be set for `ecr`. It is never returned.',
     format: 'password',
     writeOnly: true,
     minLength: 1,
@@ -84,13 +87,21 @@ export const credential = z
   .object({
     id: credentialId,
     label: z.string(),
-    registry: z.string().meta({ description: 'In the form in which hosts are compared.' }),
+    registry: z.string().meta({ description: 'registry is the host of the registry, in normalized form.' }),
     type,
-    username: z.string().optional().meta({ description: 'Only of `token`.' }),
-    createdAt: time('When it was created.'),
-    updatedAt: time('When something of it last changed that its owner can see, or its secret.'),
+    username: z
+      .string()
+      .optional()
+      .meta({ description: 'username is the user name for the registry. It is present only for `token`.' }),
+    createdAt: time('createdAt is the time at which the credential was created.'),
+    updatedAt: time(
+      'updatedAt is the time of the last change of the secret, or of anything else that its owner can see.',
+    ),
   })
-  .meta({ id: 'RegistryCredential', description: 'How an organization logs in to a private registry.' })
+  .meta({
+    id: 'RegistryCredential',
+    description: 'A credential with which an organization logs in to a private registry.',
+  })
 
 export type CredentialDraft = z.output<typeof credentialDraft>
 
@@ -161,7 +172,7 @@ function tokenFields(
   given: { username?: string | undefined; secret?: SecretText | undefined },
 ): ProblemPlace[] {
   const isToken = type === 'token'
-  const message = isToken ? 'is required for the type token' : 'is only for the type token'
+  const message = isToken ? 'must be set if type is token' : 'must not be set unless type is token'
   const wrong = (['username', 'secret'] as const).filter((field) => (given[field] === undefined) === isToken)
   return wrong.map((field) => ({ pointer: `/${field}`, message }))
 }

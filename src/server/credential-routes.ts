@@ -9,7 +9,7 @@ import { type Cursors, nextCursor, pageQuery } from './lists.ts'
 
 const TAG = 'Registry credentials'
 const PATH = '/registry-credentials'
-const ETAG = { ETag: 'Of the credential as it is now, for If-Match.' }
+const ETAG = { ETag: 'ETag of the current credential, for use in If-Match.' }
 /** Problems of a request that may store a secret. */
 const STORING: readonly ProblemCode[] = [
   'secrets_settings_required',
@@ -39,7 +39,7 @@ function createRoute(credentials: CredentialService): Route {
     tag: TAG,
     summary: 'Create a registry credential',
     description:
-      'The secret of a `token` is stored in the cloud account of the organization, and nowhere else; `ecr` has none and needs no account.',
+      'Stores the secret of a `token` credential in the AWS account of the organization and nowhere else. An `ecr` credential does not have a secret and needs no account.',
     permission: MANAGE_CREDENTIALS,
     body: credentialDraft,
     success: {
@@ -72,7 +72,7 @@ function listRoute(credentials: CredentialService, cursors: Cursors): Route {
     path: PATH,
     tag: TAG,
     summary: 'List the registry credentials',
-    description: 'By name.',
+    description: 'Returns the registry credentials, sorted by name.',
     permission: MANAGE_CREDENTIALS,
     query: pageQuery,
     success: {
@@ -119,7 +119,7 @@ function changeRoute(credentials: CredentialService): Route {
     tag: TAG,
     summary: 'Change a registry credential',
     description:
-      'Only the fields that are sent. A secret becomes a new version of its parameter, which bakes read from now on; it is in force together with the other fields, or neither is.',
+      'Changes only the fields in the request. A new secret becomes a new version of the parameter, which bakes read from now on. The secret and the other fields take effect together or not at all.',
     permission: MANAGE_CREDENTIALS,
     params,
     body: credentialChange,
@@ -151,10 +151,10 @@ function removeRoute(credentials: CredentialService): Route {
     tag: TAG,
     summary: 'Delete a registry credential',
     description:
-      'It is gone at once. Its parameter in the cloud account is removed afterwards; where that fails for good, an Event says where it stays.',
+      'Deletes the credential immediately. Davit then removes its parameter from the AWS account. If this fails permanently, an Event reports the location of the parameter.',
     permission: MANAGE_CREDENTIALS,
     params,
-    success: { status: 204, description: 'It is gone.' },
+    success: { status: 204, description: 'The credential is deleted.' },
     problems: ['precondition_failed'],
     conditional: true,
     async handle({ organization, params: { credentialId }, ifMatch }) {

@@ -67,7 +67,7 @@ describe('a new secret', () => {
     expect(bed.cloud.held).toMatchObject([{ location: LOCATION, versions: ['s3cr3t-of-the-bot'] }])
     expect([bed.removals, bed.logged]).toEqual([
       ['failed'],
-      ['A parameter could not be removed', expect.anything()],
+      ['failed to remove parameter from previous AWS account or region', expect.anything()],
     ])
   })
 
@@ -77,7 +77,7 @@ describe('a new secret', () => {
     await bed.connect({ region: 'us-east-1' })
     const refusal = await refusalOf(change(NEW))
     expect(refusal.code).toBe('overloaded')
-    expect(refusal.detail).toContain('its tags are not those of this organization any more')
+    expect(refusal.detail).toContain('its tags no longer match this organization')
     expect([bed.cloud.held.length, bed.logged.length]).toEqual([1, 2])
   })
 

@@ -345,9 +345,18 @@ async function leave(
   } catch (error) {
     if (!isCloudError(error) && !(error instanceof Problem)) throw error
     const { name, region } = before
-    log.warn('A parameter could not be removed', { name, account: before.account, region, error })
+    log.warn(
+      'old_parameter_removal_failed',
+      'failed to remove parameter from previous AWS account or region',
+      {
+        name,
+        account: before.account,
+        region,
+        error,
+      },
+    )
     const why = isCloudError(error) ? describeCloudError(error).replace(/\.$/, '') : NOT_OURS
-    const detail = `The secret was in account ${before.account}, region ${region}, before, as ${name}, which could not be removed (${why}). Davit tries again, or puts it on the list of what stays; nothing new was stored. Come again.`
+    const detail = `The previous parameter ${name} in AWS account ${before.account}, region ${region}, could not be removed (${why}). Nothing new was stored. Davit retries the removal, or adds the parameter to the list of orphaned parameters. Retry the request.`
     throw new Problem('overloaded', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
   }
 }

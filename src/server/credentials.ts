@@ -140,7 +140,7 @@ export class CredentialService {
     query: PageQuery,
   ): Promise<{ registryCredentials: CredentialResource[]; next?: string }> {
     const { directory, behind } = this.#ctx
-    refuseWhileStale('Which registry credentials there are', behind)
+    refuseWhileStale('The list of registry credentials', behind)
     const all = directory.inNamespace(organization)
     const present = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
     const { page, ...next } = pageOf(present, ({ metadata }) => CREDENTIAL_PREFIX + metadata.name, query)
@@ -265,7 +265,10 @@ export class CredentialService {
       if (found) return found
       await store.takeBack(account, ref.name)
     } catch (error) {
-      log.warn('A parameter may stay without a credential until the next sweep', { error, ...ref })
+      log.warn('parameter_cleanup_failed', 'failed to clean up unused parameter; the next sweep removes it', {
+        error,
+        ...ref,
+      })
     }
     return undefined
   }
@@ -286,7 +289,10 @@ export class CredentialService {
     try {
       return await recordParameter(this.#ctx, credential, recorded)
     } catch (error) {
-      this.#ctx.log.warn('Where a secret is stored could not be recorded yet', { error, ...refOf(metadata) })
+      this.#ctx.log.warn('secret_location_record_failed', 'failed to record secret location in status', {
+        error,
+        ...refOf(metadata),
+      })
       return credential
     }
   }
@@ -328,12 +334,12 @@ export class CredentialService {
     checkChange(credential.spec, change)
     const manager = managedBy(raw.metadata)
     if (manager !== undefined && names.length > 0)
-      throw managedProblem(manager, names, ' Only the secret can be changed here.')
+      throw managedProblem(manager, names, ' You can change only the secret here.')
     if (change.secret === undefined) return { ...live, fields }
     const { secretRef } = credential.spec
     if (secretRef) {
       // The controller stores what is in that Secret, and would overwrite this one.
-      const detail = `The secret comes from the Secret ${secretRef.name} (spec.secretRef): change it there, or make it again, or take spec.secretRef away and give the secret here.`
+      const detail = `The secret comes from the Secret ${secretRef.name} (spec.secretRef). Change or recreate that Secret, or remove spec.secretRef and send the secret here.`
       throw new Problem('managed_elsewhere', { detail })
     }
     return { ...live, fields, account: await readyAccount(this.#ctx, ref.namespace) }
@@ -361,7 +367,7 @@ async function store(
 
 /** For the fields: `recordChange` itself reports what it knows. */
 function unsure({ parameter }: StoredSecret, cause: unknown): Problem {
-  const detail = `The new secret is in the account as version ${parameter.version}. Whether the other fields are changed is not known; until they are, boxes use the secret and the user name of before.`
+  const detail = `The new secret is in the account as version ${parameter.version}. It is unknown whether the other fields were changed. Until they are, boxes use the previous secret and user name. Repeat the request.`
   return new Problem('unavailable', { detail, retryAfter: RETRY_AFTER_SECONDS, cause })
 }
 
@@ -378,7 +384,7 @@ async function recordChange(
     if (error instanceof Problem) throw error
     // The fields are changed; only the time of that is missing.
     if (!parameter) return credential
-    const detail = `The new secret is stored as version ${parameter.version}, and boxes read the one before until the controller has found it.`
+    const detail = `The new secret is stored as version ${parameter.version}. Boxes read the previous version until the controller finds the new one.`
     throw new Problem('not_acknowledged', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
   }
 }
@@ -394,6 +400,13 @@ async function takeBack(ctx: CredentialsContext, { object, account }: Plan): Pro
     if (await findObject(ctx.resources, registryCredentials, ref)) return
     await ctx.store.takeBack(account, ref.name)
   } catch (error) {
-    ctx.log.warn('A parameter may stay without a credential until the next sweep', { error, ...ref })
+    ctx.log.warn(
+      'parameter_cleanup_failed',
+      'failed to clean up unused parameter; the next sweep removes it',
+      {
+        error,
+        ...ref,
+      },
+    )
   }
 }

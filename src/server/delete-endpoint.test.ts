@@ -48,7 +48,7 @@ test('it is deleted all the same where the controller says nothing, and the answ
   await bed.clock.elapse(5000)
   await expect(removed).rejects.toMatchObject({
     code: 'not_acknowledged',
-    detail: expect.stringContaining('It is deleted.'),
+    detail: expect.stringContaining('The endpoint is deleted.'),
   })
   expect(remaining()).toBe(0)
   expect(await bed.answer(codeOf(bed.endpoints.remove(id, {})))).toBe('not_found')

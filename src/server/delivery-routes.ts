@@ -37,17 +37,21 @@ function listRoute(endpoints: EndpointService, deliveries: OpenDeliveryIndex, cu
     path: '/webhooks/{endpointId}/deliveries',
     tag: TAG,
     summary: 'List the deliveries of an endpoint',
-    description: 'Newest first.',
+    description: 'Returns the deliveries of the endpoint, newest first.',
     permission: MANAGE_WEBHOOKS,
     params: ofEndpoint,
     query: pageQuery.extend({
-      status: deliveryState.optional().meta({ description: 'Only those with this status.' }),
+      status: deliveryState.optional().meta({
+        description: 'status selects the deliveries with this status. If omitted, all are returned.',
+      }),
       eventType: z
         .string()
         .max(MAX_EVENT_TYPE)
         .regex(EVENT_TYPE, 'must be an event type such as environment.started')
         .optional()
-        .meta({ description: 'Only those of this event type.' }),
+        .meta({
+          description: 'eventType selects the deliveries of this event type. If omitted, all are returned.',
+        }),
     }),
     success: {
       status: 200,
@@ -94,9 +98,9 @@ function redeliverRoute(publishing: PublishingService): Route {
     method: 'post',
     path: '/webhooks/{endpointId}/deliveries/{deliveryId}/redeliver',
     tag: TAG,
-    summary: 'Deliver again',
+    summary: 'Redeliver an event',
     description:
-      "Sends the original event's type and data as a brand-new delivery with an id of its own: to a receiver it is a new event.",
+      'Sends the type and the data of the original event as a new delivery with its own ID. Receivers see a new event.',
     permission: REDELIVER,
     params,
     body: z.strictObject({}),

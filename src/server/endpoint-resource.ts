@@ -24,19 +24,25 @@ const spec = webhookEndpointSpec.shape
 export const endpointId = z
   .string()
   .regex(new RegExp(`^${ENDPOINT_PREFIX}${DNS_LABEL.source.slice(1)}`))
-  .meta({ description: 'Id of an endpoint.', example: 'whe_billing' })
+  .meta({ description: 'endpointId is the ID of the endpoint.', example: 'whe_billing' })
 
 const url = wellFormed(spec.url)
-const description = wellFormed(z.string())
-  .pipe(spec.description.unwrap())
-  .meta({ description: 'A label for people.', maxLength: ENDPOINT_LIMITS.description, example: 'Billing' })
-const ordered = z.boolean().meta({ description: 'Deliver strictly in order.' })
-const concurrency = z
-  .int32()
-  .min(1)
-  .max(ENDPOINT_LIMITS.concurrency)
-  .meta({ description: 'Deliveries at a time; an ordered endpoint always has one.' })
-const status = endpointState.meta({ description: 'A disabled endpoint receives nothing.' })
+const description = wellFormed(z.string()).pipe(spec.description.unwrap()).meta({
+  description: 'description is a human-readable label for the endpoint.',
+  maxLength: ENDPOINT_LIMITS.description,
+  example: 'Billing',
+})
+const ordered = z.boolean().meta({
+  description:
+    'ordered specifies whether deliveries are strictly in order. The default for a new endpoint is false.',
+})
+const concurrency = z.int32().min(1).max(ENDPOINT_LIMITS.concurrency).meta({
+  description:
+    'concurrency is the maximum number of concurrent deliveries. It is always 1 for an ordered endpoint. The default for a new endpoint is 8.',
+})
+const status = endpointState.meta({
+  description: 'status specifies whether the endpoint is enabled. A disabled endpoint receives nothing.',
+})
 
 /** The refinements of the spec as JSON Schema. */
 const SUBSCRIPTIONS = [
@@ -51,7 +57,8 @@ const SUBSCRIPTIONS = [
 ] as const
 
 const subscribed = spec.eventTypes.meta({
-  description: 'Subscribed event types, each once; or `*` alone for all, those added later included.',
+  description:
+    'eventTypes lists the subscribed event types, each once. `*` alone subscribes to all types, including types that are added later.',
   example: ['environment.started', 'environment.stopped'],
   override({ jsonSchema }) {
     for (const keyword of ['type', 'items', 'minItems', 'maxItems'] as const) delete jsonSchema[keyword]
@@ -84,17 +91,24 @@ export const endpoint = z
     description: z.string().optional(),
     ordered: z.boolean(),
     status,
-    disabledReason: z
-      .enum(['ConsecutiveFailures', 'Requested'])
-      .optional()
-      .meta({ description: 'Why it is disabled; absent while it is enabled.' }),
-    consecutiveFailures: z.int().meta({ description: 'Exhausted deliveries in a row.' }),
-    failingSince: time("The streak's first exhausted delivery; absent without one.").optional(),
+    disabledReason: z.enum(['ConsecutiveFailures', 'Requested']).optional().meta({
+      description:
+        'disabledReason is the reason why the endpoint is disabled. It is absent while the endpoint is enabled.',
+    }),
+    consecutiveFailures: z
+      .int()
+      .meta({ description: 'consecutiveFailures is the number of exhausted deliveries in a row.' }),
+    failingSince: time(
+      'failingSince is the time of the first exhausted delivery in a row. It is absent if there is none.',
+    ).optional(),
     concurrency: z.int(),
-    createdAt: time('When it was created.'),
-    updatedAt: time('When something of it last changed that its owner can see, counters aside.'),
+    createdAt: time('createdAt is the time at which the endpoint was created.'),
+    updatedAt: time('updatedAt is the time of the last change that its owner can see, apart from counters.'),
   })
-  .meta({ id: 'WebhookEndpoint', description: 'Where an organization wants its events delivered.' })
+  .meta({
+    id: 'WebhookEndpoint',
+    description: 'An endpoint to which Davit delivers the events of an organization.',
+  })
 
 export type EndpointDraft = z.output<typeof endpointDraft>
 

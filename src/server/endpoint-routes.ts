@@ -8,12 +8,12 @@ import { type PublishingService, webhookId } from './publishing.ts'
 /** The routes of webhook endpoints (interface §4.2). */
 
 const TAG = 'Webhook endpoints'
-const ETAG = { ETag: 'Of the endpoint as it is now, for If-Match.' }
+const ETAG = { ETag: 'ETag of the current endpoint, for use in If-Match.' }
 
 const params = z.object({ endpointId })
 const one = z.object({ endpoint })
 const signingSecret = z.string().meta({
-  description: 'The signing secret, shown in this one answer and never again; absent in a repeated answer.',
+  description: 'secret is the signing secret. Only this response contains it; a repeated response does not.',
   example: 'whsec_ZGF2aXQgc2lnbmluZyBzZWNyZXQgMjRi',
 })
 
@@ -40,7 +40,7 @@ function createRoute(endpoints: EndpointService): Route {
     path: '/webhooks',
     tag: TAG,
     summary: 'Create an endpoint',
-    description: 'It gets events from now on. The answer is the only one that shows its signing secret.',
+    description: 'The endpoint receives events from now on. Only this response contains its signing secret.',
     permission: MANAGE_WEBHOOKS,
     body: endpointDraft,
     success: {
@@ -73,7 +73,7 @@ function listRoute(endpoints: EndpointService, cursors: Cursors): Route {
     path: '/webhooks',
     tag: TAG,
     summary: 'List the endpoints',
-    description: 'By name.',
+    description: 'Returns the endpoints, sorted by name.',
     permission: MANAGE_WEBHOOKS,
     query: pageQuery,
     success: {
@@ -115,7 +115,7 @@ function changeRoute(endpoints: EndpointService): Route {
     tag: TAG,
     summary: 'Change an endpoint',
     description:
-      'Only the fields that are sent; `eventTypes` replaces the whole list, and null takes the description away. In force when it is answered. An attempt that is already on the wire runs out.',
+      'Changes only the fields in the request. `eventTypes` replaces the whole list, and a `description` of null removes the description. The change has taken effect when the response arrives. An attempt that is already in progress continues.',
     permission: MANAGE_WEBHOOKS,
     params,
     body: endpointChange,
@@ -137,10 +137,10 @@ function removeRoute(endpoints: EndpointService): Route {
     tag: TAG,
     summary: 'Delete an endpoint',
     description:
-      'What is still to be delivered to it is canceled, and its log goes with it. Nothing is sent to it any more when it is answered; with 503 `not_acknowledged` it is deleted, and a controller that does not answer may still send what it had of it. An attempt that is already on the wire runs out.',
+      'Cancels the pending deliveries of the endpoint and deletes its log. After the response, Davit sends nothing more to the endpoint. With 503 `not_acknowledged`, the endpoint is deleted, but a controller that does not respond may still send its pending deliveries. An attempt that is already in progress continues.',
     permission: MANAGE_WEBHOOKS,
     params,
-    success: { status: 204, description: 'It is gone.' },
+    success: { status: 204, description: 'The endpoint is deleted.' },
     problems: ['precondition_failed', 'not_acknowledged'],
     conditional: true,
     async handle({ organization, params: { endpointId }, ifMatch }) {
@@ -157,7 +157,8 @@ function pingRoute(publishing: PublishingService): Route {
     path: '/webhooks/{endpointId}/ping',
     tag: TAG,
     summary: 'Send a ping',
-    description: 'Queues one `webhook.ping`, verifiable like any event, whatever the endpoint subscribes to.',
+    description:
+      'Queues one `webhook.ping` event, regardless of the subscriptions of the endpoint. Receivers can verify it like any other event.',
     permission: PING,
     params: params,
     body: z.strictObject({}),
@@ -178,13 +179,15 @@ function rollRoute(endpoints: EndpointService): Route {
     method: 'post',
     path: '/webhooks/{endpointId}/secret/roll',
     tag: TAG,
-    summary: 'Roll the signing secret',
+    summary: 'Rotate the signing secret',
     description:
-      'The new secret signs the very next attempt. The old one signs beside it for 24 hours, or ends at once with `expireOld`.',
+      'The new secret signs the next attempt. The old secret also signs for 24 hours, or expires immediately with `expireOld`.',
     permission: ROLL,
     params: params,
     body: z.strictObject({
-      expireOld: z.boolean().default(false).meta({ description: 'The old secrets end at once.' }),
+      expireOld: z.boolean().default(false).meta({
+        description: 'expireOld specifies whether the old secrets expire immediately. The default is false.',
+      }),
     }),
     bodyOptional: true,
     success: {
@@ -192,9 +195,10 @@ function rollRoute(endpoints: EndpointService): Route {
       description: 'The new signing secret.',
       body: z.object({
         secret: signingSecret.optional(),
-        overlapSeconds: z
-          .int()
-          .meta({ description: 'How long the old secret still signs.', example: 86_400 }),
+        overlapSeconds: z.int().meta({
+          description: 'overlapSeconds is the number of seconds for which the old secret still signs.',
+          example: 86_400,
+        }),
       }),
     },
     problems: ['too_many_secrets', 'idempotency_conflict', 'not_acknowledged', 'unreadable'],

@@ -158,7 +158,7 @@ type DeletionContext = Pick<
 >
 
 const STILL_SENT =
-  'It is deleted. A controller that does not answer may still send what it had of it, until it sees that.'
+  'The endpoint is deleted. A controller that does not respond may still send its pending deliveries until it notices the deletion.'
 
 /** Works for an invalid endpoint, too: only the metadata is needed. */
 export async function removeEndpoint(ctx: DeletionContext, id: EndpointId, how: Conditional): Promise<void> {

@@ -103,8 +103,8 @@ async function makeSecret(
   const candidate = formatSecret(ctx.random.bytes(KEY_BYTES))
   const { endpoint, key } = await retryOnConflict(() => writeKey(ctx, id, roll, candidate))
   const { secret } = key
-  const before = roll.expireOld ? ' The secrets before it have ended.' : ''
-  const detail = `A new secret is stored, which comes into force later and is not in this answer.${before} Repeat the request: that makes another one in its place, or answers with this one under the same Idempotency-Key.`
+  const before = roll.expireOld ? ' The previous secrets have expired.' : ''
+  const detail = `The new secret is stored but not active yet, and this response does not contain it.${before} Repeat the request. With the same Idempotency-Key it returns this secret; otherwise it replaces this secret with another one.`
   const { isUndisclosed } = await ctx.undisclosed.whenDone(secret, secret === candidate, async () => {
     // A key that has expired in the meantime is never acknowledged.
     if (activeKeys([key], ctx.clock.now()).length === 0) return
@@ -124,7 +124,7 @@ async function writeKey(
   const made = rolled.kind === 'repeated' ? held.keys : rolled.keys
   const key = made.find(({ request }) => request === roll.request)
   const { namespace = '', name, uid } = endpoint.metadata
-  if (!key) throw new Error(`a roll of ${namespace}/${name} has no key`)
+  if (!key) throw new Error(`no signing secret was created for ${namespace}/${name}`)
   if (rolled.kind === 'repeated') return { endpoint, key }
   try {
     if (held.version === undefined)
@@ -142,6 +142,8 @@ async function writeKey(
   return { endpoint, key }
 }
 
+const TOO_MANY_SECRETS = `The endpoint has ${MAX_ACTIVE_KEYS} active signing secrets. Wait until one expires, or rotate with expireOld.`
+
 /** @throws Problem not_found, too_many_secrets */
 async function planRoll(ctx: EndpointsContext, id: EndpointId, roll: Roll, secret: string) {
   const now = ctx.clock.now()
@@ -155,7 +157,7 @@ async function planRoll(ctx: EndpointsContext, id: EndpointId, roll: Roll, secre
   const shared = endpoint.spec.signingSecret !== undefined
   const rolled = rollKeys(keys, { ...roll, secret, shared }, now)
   if (rolled.kind !== 'tooMany') return { endpoint, ref, held, rolled }
-  throw new Problem('too_many_secrets', { detail: `${MAX_ACTIVE_KEYS} secrets are in force.` })
+  throw new Problem('too_many_secrets', { detail: TOO_MANY_SECRETS })
 }
 
 /** Ignores keys of an earlier endpoint of that name. @returns `version` is absent if nothing is stored */
@@ -249,7 +251,7 @@ export class EndpointService {
     query: PageQuery,
   ): Promise<{ endpoints: EndpointResource[]; next?: string }> {
     const { directory, behind } = this.#ctx
-    refuseWhileStale('Which endpoints there are', behind)
+    refuseWhileStale('The list of endpoints', behind)
     const all = directory.inNamespace(organization).map(({ endpoint }) => endpoint)
     const present = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
     const { page, ...next } = pageOf(present, ({ metadata }) => ENDPOINT_PREFIX + metadata.name, query)
@@ -307,7 +309,7 @@ export class EndpointService {
     const unknown = new Set(catalogue.unknown(eventTypes))
     const errors = eventTypes.flatMap((type, index) =>
       unknown.has(type)
-        ? [{ pointer: `/eventTypes/${index}`, message: `there is no event type ${type}` }]
+        ? [{ pointer: `/eventTypes/${index}`, message: `must be a known event type; ${type} does not exist` }]
         : [],
     )
     if (!verdict.ok) errors.unshift({ pointer: '/url', message: verdict.reason })
@@ -386,7 +388,14 @@ export class EndpointService {
       const name = signingSecretName(ref.namespace, ref.name)
       await resources.delete(secrets, { namespace, name }, version)
     } catch (error) {
-      log.warn('A signing key of no endpoint stays until the next sweep', { error, ...ref })
+      log.warn(
+        'signing_secret_removal_failed',
+        'failed to remove unused signing secret; the next sweep removes it',
+        {
+          error,
+          ...ref,
+        },
+      )
     }
   }
 
@@ -407,7 +416,7 @@ export class EndpointService {
       const isReplaced =
         isApiError(error, 'Invalid') &&
         (await resources.get(webhookEndpoints, { namespace, name })).metadata.uid !== uid
-      if (isReplaced) throw new ApiError('Conflict', `${name} is another one by now`)
+      if (isReplaced) throw new ApiError('Conflict', `${name} was recreated`)
       throw rejectedByCluster(notFoundOr(error))
     }
   }
@@ -417,5 +426,5 @@ function planOf(endpoint: WebhookEndpoint, raw: RawObject, change: EndpointChang
   const manager = managedBy(raw.metadata)
   const plan = planChange(endpoint, change, manager !== undefined, now)
   if (plan.kind === 'patch') return plan
-  throw managedProblem(manager, plan.fields, ' Only status can be changed here.')
+  throw managedProblem(manager, plan.fields, ' You can change only status here.')
 }

@@ -9,15 +9,16 @@ import { type Cursors, nextCursor, pageOf, pageQuery } from './lists.ts'
 const eventType = z
   .object({
     name: z.string().meta({ example: 'environment.started' }),
-    description: z.string().meta({ description: 'What happened when such an event is published.' }),
-    schema: z
-      .record(z.string(), z.unknown())
-      .optional()
-      .meta({ description: 'JSON Schema 2020-12 of `data`; anything goes where absent.' }),
-    example: z.unknown().optional().meta({ description: 'An example of `data`.' }),
-    deprecated: z.boolean().meta({ description: 'Still delivered, but not to be subscribed to any more.' }),
+    description: z.string().meta({ description: 'description explains what an event of this type reports.' }),
+    schema: z.record(z.string(), z.unknown()).optional().meta({
+      description: 'schema is the JSON Schema (2020-12) of `data`. If absent, any JSON is accepted.',
+    }),
+    example: z.unknown().optional().meta({ description: 'example is an example of `data`.' }),
+    deprecated: z.boolean().meta({
+      description: 'deprecated is true if events are still delivered but new subscriptions are discouraged.',
+    }),
   })
-  .meta({ id: 'EventType', description: 'A type of event that can be published and subscribed to.' })
+  .meta({ id: 'EventType', description: 'An event type that can be published and subscribed to.' })
 
 export function eventTypeRoutes(catalogue: Pick<EventTypeStore, 'all'>, cursors: Cursors): Route[] {
   return [
@@ -27,7 +28,7 @@ export function eventTypeRoutes(catalogue: Pick<EventTypeStore, 'all'>, cursors:
       path: '/webhooks/event-types',
       tag: 'Events',
       summary: 'List the event types',
-      description: 'The catalogue as it is now, by name.',
+      description: 'Returns the current event types, sorted by name.',
       permission: MANAGE_WEBHOOKS,
       query: pageQuery,
       success: {

@@ -14,16 +14,20 @@ import { time } from './lists.ts'
 const event = z
   .object({
     eventId: z.string().meta({
-      description: 'Id of the event, which is the webhook-id that receivers see.',
+      description: 'eventId is the ID of the event. Receivers see it as webhook-id.',
       example: EXAMPLE_ID,
     }),
-    type: z.string().meta({ description: 'Type of the event.', example: 'environment.started' }),
+    type: z.string().meta({ description: 'type is the type of the event.', example: 'environment.started' }),
     deliveries: z.int().min(0).meta({
-      description: 'How many endpoints get it: those that were enabled and subscribed when it was accepted.',
+      description:
+        'deliveries is the number of endpoints that receive the event: those that were enabled and subscribed when it was accepted.',
     }),
-    redeliveryOf: z.string().optional().meta({ description: 'The delivery that this one repeats.' }),
-    createdAt: time('When it was accepted.'),
-    payload: z.string().meta({ description: 'The body that receivers get, byte for byte.' }),
+    redeliveryOf: z
+      .string()
+      .optional()
+      .meta({ description: 'redeliveryOf is the ID of the delivery that this event repeats.' }),
+    createdAt: time('createdAt is the time at which the event was accepted.'),
+    payload: z.string().meta({ description: 'payload is the body that receivers get, byte for byte.' }),
   })
   .meta({ id: 'Event', description: 'An accepted event.' })
 
@@ -83,10 +87,10 @@ export function eventReadRoutes(events: Pick<EventService, 'read'>): Route[] {
       tag: 'Events',
       summary: 'Read an event',
       description:
-        'Finds an accepted event, also one that no endpoint subscribed to, for as long as the log keeps it: a day, unless its organization fills its share of the log before.',
+        'Returns an accepted event, even if no endpoint subscribed to it. The log keeps events for a day, or for less if the organization fills its share of the log earlier.',
       permission: MANAGE_WEBHOOKS,
       params: z.object({
-        eventId: deliveryId.meta({ description: 'Id of the event.', example: EXAMPLE_ID }),
+        eventId: deliveryId.meta({ description: 'eventId is the ID of the event.', example: EXAMPLE_ID }),
       }),
       success: { status: 200, description: 'The event.', body: z.object({ event }) },
       async handle({ organization, params: { eventId } }) {

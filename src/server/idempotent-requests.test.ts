@@ -138,7 +138,7 @@ describe('an event', () => {
 
   test('is refused while what the log holds is not known', async () => {
     const given = bed()
-    given.first.behind = 'keys are being read'
+    given.first.behind = 'idempotency keys are being read'
     expect(await codeOf(given.first.publish('k1'))).toBe('overloaded')
     expect(given.log.version).toBe(100)
   })

@@ -250,14 +250,14 @@ export class Idempotency {
   ): Promise<HeldKey | string | undefined> {
     const { behind, cache, clock } = this.#options
     const why = behind()
-    if (why !== undefined) throw overloaded(`Whether the Idempotency-Key was used is not known: ${why}.`)
+    if (why !== undefined) throw overloaded(`It is unknown whether the Idempotency-Key was used: ${why}.`)
     const known = cache.find(mark.key)
     if (known) return checked(known, mark)
     const before = this.#unconfirmed.get(mark.key)
     if (before !== undefined && isKeyAlive({ id: before }, clock.now())) return undefined
     if (cache.remainingKeys(organization) <= 0)
       throw overloaded(
-        'As many Idempotency-Keys as may be stand; each does for 24 hours. Without one it is accepted.',
+        'Idempotency-Key limit reached (keys are kept for 24 hours). Requests without a key are still accepted.',
       )
     const own = await append(mark)
     this.#unconfirmed.set(mark.key, own)
@@ -307,7 +307,10 @@ export class Idempotency {
     try {
       await eventLog.append([doneLine({ id, namespace, ...mark })])
     } catch (error) {
-      log.warn('That a request is done could not be noted', { error, organization: namespace })
+      log.warn('idempotency_record_failed', 'failed to record idempotent request as completed', {
+        error,
+        organization: namespace,
+      })
     }
   }
 }

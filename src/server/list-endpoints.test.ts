@@ -40,6 +40,6 @@ test('a list is refused while it is not known which endpoints there are', async 
   await expect(bed.endpoints.list(ACME, { limit: 10 })).rejects.toMatchObject({
     code: 'overloaded',
     retryAfter: 2,
-    detail: 'Which endpoints there are is not known: endpoints could not be watched for 7 s.',
+    detail: 'The list of endpoints may be out of date: endpoints could not be watched for 7 s.',
   })
 })

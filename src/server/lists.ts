@@ -22,17 +22,18 @@ const limit = z
   .transform(Number)
   .default(DEFAULT_LIMIT)
   .meta({
-    description: 'How many at most.',
+    description: 'limit is the maximum number of entries on the page.',
     override: { type: 'integer', minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT },
   })
 
 const cursor = z
   .string()
-  .regex(/^[A-Za-z0-9_-]+$/, 'is no cursor')
+  .regex(/^[A-Za-z0-9_-]+$/, 'must be a cursor')
   .max(MAX_CURSOR)
   .optional()
   .meta({
-    description: '`cursor` of the page before, for the same list with the same filters.',
+    description:
+      'cursor is the `cursor` of the previous page of the same list with the same filters. If omitted, the list starts at the beginning.',
   })
 
 /** Query parameters of every list. */
@@ -42,7 +43,7 @@ export const pageQuery = z.strictObject({ limit, cursor })
 export const nextCursor = z
   .string()
   .nullable()
-  .meta({ description: 'For the next page; null when this is the last.' })
+  .meta({ description: 'cursor is the cursor for the next page. It is null on the last page.' })
 
 /** @param after the last id that the reader has, even if that object is deleted by now */
 export type PageQuery = { limit: number; after?: string | undefined }
@@ -127,7 +128,10 @@ function decode(cursor: string): Buffer {
 function foreign(): Problem {
   return new Problem('invalid', {
     errors: [
-      { pointer: 'cursor', message: 'is no cursor of this list with these filters; begin without it' },
+      {
+        pointer: 'cursor',
+        message: 'must be a cursor of this list with the same filters; omit it to start at the beginning',
+      },
     ],
   })
 }
@@ -139,5 +143,5 @@ export function time(description: string) {
 
 /** Of a string with half a surrogate pair the API server would store something else than we answer. */
 export function wellFormed<T extends z.ZodType<string>>(schema: T): T {
-  return schema.refine((value) => value.isWellFormed(), 'must not have half a surrogate pair')
+  return schema.refine((value) => value.isWellFormed(), 'must not contain an unpaired surrogate')
 }

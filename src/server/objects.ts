@@ -96,7 +96,7 @@ export function managedProblem(
   fields: readonly string[],
   allowed = '',
 ): Problem {
-  const detail = `The spec is managed by ${manager}: change ${fields.join(', ')} there.${allowed}`
+  const detail = `The spec is managed by ${manager}. Change ${fields.join(', ')} there.${allowed}`
   return new Problem('managed_elsewhere', { detail })
 }
 
@@ -179,14 +179,14 @@ export class ObjectQuota {
   /** What a client is told if the API server does not create the object. */
   problemOf(error: unknown): unknown {
     if (!isApiError(error, 'Quota')) return rejectedByCluster(notFoundOr(error))
-    const detail = `A ResourceQuota of the organization's namespace does not allow another ${this.#noun}.`
+    const detail = `A ResourceQuota in the namespace of the organization does not allow another ${this.#noun}.`
     return new Problem(this.#code, { detail, cause: error })
   }
 
   #check(organization: string): void {
     const held = this.#count(organization) + this.#pending.of(organization)
     if (held < this.#max) return
-    const detail = `The organization has ${held} ${this.#noun}s, and may have ${this.#max}.`
+    const detail = `The organization has ${held} ${this.#noun}s, and the limit is ${this.#max}. Delete one first.`
     throw new Problem(this.#code, { detail })
   }
 }

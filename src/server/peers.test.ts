@@ -99,7 +99,10 @@ test('a lease that could not be renewed for two thirds of its time ends it, and 
   await clock.elapse(3900)
   expect(presence.problem).toBeUndefined()
   await clock.elapse(2200)
-  expect([presence.problem, presence.isWaitedFor]).toEqual(['its Lease could not be renewed', false])
+  expect([presence.problem, presence.isWaitedFor]).toEqual([
+    'the Lease of this replica could not be renewed',
+    false,
+  ])
   records.isDown = false
   await clock.elapse(600)
   expect([presence.problem, watch.reads]).toEqual(['endpoints are being read', 2])
@@ -111,7 +114,7 @@ test('a wall clock that jumps, as after the sleep of a machine, ends it as well'
   const { clock, watch, presence, read } = await bed()
   await read(120)
   clock.setWallBy(60_000)
-  expect(presence.problem).toBe('its Lease could not be renewed')
+  expect(presence.problem).toBe('the Lease of this replica could not be renewed')
   await clock.elapse(2500)
   expect([presence.problem, watch.reads]).toEqual(['endpoints are being read', 2])
 })
@@ -139,7 +142,7 @@ test('another process of its name ends it for good', async () => {
     records.byName.get('a')?.version,
   )
   await clock.elapse(5000)
-  expect(presence.problem).toBe('another process has the name a')
+  expect(presence.problem).toBe('another process uses the name a')
   expect(records.byName.get('a')?.session).toBe('a.2')
 })
 
@@ -177,7 +180,7 @@ test('one that is not renewed is waited for as long as its lease, and taken for 
   const wait = () => void others.haveSeen(() => 130).then((haveSeen) => answers.push(haveSeen))
   wait()
   await clock.elapse(LEASE_MS - 100)
-  expect([answers, presence.problem]).toEqual([[], 'its Lease could not be renewed'])
+  expect([answers, presence.problem]).toEqual([[], 'the Lease of this replica could not be renewed'])
   await clock.elapse(200)
   expect(answers).toEqual([true])
   wait()

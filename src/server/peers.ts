@@ -41,7 +41,7 @@ export function apiLeases(options: ReplicaLeasesOptions): ReplicaLeases<PeerReco
       annotations: ({ seen }) => ({ [ENDPOINTS_SEEN_ANNOTATION]: String(seen) }),
       read,
       page: { limit: MAX_LEASES, max: 1 },
-      plural: 'facades',
+      plural: 'REST servers',
     },
     options,
   )
@@ -135,8 +135,8 @@ export class ReplicaHeartbeat {
 
   /** Why this replica may not publish, in words; undefined while it may. */
   get problem(): string | undefined {
-    if (this.#replaced) return `another process has the name ${this.#options.name}`
-    if (!this.#lease.isValid) return 'its Lease could not be renewed'
+    if (this.#replaced) return `another process uses the name ${this.#options.name}`
+    if (!this.#lease.isValid) return 'the Lease of this replica could not be renewed'
     if (!this.#hasJoined || !this.#options.watch.isListed) return 'endpoints are being read'
     return undefined
   }
@@ -148,7 +148,11 @@ export class ReplicaHeartbeat {
     const over = new AbortController()
     const left = this.#running
       .then(() => this.#withdraw())
-      .catch((error: unknown) => log.warn('The Lease of this facade stays until it has ended', { error }))
+      .catch((error: unknown) =>
+        log.warn('own_lease_removal_failed', 'failed to delete own Lease; it remains until it expires', {
+          error,
+        }),
+      )
     await Promise.race([left, sleep(clock, LEAVE_WITHIN_MS, over.signal)])
     over.abort()
   }
@@ -172,7 +176,8 @@ export class ReplicaHeartbeat {
     } catch (error) {
       this.#isInDoubt = true
       this.#isNews = true
-      if (!this.#isFailing) this.#options.log.warn('The Lease of this facade could not be written', { error })
+      if (!this.#isFailing)
+        this.#options.log.warn('own_lease_write_failed', 'failed to write own Lease; retrying', { error })
       this.#isFailing = true
     }
   }
@@ -226,7 +231,11 @@ export class ReplicaHeartbeat {
     // At the start it is our predecessor's, which we take over.
     if (isOther && this.#lease.ageMs !== Number.POSITIVE_INFINITY) {
       this.#replaced = true
-      log.error('Another process has the name of this one, which publishes nothing any more', { name })
+      log.error(
+        'replica_name_conflict',
+        'another process uses the name of this replica; publishing stopped',
+        { name },
+      )
       return false
     }
     this.#stored = own?.version
@@ -315,7 +324,9 @@ export class PeerServers {
       try {
         await this.#collectExpired()
       } catch (error) {
-        log.warn('Leases of facades that are gone stay for now', { error })
+        log.warn('lease_removal_failed', 'failed to delete expired Leases of REST servers; retrying', {
+          error,
+        })
       }
     }
   }
@@ -329,7 +340,10 @@ export class PeerServers {
       try {
         await this.#answer([...this.#waiters])
       } catch (error) {
-        if (!isFailing) log.warn('The Leases of other facades could not be read', { error })
+        if (!isFailing)
+          log.warn('peer_leases_read_failed', 'failed to read Leases of other REST servers; retrying', {
+            error,
+          })
         isFailing = true
       }
       const now = clock.monotonic()
@@ -461,7 +475,7 @@ function markOf({ metadata }: WebhookEndpoint): string {
 const RETRY_AFTER_SECONDS = 2
 const MAX_UNACKNOWLEDGED = 1000
 const LATE =
-  'It is stored. Another replica of the REST API has not seen it yet, so that what is published there may still go by what was before.'
+  'The change is saved. Another replica of the REST API has not seen it yet, so events that are published there may still use the previous state.'
 
 /**
  * A writer of endpoints waits until every replica of the REST server knows the change before it responds, so that an event

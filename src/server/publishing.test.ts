@@ -53,7 +53,7 @@ test('nothing is published while it is not known which endpoints there are', asy
   await expect(publishing.publish('acme', publication, {})).rejects.toMatchObject({
     code: 'overloaded',
     retryAfter: 2,
-    detail: 'Which endpoints get it is not known: endpoints could not be watched for 7 s.',
+    detail: 'The list of subscribed endpoints may be out of date: endpoints could not be watched for 7 s.',
   })
   expect(state.appends).toBe(0)
   state.behind = undefined

@@ -178,13 +178,13 @@ export function checkPublication(
   try {
     data = parseJson(dataText)
   } catch {
-    throw invalid({ pointer: '/data', message: 'is not JSON' })
+    throw invalid({ pointer: '/data', message: 'must be JSON' })
   }
   let problems: SchemaProblem[]
   try {
     problems = validator.validate(schema, data)
   } catch {
-    const message = `the schema of ${type} cannot be used; whoever runs Davit can mend it`
+    const message = `the schema of ${type} is invalid; ask your cluster operator to fix it`
     throw invalid({ pointer: '/type', message })
   }
   if (problems.length === 0) return
@@ -256,7 +256,7 @@ export class PublishingService {
     return this.#enter(request, how, async (mark) => {
       checkPublication(this.#options, publication)
       // An endpoint created through another replica would miss the event.
-      refuseWhileStale('Which endpoints get it', this.#options.behind)
+      refuseWhileStale('The list of subscribed endpoints', this.#options.behind)
       const targets = this.#options.subscriptions.targetsOf(organization, type)
       return acceptEvent(this.#event(organization, publication, mark), targets)
     })
@@ -361,26 +361,28 @@ function refuseDisabled(endpoint: WebhookEndpoint): void {
 
 /** Without figures of other organizations. */
 function explain({ reason, message, fullest }: QuotaExceeded): string {
-  if (reason === 'TooMuchWritten') return 'As many bytes as may be were written in the last ten minutes.'
+  if (reason === 'TooMuchWritten') return 'The write limit for the last ten minutes is reached.'
   return fullest ? `${message} (${ENDPOINT_PREFIX}${fullest.name})` : message
 }
 
-export const webhookId = z.string().meta({ description: 'Id of the queued delivery.', example: EXAMPLE_ID })
+export const webhookId = z
+  .string()
+  .meta({ description: 'webhookId is the ID of the queued delivery.', example: EXAMPLE_ID })
 
 const body = z.strictObject({
   type: webhookEventSpec.shape.type.meta({
-    description: 'Name of an event type.',
+    description: 'type is the name of an event type.',
     example: 'environment.started',
   }),
   data: z.unknown().meta({
-    description: 'Any JSON; its characters reach the receivers as they came.',
+    description: 'data is any JSON. Receivers get it character for character.',
     example: { environmentId: 'env_1' },
   }),
   id: z
     .string()
     .regex(IDEMPOTENCY_KEY, 'must be 1 to 255 visible ASCII characters without spaces')
     .optional()
-    .meta({ description: 'Does what Idempotency-Key does.', maxLength: 255 }),
+    .meta({ description: 'id has the same effect as the Idempotency-Key header.', maxLength: 255 }),
 })
 
 export function eventRoutes(publishing: PublishingService): Route[] {
@@ -392,7 +394,7 @@ export function eventRoutes(publishing: PublishingService): Route[] {
       tag: 'Events',
       summary: 'Publish an event',
       description:
-        'Queues a delivery for every enabled endpoint that subscribes to the type. Durable when it is answered.',
+        'Queues a delivery for every enabled endpoint that subscribes to the type. The event is durably stored when the response arrives.',
       permission: PUBLISH,
       body,
       success: {
@@ -400,10 +402,12 @@ export function eventRoutes(publishing: PublishingService): Route[] {
         description: 'The event is accepted.',
         body: z.object({
           eventId: z.string().meta({
-            description: 'The webhook-id of its deliveries.',
+            description: 'eventId is the webhook-id of the deliveries.',
             example: EXAMPLE_ID,
           }),
-          deliveries: z.int().meta({ description: 'How many endpoints get it.' }),
+          deliveries: z
+            .int()
+            .meta({ description: 'deliveries is the number of endpoints that receive the event.' }),
         }),
       },
       problems: ['idempotency_conflict', 'intake_full'],
@@ -423,7 +427,10 @@ export function eventRoutes(publishing: PublishingService): Route[] {
 /** The `id` in the body is an Idempotency-Key as well. */
 function oneKey(header: string | undefined, id: string | undefined): string | undefined {
   if (header !== undefined && id !== undefined && header !== id) {
-    throw invalid({ pointer: '/id', message: 'differs from the Idempotency-Key; send one of them' })
+    throw invalid({
+      pointer: '/id',
+      message: 'must not differ from the Idempotency-Key header; send only one of them',
+    })
   }
   return header ?? id
 }

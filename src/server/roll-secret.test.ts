@@ -62,7 +62,7 @@ describe('a roll without a key', () => {
     expect(await refusal).toMatchObject({
       code: 'not_acknowledged',
       retryAfter: expect.any(Number),
-      detail: expect.stringMatching(/stored.*not in this answer.*have ended.*Repeat/),
+      detail: expect.stringMatching(/stored.*does not contain it.*have expired.*Repeat/),
     })
   })
 })

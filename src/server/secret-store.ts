@@ -67,7 +67,7 @@ export const NOT_TRIED: ProblemCondition = {
   type: 'Ready',
   status: 'Unknown',
   reason: 'Connecting',
-  message: 'The account has not been tried with these settings yet.',
+  message: 'Davit has not tested the AWS account with these settings yet.',
 }
 
 /** The cloud account in which an organization's secrets are stored now. */
@@ -80,7 +80,7 @@ export type ReadyAccount = {
 }
 
 const CONNECT_FIRST =
-  'Connect an account first, with PUT /secrets-settings of the organization. Nothing was stored. A credential of the type ecr needs none.'
+  'The organization has no AWS account for the secret, and nothing was stored. Connect an account first, with PUT /secrets-settings. Credentials of type ecr do not need one.'
 
 export type AccountSources = {
   resources: Pick<ResourceReader, 'get'>
@@ -140,7 +140,7 @@ const WITHIN_MS = 12_000
 const TURN_MS = 6000
 const TAKE_BACK_MS = 5000
 /** In clear text in the account. */
-const DESCRIPTION = 'Secret of a registry credential, kept by Davit.'
+const DESCRIPTION = 'Secret of a registry credential, managed by Davit.'
 /** More than an account can hold. */
 const MAX_LISTED = 10_000
 
@@ -258,7 +258,7 @@ export class SecretStore {
       if (isCloudError(error) && error.remedy === 'gone') return 'absent'
       throw error
     }
-    const detail = `There is a parameter ${name} in account ${account}, region ${access.region}, that Davit did not make for this organization. Remove it there.`
+    const detail = `The parameter ${name} in AWS account ${account}, region ${access.region}, already exists and was not created by Davit for this organization. Remove it there.`
     throw new Problem('cloud_account_not_ready', { detail })
   }
 

@@ -110,7 +110,7 @@ export function createServerServices(options: ServerServicesOptions) {
     cache,
     eventLog,
     hashKey: deriveKey('idempotency', installationKey),
-    behind: () => watches.problemOf('keys'),
+    behind: () => watches.problemOf('idempotency keys'),
   })
   const behind = () => replicas.heartbeat.problem ?? watches.problemOf('endpoints')
   const identity = new AccountIdentity(installationKey, options.parameterPrefix)

@@ -33,7 +33,7 @@ async function bed() {
     watch: (type, query, version, signal) => of(type).watch(type, query, version, signal),
   }
   const said: string[] = []
-  const say = (message: string) => void said.push(message)
+  const say = (_event: string, message: string) => void said.push(message)
   const others = {
     reopened: 0,
     reopen() {
@@ -78,11 +78,11 @@ test('watches that do not show what was appended are opened anew, and nothing is
   expect([watches.problems(), opened()]).toEqual([[], [1, 1, 1, 1, 1]])
   await clock.elapse(1000)
   expect(watches.problemOf('endpoints')).toBe(
-    'endpoints may have changed: the log is further than what was seen of it',
+    'endpoints may have changed: the watch is behind the delivery log',
   )
-  expect(watches.problemOf('keys')).toMatch(/^keys may have changed/)
+  expect(watches.problemOf('idempotency keys')).toMatch(/^idempotency keys may have changed/)
   expect([opened(), others.reopened]).toEqual([[2, 2, 2, 2, 2], 1])
-  expect(said).toContain('The log is further than what was seen of it; its watches are opened anew')
+  expect(said).toContain('delivery log watch is behind own writes; reopening watches')
   const [missed] = [...segments.objects.values()]
   if (missed) segments.tell({ type: 'ADDED', object: missed })
   await clock.elapse(100)

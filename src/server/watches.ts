@@ -104,7 +104,7 @@ const BEHIND_AFTER_MS = 5000
 /** For clocks that differ. */
 const MARGIN_MS = 60_000
 
-type Watched = 'organizations' | 'event types' | 'endpoints' | 'registry credentials' | 'keys'
+type Watched = 'organizations' | 'event types' | 'endpoints' | 'registry credentials' | 'idempotency keys'
 
 export class ServerWatches {
   /** Everything was read once. */
@@ -138,11 +138,11 @@ export class ServerWatches {
         'registry credentials',
         watch(kindOf(registryCredentials, registryCredential), into(stores.credentials)),
       ],
-      ['keys', keys],
+      ['idempotency keys', keys],
     ])
     this.ready = Promise.all([...this.#watches.values()].map((watch) => watch.synced))
     const reopen = () => {
-      needs.log.warn('The log is further than what was seen of it; its watches are opened anew')
+      needs.log.warn('log_watch_stalled', 'delivery log watch is behind own writes; reopening watches')
       // A reopened watch may still be catching up; a list is complete.
       for (const watch of this.#watches.values()) if (watch !== keys) watch.relist()
       for (const watch of [keys, index]) watch.reopen()
@@ -176,7 +176,7 @@ export class ServerWatches {
   problemOf(name: Watched): string | undefined {
     const watch = this.#watches.get(name)
     if (!watch?.isListed) return `${name} are being read`
-    if (this.#monitor.isBehind) return `${name} may have changed: the log is further than what was seen of it`
+    if (this.#monitor.isBehind) return `${name} may have changed: the watch is behind the delivery log`
     const lost = watch.health.disconnectedForMs()
     return lost < BEHIND_AFTER_MS
       ? undefined

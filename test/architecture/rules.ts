@@ -18,7 +18,7 @@ export type Zone = {
 
 const PLUMBING = ['src/lib/', 'src/apis/', 'src/net/', 'src/kube/', 'src/ha/']
 const FEATURES = ['src/webhooks/', 'src/credentials/', 'src/boxes/']
-const PRODUCT = [...PLUMBING, ...FEATURES, 'src/server/', 'src/cmd/']
+const PRODUCT = [...PLUMBING, ...FEATURES, 'src/server/', 'src/receiver/', 'src/cmd/']
 
 /** What clients have, which tests use as they do. */
 const PUBLISHED_TYPES = 'docs/openapi.d.ts'
@@ -51,6 +51,7 @@ export const ZONES: readonly Zone[] = [
     imports: [...PLUMBING, ...FEATURES],
     libraries: ['express', 'jsonc-parser', 'lru-cache', 'swagger-ui-dist', 'zod', 'zod-openapi'],
   },
+  { path: 'src/receiver/', imports: ['src/lib/'], libraries: ['standardwebhooks', 'zod'] },
   {
     path: 'src/cmd/config.ts',
     imports: ['src/cmd/setting-parsers.ts', 'src/lib/', 'src/apis/'],

@@ -75,7 +75,7 @@ const LOGIN: readonly FailureRow[] = [
     want: {
       step: 'login',
       code: 'realm_refused',
-      message: /sends logins to https:\/\/localhost:\d+\/token.*DAVIT_BAKE_REALMS/,
+      message: /uses the token endpoint https:\/\/localhost:\d+\/token.*DAVIT_BAKE_REALMS/,
       verified: false,
     },
   },
@@ -85,7 +85,7 @@ const LOGIN: readonly FailureRow[] = [
     want: {
       step: 'pull',
       code: 'realm_refused',
-      message: /169\.254\.169\.254 is at an address that no bake connects to/,
+      message: /169\.254\.169\.254 resolves to an address that bakes must not connect to/,
       verified: true,
     },
   },

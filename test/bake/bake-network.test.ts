@@ -102,7 +102,7 @@ const ROWS: readonly FailureRow[] = [
   {
     name: 'a host at an address of no registry',
     given: () => ({ host: '169.254.169.254' }),
-    want: { step: 'pull', code: 'unreachable', message: /no bake connects to/, verified: false },
+    want: { step: 'pull', code: 'unreachable', message: /bakes must not connect to/, verified: false },
   },
 ]
 

@@ -65,7 +65,7 @@ const box = (name: string) => JSON.parse(readFileSync(join(pod.output, 'shop', n
 describe('a bake', () => {
   it('of three services, two of them with credentials of their own for one host, is a box', async () => {
     const { code, result, log } = await run(orderOf([api(), web(), tool()], pod.output))
-    expect(log).toContain('every blob is what its digest says')
+    expect(log).toContain('verified the digests of all blobs')
     expect({ code, result }).toMatchObject({
       code: 0,
       result: {
@@ -140,14 +140,20 @@ describe('a bake', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as Record<string, unknown>)
     expect(lines).toContainEqual(
-      expect.objectContaining({ msg: expect.stringMatching(/^web: pulling localhost:/) }),
+      expect.objectContaining({
+        event: 'image_pull_started',
+        service: 'web',
+        image: expect.stringMatching(/^localhost:/),
+      }),
     )
     expect(lines).toContainEqual(
       expect.objectContaining({ tool: 'skopeo', msg: expect.stringContaining('Copying blob') }),
     )
     expect(lines).toContainEqual(
       expect.objectContaining({
-        msg: expect.stringMatching(/^web: has 2\d\d\.\d kB more/),
+        event: 'image_pulled',
+        service: 'web',
+        msg: expect.stringMatching(/^pulled 2\d\d\.\d kB in /),
         bytes: expect.any(Number),
       }),
     )

@@ -48,8 +48,8 @@ afterAll(async () => {
 })
 
 const NOT_FOUND = 'credentials not found in native keychain\n'
-const STORES_NOTHING = /^Nothing is stored here: make a RegistryCredential/
-const ERASES_NOTHING = /^Nothing is stored here, so there is nothing to erase/
+const STORES_NOTHING = /^This helper does not store credentials\. Create a RegistryCredential/
+const ERASES_NOTHING = /^This helper does not store credentials, so there is nothing to erase/
 
 /**
  * What docker 28.2.2 asked of a helper, written down by one that sat between: the action, the bytes on stdin, and what docker made
@@ -155,7 +155,7 @@ describe('what is missing is said', () => {
   it('when there is nobody to ask as', async () => {
     const { exitCode, stdout } = await bed.ask('get', HOST, { AWS_EC2_METADATA_DISABLED: 'true' })
     expect(exitCode).toBe(1)
-    expect(stdout).toMatch(/^rc_main: NoIdentity: .*Give this machine an instance role/)
+    expect(stdout).toMatch(/^rc_main: NoIdentity: .*This machine does not have AWS credentials/)
   })
 
   it('when the metadata of the machine do not answer, in time for whoever waits for the pull', async () => {
@@ -165,7 +165,7 @@ describe('what is missing is said', () => {
     const { exitCode, stdout, ms } = await bed.ask('get', HOST, { AWS_EC2_METADATA_SERVICE_ENDPOINT: url })
     silent.close()
     expect(exitCode).toBe(1)
-    expect(stdout).toMatch(/^rc_main: NoIdentity: .*Give this machine an instance role/)
+    expect(stdout).toMatch(/^rc_main: NoIdentity: .*This machine does not have AWS credentials/)
     expect(ms).toBeLessThan(KUBELET_WAITS_MS / 2)
   })
 
@@ -178,7 +178,7 @@ describe('what is missing is said', () => {
     const { exitCode, stdout, ms } = await bed.ask('get', HOST)
     silence.remove()
     expect(exitCode).toBe(1)
-    expect(stdout).toMatch(/^rc_main: \w+ \(ssm:GetParameter\).* It may pass by itself; pull again\.\n$/)
+    expect(stdout).toMatch(/^rc_main: \w+ \(ssm:GetParameter\).* This may be temporary\. Retry the pull\.\n$/)
     expect(ms).toBeLessThan(KUBELET_WAITS_MS / 2)
   })
 
@@ -186,7 +186,7 @@ describe('what is missing is said', () => {
     const { exitCode, stdout } = await bed.ask('get', HOST, { DAVIT_CREDENTIALS: '/nowhere' })
     expect({ exitCode, stdout }).toMatchObject({
       exitCode: 1,
-      stdout: expect.stringContaining('/nowhere is not there'),
+      stdout: expect.stringContaining('/nowhere does not exist'),
     })
   })
 
@@ -194,8 +194,7 @@ describe('what is missing is said', () => {
     const { exitCode, stderr } = await bed.ask('get', HOST, { DAVIT_CREDENTIALS: 'maps' })
     expect({ exitCode, stderr }).toEqual({
       exitCode: 1,
-      stderr:
-        'docker-credential-davit: the environment has a mistake: DAVIT_CREDENTIALS must be an absolute path\n',
+      stderr: 'docker-credential-davit: invalid environment: DAVIT_CREDENTIALS must be an absolute path\n',
     })
   })
 
@@ -203,7 +202,7 @@ describe('what is missing is said', () => {
     const { exitCode, stderr } = await bed.ask('get', 'x'.repeat(70_000))
     expect({ exitCode, stderr }).toEqual({
       exitCode: 1,
-      stderr: 'docker-credential-davit: what came on stdin has more than 65536 bytes\n',
+      stderr: 'docker-credential-davit: stdin has more than 65536 bytes\n',
     })
   })
 })

@@ -160,7 +160,7 @@ describe('a pod without imagePullSecrets', () => {
   it('has none where the role wants another audience', async () => {
     const { arn } = podRole('box-elsewhere', acme, 'elsewhere.example.com')
     expect(await pull(`${HOST}/one/api`, { roleArn: arn })).toEqual(NONE)
-    expect(kubelet.log).toContain('and the audience that kubelet is configured with')
+    expect(kubelet.log).toContain('and the audience that is configured in kubelet')
   })
 })
 

@@ -147,7 +147,7 @@ describe.each(['basic', 'bearer'] as const)('a private registry with %s', (auth)
     const { exitCode, stderr } = await pull(`${registry.host}/acme/api:1`)
     expect(exitCode).toBe(125)
     expect(stderr).toContain(`${registry.host} has 2 credentials here (acme/rc_main, acme/rc_other)`)
-    expect(stderr).toContain('is told the host alone')
+    expect(stderr).toContain('receives only the host')
   })
 
   it('is not asked where the role may not read, and podman says which right is missing', async () => {
@@ -163,7 +163,9 @@ describe.each(['basic', 'bearer'] as const)('a private registry with %s', (auth)
   it('is not asked where there is no map, and podman says where it was looked for', async () => {
     const { exitCode, stderr } = await pull(`${registry.host}/acme/api:1`)
     expect(exitCode).toBe(125)
-    expect(stderr).toContain(`The map of this box's credentials: ${bed.folder}/maps is not there.`)
+    expect(stderr).toContain(
+      `The credentials file of this box cannot be used: ${bed.folder}/maps does not exist.`,
+    )
   })
 
   it('takes a login that is typed, and podman says why the file that names the helper keeps none', async () => {
@@ -179,6 +181,6 @@ describe.each(['basic', 'bearer'] as const)('a private registry with %s', (auth)
       registry.host,
     )
     expect(exitCode).toBe(125)
-    expect(stderr).toContain('out: `Nothing is stored here: make a RegistryCredential')
+    expect(stderr).toContain('out: `This helper does not store credentials. Create a RegistryCredential')
   })
 })

@@ -105,17 +105,17 @@ describe.each(HELMS)('%s', (name) => {
     [
       'an image that is not named',
       { image: { repository: '' } },
-      /image\.repository is missing.*docs\/image\.md/,
+      /image\.repository is required.*docs\/image\.md/,
     ],
     [
       'a mail server without a sender',
       { smtp: { existingSecret: 'mail' } },
-      /smtp\.existingSecret needs config\.smtpFrom/,
+      /smtp\.existingSecret requires config\.smtpFrom/,
     ],
     [
       'a certificate that nothing uses',
       { api: { tls: { certManager: { enabled: true, issuerRef: { name: 'internal' } } } } },
-      /certManager\.enabled needs api\.tls\.enabled/,
+      /certManager\.enabled requires api\.tls\.enabled/,
     ],
     [
       'a certificate without a name',
@@ -132,12 +132,12 @@ describe.each(HELMS)('%s', (name) => {
     [
       'more pods at least than at most',
       { api: { autoscaling: { enabled: true, minReplicas: 5, maxReplicas: 3 } } },
-      /minReplicas \(5\) is more than .*maxReplicas \(3\)/,
+      /minReplicas \(5\) must not exceed .*maxReplicas \(3\)/,
     ],
     [
       'a label by which pods are found',
       { api: { podLabels: { 'app.kubernetes.io/name': 'hooks' } } },
-      /api\.podLabels: app\.kubernetes\.io\/name/,
+      /api\.podLabels: must not contain app\.kubernetes\.io\/name/,
     ],
     [
       'limits that do not fit into the quota of etcd',
@@ -173,6 +173,8 @@ describe.each(SETS)('where %s', (_, values) => {
 
   beforeAll(async () => {
     manifests = await template('helm4', values, RELEASE)
+    const namespaces = manifests.filter(({ kind }) => kind === 'Namespace')
+    for (const { metadata } of namespaces) await makeNamespace(metadata.name)
   })
 
   test('Helm 3 makes the same of it as Helm 4', async () => {

@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freePort } from '../../playground/free-port.ts'
+import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import {
   type Installation,
   OPERATOR_NAMESPACE,
@@ -59,6 +61,22 @@ async function check(more: Record<string, string> = {}): Promise<{ code: number;
 }
 
 describe('the test of a release', () => {
+  test('it receives a delivery that both roles have made, and leaves nothing behind', async () => {
+    await davit.makeOrganization('acme')
+    const token = await davit.makeKey(await davit.makeAccount('acme', 'owner', 'davit-owner'))
+    await writeFile(join(davit.folder, 'owner-token'), token)
+    const port = await freePort()
+    const { code, output } = await check({
+      DAVIT_CHECK_TOKEN_FILE: join(davit.folder, 'owner-token'),
+      DAVIT_CHECK_ORGANIZATION: 'acme',
+      DAVIT_CHECK_DELIVERY_URL: `http://127.0.0.1:${port}/`,
+      DAVIT_CHECK_DELIVERY_ADDRESS: `127.0.0.1:${port}`,
+    })
+    expect(output).toContain('ok     an endpoint receives a signed delivery')
+    expect(code).toBe(0)
+    expect((await davit.api.list(webhookEndpoints, { namespace: 'acme' })).items).toEqual([])
+  })
+
   test('it says that all is well, over TLS, with a key of this cluster', async () => {
     const { code, output } = await check()
     expect(output.match(/^ok {4}/gm)).toHaveLength(5)

@@ -49,7 +49,7 @@ describe.each(HELMS)('with %s', (name) => {
     await call('POST', '/api/v1/namespaces', { metadata: { name: namespace } })
     const set = ['--set', 'organizations={nobody}']
     const refused = expect(run('install', 'davit', CHART, ...set)).rejects
-    await refused.toThrow('there is no namespace nobody. Make it first')
+    await refused.toThrow('the namespace nobody does not exist. Create it first')
     const { items } = await call<Secrets>('GET', `/api/v1/namespaces/${namespace}/secrets`)
     expect(items).toEqual([])
   })

@@ -121,6 +121,13 @@ test('a setting has in the program the value that it has in the chart, to the la
   expect(config.networks).toEqual({
     allowed: ['10.0.0.0/8', 'fd00::/8'],
     closed: ['10.96.0.0/12', '2001:db9::/32'],
+    hosts: [
+      'hooks.example.internal',
+      'receiver.acme.svc',
+      'receiver.acme.svc.cluster.example',
+      'other.acme.svc',
+      'other.acme.svc.cluster.example',
+    ],
   })
   expect(config.bake.realms).toEqual(['auth.example.com', 'tokens.example.com:8443'])
   expect(config.bake.ca).toEqual({ configMap: 'trust', key: 'ca-bundle.crt' })

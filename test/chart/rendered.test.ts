@@ -134,6 +134,39 @@ test('a certificate of a public issuer has no name that only the cluster knows',
   expect(await certificate(true)).toContain('davit-api.davit-system.svc')
 })
 
+describe('the hosts that webhooks may reach at private addresses', () => {
+  const VARIABLE = 'DAVIT_ALLOWED_HOSTS'
+  const hosts = async (values: Values) => {
+    const pods = await podsOf(values)
+    const [controller, api] = ['davit-controller', 'davit-api'].map(
+      (name) => pods[name]?.spec.containers[0]?.env.find((each) => each.name === VARIABLE)?.value,
+    )
+    expect(api).toBe(controller)
+    return controller?.split(',') ?? []
+  }
+  const CHECK = 'davit-check.davit-system.svc.cluster.local'
+
+  test('are the Pod of the release test, and what the values name', async () => {
+    expect(await hosts({})).toEqual([CHECK])
+    const receivers = {
+      config: { allowedHosts: ['hooks.internal'] },
+      clusterReceivers: [{ namespace: 'acme', service: 'receiver' }],
+      clusterDomain: 'cluster.example',
+      helmTest: { delivery: false },
+    }
+    expect(await hosts(receivers)).toEqual([
+      'hooks.internal',
+      'receiver.acme.svc',
+      'receiver.acme.svc.cluster.example',
+    ])
+  })
+
+  test('are none where the release test sends nothing', async () => {
+    expect(await hosts({ helmTest: { delivery: false } })).toEqual([])
+    expect(await hosts({ api: { tls: { enabled: true, secretName: 'tls' } } })).toEqual([])
+  })
+})
+
 describe('what the controller may reach', () => {
   type Block = { cidr: string; except?: string[] }
   type Rule = { to?: { ipBlock?: Block }[]; ports?: { port: number }[] }
@@ -166,6 +199,26 @@ describe('what the controller may reach', () => {
     expect(ipv4?.except).toContain('203.0.114.0/24')
     expect(ipv6?.except).toContain('2001:db9::/32')
     expect((await closed('::/0')).map(({ cidr }) => cidr)).toEqual(['0.0.0.0/0'])
+  })
+
+  test('is the Pods of the receivers in the cluster that are named, by their namespace and labels', async () => {
+    const peers = async (clusterReceivers: object[]) =>
+      (await egress({ clusterReceivers, helmTest: { delivery: false } })).flatMap(({ to = [], ports }) =>
+        to.flatMap((peer) => ('podSelector' in peer || 'namespaceSelector' in peer ? [{ peer, ports }] : [])),
+      )
+    const acme = { matchLabels: { 'kubernetes.io/metadata.name': 'acme' } }
+    const [dns] = await peers([])
+    const podLabels = { app: 'receiver' }
+    expect(
+      await peers([
+        { namespace: 'acme', service: 'receiver', podLabels },
+        { namespace: 'acme', service: 'other' },
+      ]),
+    ).toEqual([
+      dns,
+      { peer: { namespaceSelector: acme, podSelector: { matchLabels: podLabels } }, ports: undefined },
+      { peer: { namespaceSelector: acme }, ports: undefined },
+    ])
   })
 
   test('is AWS at private addresses, where it is named', async () => {

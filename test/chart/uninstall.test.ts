@@ -143,7 +143,7 @@ describe.each(HELMS)('with %s', { timeout: TEST_LIMIT_MS }, (name) => {
     await makeHeld()
     for (const path of [CREDENTIAL, SETTINGS]) await call('DELETE', path)
     expect(await finalizersOf(SETTINGS)).toEqual([ACCOUNT_FINALIZER])
-    await pasteBlock('# Nobody of Davit runs')
+    await pasteBlock('# No Davit is running')
     expect(await finalizersOf(SETTINGS)).toBeUndefined()
     expect(await finalizersOf(CREDENTIAL)).toEqual([FOREIGN])
     await call('PATCH', CREDENTIAL, { metadata: { finalizers: [] } })
@@ -172,7 +172,7 @@ describe.each(HELMS)('with %s', { timeout: TEST_LIMIT_MS }, (name) => {
     const install = (args: string[]) => helm(name, args, controlPlane.kubeconfigPath)
     const refused = install(elsewhere.slice(0, -1))
     await expect(refused).rejects.toThrow(/exists and cannot be imported/)
-    await pasteBlock("# Davit's own namespace is gone")
+    await pasteBlock("# Davit's namespace is gone")
     for (const path of SCOPED_TO_CLUSTER) {
       const { body } = await call('GET', `${path}?labelSelector=app.kubernetes.io%2Fname%3Ddavit`)
       expect((body as { items: [] }).items, path).toEqual([])

@@ -41,7 +41,7 @@ describe.for(segments)('with the policy, a $kind.kind', ({ kind, spec }) => {
     const { status, body } = await namespace.patch(kind, 'kept', relabel)
     expect({ status, message: body.message }).toEqual({
       status: 403,
-      message: expect.stringContaining('a segment of the delivery log is never updated'),
+      message: expect.stringContaining('a segment of the delivery log must not be updated'),
     })
     const kept = await namespace.call({ method: 'GET', path: pathOf(kind, namespace.name, 'kept') })
     expect(kept.body.metadata).toEqual(made.body.metadata)

@@ -127,7 +127,7 @@ describe('an update', () => {
     await namespace.create(webhookEventKind, name, goodEvent.spec)
     const { status, body } = await namespace.patch(webhookEventKind, name, { spec: change })
     expect(status).toBe(422)
-    expect(body.message).toContain('is immutable; make a new WebhookEvent')
+    expect(body.message).toContain('is immutable; create a new WebhookEvent instead')
   })
 
   test('of the spec of a segment is refused, however large it is', async () => {
@@ -144,7 +144,7 @@ describe('an update', () => {
     ])
     for (const { status, body } of answers) {
       expect(status).toBe(422)
-      expect(body.message).toContain('a segment is never updated')
+      expect(body.message).toContain('is immutable')
     }
   })
 
@@ -159,12 +159,14 @@ describe('an update', () => {
     const refused = await namespace.patch(registryCredentialKind, 'typed', { spec: ecr })
     expect({ status: refused.status, message: refused.body.message }).toEqual({
       status: 422,
-      message: expect.stringContaining('spec.type: Invalid value: "ecr": is immutable; make a new'),
+      message: expect.stringContaining('spec.type: Invalid value: "ecr": is immutable; create a new'),
     })
     const other = { spec: { registry: 'registry.example.com' } }
     expect(await namespace.patch(registryCredentialKind, 'typed', other)).toMatchObject({
       status: 422,
-      body: { message: expect.stringContaining('registry is immutable for the type token, whose secret') },
+      body: {
+        message: expect.stringContaining('registry is immutable if type is token, because the secret'),
+      },
     })
     const spec = { label: 'Packages', username: 'bot', secretRef: null }
     expect(await namespace.patch(registryCredentialKind, 'typed', { spec })).toMatchObject({ status: 200 })

@@ -93,7 +93,7 @@ describe('the pages', () => {
 })
 
 test('the page of BoxTemplate names every code of a failed bake', () => {
-  const [, table = ''] = pageOf('box-template').split('| Code | What it means | Fix |')
+  const [, table = ''] = pageOf('box-template').split('| Code | Meaning | Fix |')
   const [rowsOfCodes = ''] = table.split('## Status')
   const rows = [...rowsOfCodes.matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, code]) => code)
   expect(rows.sort()).toEqual([...bakeFailureCode.options].sort())

@@ -23,7 +23,7 @@ describe('an event recorder on a real API server', () => {
       kind: 'ConfigMap',
       metadata: { name: 'subject', namespace },
     })
-    const log = { info() {}, warn: (message: string) => void told.push(message), error() {} }
+    const log = { info() {}, warn: (_event: string, message: string) => void told.push(message), error() {} }
     const told: string[] = []
     const recorder = new AggregatingRecorder({ api, reporter: 'davit-0', clock, random, log })
     const event = { type: 'Warning', reason: 'TestReason', message: 'the 𝄞 message' } as const
@@ -33,7 +33,7 @@ describe('an event recorder on a real API server', () => {
     }
     const shown = await kubectl(['describe', 'configmap', 'subject', '-n', namespace])
     expect(shown).toMatch(/Warning\s+TestReason\s+.*\(x3 over .*davit.*the 𝄞 message/)
-    expect(told).toEqual(['An Event was recorded'])
+    expect(told).toEqual(['recorded an Event'])
     await recorder.drain()
   })
 })

@@ -89,15 +89,15 @@ const NEWER: Readonly<Record<string, object>> = {
 function stateOf({ metadata, status = {} }: Seen): [label: string, reason?: string | undefined] {
   if (metadata.deletionTimestamp) return ['being deleted']
   const { observedGeneration, conditions, state } = status
-  if (observedGeneration === -1) return ['not looked at yet']
+  if (observedGeneration === -1) return ['not observed yet']
   if (observedGeneration !== undefined && observedGeneration < (metadata.generation ?? 0))
-    return ['a newer spec than the one looked at']
+    return ['spec newer than `observedGeneration`']
   const of = (type: string) => conditions?.find((condition) => condition.type === type)
   for (const type of ['Reconciling', 'Stalled'])
     if (of(type)?.status === 'True') return [type, of(type)?.reason]
   const ready = of('Ready')
   if (ready) return [`Ready ${ready.status}`, ready.reason]
-  return state === undefined ? ['there'] : ['`status.state`', state]
+  return state === undefined ? ['exists'] : ['`status.state`', state]
 }
 
 function table(): string[] {

@@ -45,7 +45,7 @@ export async function checkPage(setting: Setting): Promise<void> {
   })
   await report.phase('taking away what the page has made', async () => {
     const page = await readFile(join(ROOT, UNINSTALL), 'utf8')
-    await run('the page can be taken back', commandsOf(page, 'Everything'))
+    await run('the page can be taken back', commandsOf(page, 'Delete everything'))
     const made = newIn(await objectsOf(cluster), before).filter((each) => each.startsWith(NAMESPACE))
     for (const each of made) {
       const name = each.slice(NAMESPACE.length)
@@ -61,6 +61,6 @@ export async function checkPage(setting: Setting): Promise<void> {
 function inOrder(page: string): string[] {
   const [variables = '', install = '', ...way] = commandsOf(page)
   const verify = way.pop() ?? ''
-  const [receiver = '', got = ''] = commandsOf(page, 'Without a URL', 'shell')
+  const [receiver = '', got = ''] = commandsOf(page, 'Run a receiver in the cluster', 'shell')
   return [variables, install, receiver, ...way, got, verify]
 }

@@ -71,7 +71,7 @@ export class Removal {
 
   async everything(): Promise<void> {
     const { report } = this.#of
-    await report.phase(`${UNINSTALL}: Everything`, () => this.#asWritten('Everything'))
+    await report.phase(`${UNINSTALL}: Delete everything`, () => this.#asWritten('Delete everything'))
   }
 
   /** Davit's own namespace goes first, and what waits for a Davit is let go as the page says. */
@@ -85,8 +85,8 @@ export class Removal {
     await report.phase("Davit's own namespace first, and then the organization's", async () => {
       await cluster.kubectl(['delete', 'namespace', DAVIT, '--timeout=58s'])
       await cluster.remove('namespace', ORGANIZATION)
-      await this.#asWritten('Whatever goes first')
-      const lines = (await this.#commands('Everything')).join('\n').split('\n')
+      await this.#asWritten('Deletion order')
+      const lines = (await this.#commands('Delete everything')).join('\n').split('\n')
       await this.#run(
         lines.filter((line) => line.includes('get crds')),
         'the kinds can be deleted then',

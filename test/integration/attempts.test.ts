@@ -141,7 +141,7 @@ describe('connection errors are failed attempts, each in plain words and without
     expect(deliveries.map(({ status }) => status?.state)).toEqual(['retrying', 'retrying', 'retrying'])
     expect(deliveries.map((delivery) => attemptOf(delivery)?.error)).toEqual([
       'TLS certificate has expired',
-      'TLS certificate is for another name',
+      'TLS certificate does not match the host name',
       'TLS certificate is not trusted',
     ])
     expect(servers.flatMap(({ requests }) => requests)).toHaveLength(0)
@@ -177,7 +177,7 @@ test('connect, TLS and the whole response have 20 seconds together: later is a f
   const [hung, inTime, handshake, dripped] = await firstAttempts(urls, 25_000)
   expect(attemptOf(hung)?.error).toBe('no answer within 20 s')
   expect(attemptOf(handshake)?.error).toBe('no answer within 20 s')
-  expect(attemptOf(dripped)).toMatchObject({ error: 'response did not end within 20 s', code: 200 })
+  expect(attemptOf(dripped)).toMatchObject({ error: 'response was not complete within 20 s', code: 200 })
   for (const late of [hung, handshake, dripped]) {
     expect(late?.status?.state).toBe('retrying')
     expect(attemptOf(late)?.latencyMs).toBeGreaterThanOrEqual(19_950)

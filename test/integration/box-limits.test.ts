@@ -106,7 +106,7 @@ test('a Job of somebody else under the name of a bake stays, and the failure say
   await bed.claim('late')
   await bed.wake(name)
   const failed = await bed.templateWhen(name, code('pod_refused'))
-  expect(failed.status?.bake?.failure?.message).toContain(`There is a Job ${taken}`)
+  expect(failed.status?.bake?.failure?.message).toContain(`a Job ${taken}`)
   await api.get(jobs, { namespace: bed.organization, name: taken })
   // Another request has another name.
   await bed.change(name, {

@@ -26,9 +26,14 @@ describe('a pod', () => {
       'that left garbage',
       async (name) => bed.end(await bed.job(name), { message: 'panic: no', exitCode: 1 }),
       'no_result',
-      'cannot be read',
+      'an unreadable result',
     ],
-    ['that left nothing', async (name) => bed.end(await bed.job(name)), 'no_result', 'left no result'],
+    [
+      'that left nothing',
+      async (name) => bed.end(await bed.job(name)),
+      'no_result',
+      'did not report a result',
+    ],
     [
       'that was out of memory',
       async (name) => bed.end(await bed.job(name), { exitCode: 137, reason: 'OOMKilled' }),

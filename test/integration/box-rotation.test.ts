@@ -39,7 +39,7 @@ describe('a box whose secret was replaced after its bake', () => {
   test('is ready, says how far it is behind, and is not baked again by itself', async () => {
     const { status } = await bed.templateWhen('shop', isBehind)
     expect(status?.conditions?.find(({ type }) => type === 'Current')?.message).toContain(
-      'The box was baked with version 1 of the secret of rc_ghcr, which has version 2 now.',
+      'The box was baked with version 1 of the secret of rc_ghcr, but the current version is 2.',
     )
     expect(status?.conditions?.find(({ type }) => type === 'Ready')?.status).toBe('True')
     expect(await bed.jobs('shop')).toHaveLength(1)
@@ -60,7 +60,7 @@ describe('a box whose secret was replaced after its bake', () => {
 })
 
 function linesOfPage(): string {
-  const [, lines = ''] = /\n# Bake those that are behind again\n(.*?)\n# Or all/s.exec(PAGE) ?? []
+  const [, lines = ''] = /\n# Bake all outdated templates again\n(.*?)\n# Or all/s.exec(PAGE) ?? []
   expect(lines).toContain('annotate bt')
   const use = `export KUBECONFIG=${inject('kubeconfig')}`
   return `${use}\n${lines.replaceAll('-n acme', `-n ${bed.organization}`)}`

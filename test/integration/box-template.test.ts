@@ -63,7 +63,7 @@ describe('a bake', () => {
             digest: DIGEST,
             credential: {
               id: 'rc_ecr',
-              why: `The service names rc_ecr, which is for ${ECR}, the host of its image.`,
+              why: `The service references rc_ecr, which is for ${ECR}, the host of its image.`,
             },
           },
           { name: 'db', image: 'docker.io/library/postgres:17', digest: DIGEST },
@@ -131,7 +131,7 @@ describe('a bake', () => {
     await bed.change('first', { metadata: { annotations } })
     await bed.templateWhen('first', ({ status }) => status?.bake?.observedRebake === 'now')
     const event = await secrets.davit.eventSeen('first', 'RequestRefused')
-    expect(event.message).toContain('is not a time')
+    expect(event.message).toContain('is not a valid time')
     expect(await bed.jobs('first')).toHaveLength(2)
   })
 })
@@ -160,7 +160,7 @@ describe('a box with two credentials for one host', () => {
     await bed.succeed('two')
     const { status } = await bed.templateWhen('two', state('succeeded'))
     const because = (id: string, other: string) =>
-      `The service names ${id}, which is for ghcr.io, the host of its image. Other services use ${other} for that host; each has a login of its own.`
+      `The service references ${id}, which is for ghcr.io, the host of its image. Other services use ${other} for that host; each credential has its own login.`
     expect(status?.bake?.services?.map(({ credential }) => credential)).toMatchObject([
       { id: 'rc_ghcr', parameterVersion: 1, why: because('rc_ghcr', 'rc_other') },
       { id: 'rc_other', parameterVersion: 1, why: because('rc_other', 'rc_ghcr') },
@@ -204,7 +204,7 @@ describe('a failure', () => {
     await bed.fail('wrong', WRONG_PASSWORD)
     const template = await bed.templateWhen('wrong', state('failed'))
     expect(template.status?.bake).toMatchObject({
-      failure: { ...WRONG_PASSWORD, fix: expect.stringContaining('give the credential a new secret') },
+      failure: { ...WRONG_PASSWORD, fix: expect.stringContaining('Provide a new secret for the credential') },
       services: [{ name: 'api', credential: { id: 'rc_ghcr', parameterVersion: 1 } }, { name: 'db' }],
     })
     expect(JSON.stringify(template.status)).not.toContain('digest')

@@ -125,7 +125,7 @@ describe('a box of three services, with two credentials for one host', () => {
     await run('shop')
     const { status } = await ended('shop', 'succeeded', 1)
     const why = (id: string, other: string) =>
-      `The service names ${id}, which is for ${registry.host}, the host of its image. Other services use ${other} for that host; each has a login of its own.`
+      `The service references ${id}, which is for ${registry.host}, the host of its image. Other services use ${other} for that host; each credential has its own login.`
     const of = (id: string, other: string) => ({
       id,
       parameterVersion: 1,
@@ -169,7 +169,7 @@ describe('a box of three services, with two credentials for one host', () => {
       service: 'web',
       code: 'wrong_credentials',
       message: expect.stringMatching(/unauthorized|invalid username/),
-      fix: expect.stringContaining('give the credential a new secret'),
+      fix: expect.stringContaining('Provide a new secret for the credential'),
     })
     expect(conditionsOf(template)).toMatchObject({ Stalled: 'True WrongCredentials' })
     await secrets.credentialWhen('tools', (seen) => reasonOf(seen, 'Verified') === 'WrongCredentials')

@@ -171,7 +171,7 @@ describe('a credential of ECR', () => {
       (seen) => reasonOf(seen, 'Ready') === 'RegistryRefused',
     )
     expect(status?.conditions?.find(({ type }) => type === 'Ready')?.message).toContain(
-      'spec.registry must end with a name of AWS',
+      'spec.registry must end with an AWS domain',
     )
   })
 })

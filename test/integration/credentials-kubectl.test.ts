@@ -82,7 +82,7 @@ describe('a secret that is handed over', () => {
   test('for two is stored for the older, and the other says who that is', async () => {
     await bed.credential('shared', { secretRef: { name: 'ghcr-handover' } })
     const shared = await bed.credentialWhen('shared', (seen) => reasonOf(seen, 'Ready') === 'SecretShared')
-    expect(JSON.stringify(shared.status?.conditions)).toContain('the credential ghcr')
+    expect(JSON.stringify(shared.status?.conditions)).toContain('the older credential ghcr')
   })
 
   test('that cannot be stored leaves the one before: Ready, and not Stored', async () => {

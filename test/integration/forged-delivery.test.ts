@@ -10,7 +10,7 @@ import { kubectl, testNamespace } from '../support/control-plane.ts'
 const POLICY = new URL('../../config/admission/deliveries.yaml', import.meta.url)
 /** How long the API server may take until a new policy is in force. */
 const IN_FORCE = { timeout: 20_000, interval: 100 }
-const REFUSED = /Davit makes deliveries and writes their status/
+const REFUSED = /only Davit may create deliveries and write their status/
 
 let organization: string
 let owner: string[]

@@ -210,7 +210,7 @@ test('kubectl describe whe shows its Events', async () => {
     },
     () => 'it has no Events',
   )
-  expect(events).toMatch(/Normal\s+Pinged\s.*davit.*webhook\.ping is delivered as msg_[0-9a-z]{26}\./)
+  expect(events).toMatch(/Normal\s+Pinged\s.*davit.*Sending webhook\.ping as msg_[0-9a-z]{26}\./)
 })
 
 test('kubectl explain says what a field means and takes', async () => {
@@ -218,7 +218,9 @@ test('kubectl explain says what a field means and takes', async () => {
     /FIELD: url <string>(.|\n)*HTTPS URL that receives the deliveries/,
   )
   expect(await kubectl(['explain', 'whe.spec.state'])).toMatch(/ENUM:\s+enabled\s+disabled/)
-  expect(await kubectl(['explain', 'whd.status.nextAttemptAt'])).toContain('When the next attempt is due.')
+  expect(await kubectl(['explain', 'whd.status.nextAttemptAt'])).toContain(
+    'nextAttemptAt is when the next attempt is due.',
+  )
 })
 
 test('kinds have short names but for that of which there is one; all but event types belong to a namespace', async () => {

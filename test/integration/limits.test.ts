@@ -56,7 +56,7 @@ describe('deliveries of an organization', () => {
     expect(await davit.deliveries('full')).toHaveLength(LIMIT)
     const { message } = await davit.eventSeen('full', 'TooManyPending')
     expect(message).toContain(
-      '3 deliveries of this organization have not ended, 3 of them of the endpoint full',
+      'this organization has 3 unfinished deliveries, 3 of them for the endpoint full',
     )
     receiver.answer('/full', { status: 200 })
     await driveToEnd(davit, 'full', LIMIT)
@@ -150,7 +150,7 @@ describe('bytes', () => {
     await lookAgain()
     expect(await stateOf(event)).toBeUndefined()
     const { message } = await davit.eventSeen('hoard', 'TooMuchOpen')
-    expect(message).toContain('most of them of the endpoint hoard. Mend, enable or delete that endpoint.')
+    expect(message).toContain('most of them for the endpoint hoard. Fix, enable or delete that endpoint.')
     await davit.api.delete(webhookEndpoints, { namespace: davit.organization, name: 'hoard' })
     davit.clock.jump(2500)
     await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')

@@ -49,7 +49,7 @@ async function expectEnded({ process, logPath }: { process: RoleProcess; logPath
   expect(await process.exited).toBe(1)
   const said = (await readFile(logPath, 'utf8')).split('\n').filter((line) => line.includes(name))
   expect(said.join('\n')).toContain(`format ${LOG_FORMAT + 1}`)
-  expect(said.join('\n')).toContain('run that version, or a later one')
+  expect(said.join('\n')).toContain('run that version or a later one')
 }
 
 test.each(KINDS)(

@@ -72,7 +72,7 @@ test('a disabled endpoint gets nothing beyond that', async () => {
   await idle()
   expect(sent()).toBeLessThanOrEqual(atLimit + 1)
   expect(sent()).toBeLessThan(BACKLOG)
-  expect(davit.controller.problems()).toContain('outcomes cannot be stored')
+  expect(davit.controller.problems()).toContain('failed to store delivery outcomes')
   davit.clock.jump(10 * 60_000)
   await idle()
   expect(sent()).toBeLessThanOrEqual(atLimit + 1)

@@ -183,10 +183,12 @@ describe('the API server is away for ten seconds under load', { timeout: 60_000 
     const unready = probes.filter(({ ready }) => ready === 503)
     expect((unready[0]?.at ?? Number.POSITIVE_INFINITY) - killedAt).toBeLessThan(7000)
     const last = unready.findLast(({ at }) => at < startedAgainAt)
-    expect(last?.problems).toMatch(/outcomes cannot be stored/)
-    expect(last?.problems).toMatch(/the API server could not be watched for \d+ s/)
+    expect(last?.problems).toMatch(/failed to store delivery outcomes/)
+    expect(last?.problems).toMatch(/failed to watch the API server for \d+ s/)
     expect(controller.running).toBe(true)
-    const starts = (await readFile(join(folder, 'controller.log'), 'utf8')).split('"msg":"Starting"')
+    const starts = (await readFile(join(folder, 'controller.log'), 'utf8')).split(
+      '"event":"process_starting"',
+    )
     expect(starts.length - 1).toBe(1)
   })
 })

@@ -60,11 +60,11 @@ async function disable(name: string): Promise<{ failingSince: string; disabledAt
 }
 
 function mailsAbout(name: string): ReceivedMail[] {
-  return smtp.mails.filter(({ text }) => text.includes(`Subject: Webhook endpoint ${name} of `))
+  return smtp.mails.filter(({ text }) => text.includes(`Subject: Webhook endpoint ${name} in `))
 }
 
 function triesFor(name: string): number {
-  return tried.filter((subject) => subject.startsWith(`Webhook endpoint ${name} of `)).length
+  return tried.filter((subject) => subject.startsWith(`Webhook endpoint ${name} in `)).length
 }
 
 async function notified(
@@ -103,7 +103,7 @@ test('one mail tells all owners what happened and how to enable it again, once',
   const { failingSince, disabledAt } = await disable('billing')
   expect(await notified('billing', 'True')).toMatchObject({
     reason: 'Mailed',
-    message: expect.stringContaining('2 owner(s)'),
+    message: expect.stringContaining('2 owners'),
   })
   const [mail, ...others] = mailsAbout('billing')
   expect(others).toEqual([])

@@ -210,7 +210,7 @@ describe('a delivery', () => {
     davit.clock.jump(30_000)
     await receiver.waitFor(2, { path: made.path })
     await writeAttempts('none')
-    await logLine('What became of a delivery cannot be stored')
+    await logLine('failed to store the outcome of an attempt')
     await writeAttempts((status as { attempts: unknown[] }).attempts)
     await until(
       async () => {

@@ -153,7 +153,7 @@ describe('the operator may make no segments', () => {
     for (let number = 10; number < 14; number += 1)
       names.push(await davit.publishOnly('environment.started', { number }))
     await until(
-      async () => davit.logLines.find((line) => /A pass failed.*/.test(line) && line.includes('quota')),
+      async () => davit.logLines.find((line) => line.includes('reconcile_failed') && line.includes('quota')),
       () => 'nothing was refused',
     )
     expect(receiver.received('/good').length).toBe(before)
@@ -178,7 +178,7 @@ describe('the operator may make no segments', () => {
       () => 'no outcome waits',
     )
     davit.clock.jump(5001)
-    expect(davit.controller.problems()).toEqual(['outcomes cannot be stored'])
+    expect(davit.controller.problems()).toEqual(['failed to store delivery outcomes'])
     const held = await davit.publish('environment.started', { number: 21 })
     await until(
       async () => davit.controller.webhooks.engine.counters.total === 2 || undefined,

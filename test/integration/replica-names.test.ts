@@ -65,7 +65,7 @@ test('of two on one host the second does nothing, says why, and goes on once the
   await until(
     async () => {
       said = await second.readiness()
-      return said.includes('another process has, or had, the name') || undefined
+      return said.includes('another process uses, or recently used, the name') || undefined
     },
     () => `it says: ${said}`,
   )
@@ -87,6 +87,6 @@ test('of two to which one name was given the second has it at once, and the firs
   await untilItOwnsAll(second)
   await second.untilReady()
   const log = await readFile(logOf(started.indexOf(first)), 'utf8')
-  expect(log).toContain('another process has the name davit-0')
+  expect(log).toContain('another process uses the name davit-0')
   expect(await second.stop()).toBe(0)
 }, 180_000)

@@ -82,7 +82,7 @@ beforeAll(async () => {
   const { kubeconfigPath } = after
   api = await connectKubernetes({ kubeconfigPath, clock: createClock(), random: createRandom() })
   await page.pasteBlock(after, '# Restore')
-  await page.pasteBlock(after, '# And what the status')
+  await page.pasteBlock(after, '# Restore the status')
   await applyInstallation(api, CONFIG)
   await applyObject(api, secretsBinding(ACME, CONTROLLER_ACCOUNT))
   await anHourLater()

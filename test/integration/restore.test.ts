@@ -60,7 +60,7 @@ beforeAll(async () => {
   failed = receiver.received('/down').length
   after = await startControlPlane()
   await page.pasteBlock(after, '# Restore')
-  await page.pasteBlock(after, '# And what the status')
+  await page.pasteBlock(after, '# Restore the status')
   await page.paste(after, 'jq "$bare" deliveries.json | kubectl create -f -', '# Restore')
   await install()
 }, HOOK_LIMIT_MS)

@@ -54,7 +54,7 @@ test('a running controller keeps its bounds, and cancels what is held for more t
     logSegments: 0,
     failed: 0,
   })
-  expect(davit.logLines.filter((line) => line.includes('Retention'))).toEqual([])
+  expect(davit.logLines.filter((line) => line.includes('"event":"retention_'))).toEqual([])
   await davit.controller.stop()
   await davit.startController()
   expect(davit.controller.webhooks.retention.stats()).toMatchObject({ finished: 1, logSegments: 0 })

@@ -75,7 +75,7 @@ test('a running replica ends, and its next start delivers what was accepted sinc
     async () => why || undefined,
     () => 'the controller goes on',
   )
-  expect(why).toContain('the store is older than what was read of it')
+  expect(why).toContain('the API server returned older data than before')
   await davit.restart()
   await until(
     async () => receiver.received('/one').some(({ body }) => String(body).includes('"after"')) || undefined,

@@ -67,6 +67,6 @@ describe.each(TYPES)('the schema of $name', ({ name, example, fields }) => {
 
   test('has words for each field, where people look it up', async () => {
     for (const [field, { description }] of fields)
-      expect(`${field}: ${description}`).toMatch(/: [A-Z].{5,}\.$/)
+      expect(`${field}: ${description}`).toMatch(/^(\w+): \1 is .{5,}\.$/)
   })
 })

@@ -117,7 +117,7 @@ describe('with the policy on Jobs', () => {
   const image = (image: string) => () => ({ image })
 
   beforeAll(() =>
-    vi.waitFor(async () => expect(await refusal(image('busybox'))).toContain('the image of Davit'), IN_FORCE),
+    vi.waitFor(async () => expect(await refusal(image('busybox'))).toContain('the Davit image'), IN_FORCE),
   )
 
   test.each([
@@ -132,9 +132,9 @@ describe('with the policy on Jobs', () => {
     await stolen.create(jobs, job(`bake-${made}`, image))
   })
 
-  const IMAGE = /the image of Davit/
+  const IMAGE = /the Davit image/
   const VARIABLES = /the variables of a bake/
-  const AWS = /asks AWS where/
+  const AWS = /AWS endpoint URLs/
   const COMMAND = { exec: { command: ['sh'] } }
 
   test.each([
@@ -146,13 +146,13 @@ describe('with the policy on Jobs', () => {
     ['reads settings of the SDK', variable('AWS_CONFIG_FILE', '/output/config'), VARIABLES],
     ['is at home in a volume', variable('HOME', '/output'), VARIABLES],
     ['brings its token somewhere else', variable('AWS_ENDPOINT_URL_STS', 'https://evil.example.com'), AWS],
-    ['has a command to be ready', () => ({ readinessProbe: COMMAND }), /which bakes/],
-    ['has a command to live', () => ({ livenessProbe: COMMAND }), /which bakes/],
-    ['has a command to start', () => ({ startupProbe: COMMAND }), /which bakes/],
+    ['has a command to be ready', () => ({ readinessProbe: COMMAND }), /exactly one container/],
+    ['has a command to live', () => ({ livenessProbe: COMMAND }), /exactly one container/],
+    ['has a command to start', () => ({ startupProbe: COMMAND }), /exactly one container/],
     [
       'mounts a volume over the program',
       () => ({ volumeMounts: [{ name: 'output', mountPath: '/opt/davit/src' }] }),
-      /mounted over what the image/,
+      /over the files of its image/,
     ],
   ] as const)('none is made that %s', async (_, change, words) => {
     expect(await refusal(change)).toMatch(words)
@@ -190,7 +190,7 @@ describe('with the policy on what the controller changes', () => {
       region = region === 'eu-west-2' ? 'eu-west-3' : 'eu-west-2'
       return change(secretsSettingsResource, 'default', { spec: { region } })
     }
-    await vi.waitFor(() => expect(theft()).rejects.toThrow(/changes no spec/), IN_FORCE)
+    await vi.waitFor(() => expect(theft()).rejects.toThrow(/must not change the spec/), IN_FORCE)
   })
 
   test('a credential is held, told how it is, and let go', async () => {
@@ -210,20 +210,20 @@ describe('with the policy on what the controller changes', () => {
     ['a credential', registryCredentials, 'ghcr', { username: 'thief' }],
   ] as const)('of %s', (_, type, name, spec) => {
     test.each([
-      ['the spec', { spec }, /changes no spec/],
+      ['the spec', { spec }, /must not change the spec/],
       [
         'a part of the spec goes',
         { spec: { [Object.keys(spec)[0] ?? '']: null } },
-        /changes no spec|Invalid/,
+        /must not change the spec|Invalid/,
       ],
-      ['a label', { metadata: { labels: { team: 'thief' } } }, /no label, annotation or owner/],
-      ['an annotation', { metadata: { annotations: { a: 'b' } } }, /no label, annotation or owner/],
-      ['an owner', { metadata: { ownerReferences: [nobody] } }, /no label, annotation or owner/],
-      ["another's finalizer goes", { metadata: { finalizers: [] } }, /finalizers of Davit, and no other/],
+      ['a label', { metadata: { labels: { team: 'thief' } } }, /labels, annotations or owners/],
+      ['an annotation', { metadata: { annotations: { a: 'b' } } }, /labels, annotations or owners/],
+      ['an owner', { metadata: { ownerReferences: [nobody] } }, /labels, annotations or owners/],
+      ["another's finalizer goes", { metadata: { finalizers: [] } }, /finalizers other than those of Davit/],
       [
         'a finalizer',
         { metadata: { finalizers: [...finalizers, 'a.b/c'] } },
-        /finalizers of Davit, and no other/,
+        /finalizers other than those of Davit/,
       ],
     ] as const)('no change: %s', async (_, patch, words) => {
       await expect(change(type, name, patch)).rejects.toThrow(words)

@@ -5,7 +5,7 @@ import { type AlertRule, allAlerts, ROOT } from './alert-rules.ts'
 import { allExpressions, metricsIn, page } from './metric-names.ts'
 
 const RUNBOOKS = globSync('docs/runbooks/*.md', { cwd: ROOT }).map((path) => path.replaceAll('\\', '/'))
-const HEADINGS = ['What it means', 'What to look at', 'What to do', 'What is no cause']
+const HEADINGS = ['Meaning', 'Diagnosis', 'Mitigation', 'Not the cause']
 const MONITORING = page('docs/monitoring.md')
 /** Held to what processes export by test/settings-page.test.ts. */
 const KNOWN = new Set([...page('docs/settings.md').matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, name]) => name))

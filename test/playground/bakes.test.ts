@@ -45,16 +45,16 @@ async function rebake(template: string): Promise<void> {
 }
 
 test('two boxes are baked, and what becomes of them is shown', { timeout: TEST_LIMIT_MS }, async () => {
-  await shown(/Two boxes of acme were baked:.*\ntime /s)
+  await shown(/The bakes of two acme boxes finished:.*\ntime /s)
   const said = playground.output()
   expect(said).toMatch(/^ {4}works +succeeded +True +Baked$/m)
   expect(said).toMatch(/^ {4}wrong-password +failed +False +WrongCredentials$/m)
   expect(said).toMatch(/^ {6}digest +sha256:[0-9a-f]{64}$/m)
   expect(said).toContain(`credential  ${facts.bakes?.works.credential}, version 1 of its secret`)
-  expect(said).toMatch(/^ {6}the tool +.*\n.*\n.*unauthorized/m)
+  expect(said).toMatch(/^ {6}output +.*\n.*\n.*unauthorized/m)
   expect(said).toMatch(/^ {6}fix +The user name or the secret is wrong/m)
   const log = await readFile(facts.bakes?.log ?? '', 'utf8')
-  expect(log).toContain('"msg":"Baked"')
+  expect(log).toContain('"event":"bake_succeeded"')
   expect(said + log).not.toContain(await readFile(facts.bakes?.passwordFile ?? '', 'utf8'))
 })
 
@@ -108,7 +108,7 @@ test('without the programs it says which, and goes on', { timeout: TEST_LIMIT_MS
   const bare = startPlaygroundProcess({ state: folder.path, path }, '--once')
   expect(await bare.ended).toBe(0)
   const output = await bare.stdout
-  expect(output).toContain('No box is baked, since this machine has no docker-registry, htpasswd, skopeo')
-  expect(output).toMatch(/^No box was baked\.$/m)
+  expect(output).toContain('Skipping the bakes. Missing programs: docker-registry, htpasswd, skopeo')
+  expect(output).toMatch(/^No bake ran\.$/m)
   expect(await bare.stderr).toBe('')
 })

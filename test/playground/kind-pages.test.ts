@@ -82,11 +82,11 @@ const PAGES: readonly Page[] = [
       [/^kubectl -n acme logs .*$/gm, ''],
     ],
   },
-  { path: 'docs/operate.md', words: 'Looking into it' },
-  { path: 'README.md', words: 'With kubectl' },
-  { path: 'README.md', words: 'With curl' },
+  { path: 'docs/operate.md', words: 'Inspect the state' },
+  { path: 'README.md', words: 'Use kubectl' },
+  { path: 'README.md', words: 'Use curl' },
   // The account is connected, and the token of its first lines is handed over once more.
-  { path: 'README.md', words: 'Registry credentials' },
+  { path: 'README.md', words: 'Manage registry credentials' },
   // The account of the playground, which is connected already.
   { path: 'docs/secrets-settings.md', words: 'Working with it', instead: [['123456789012', '222222222222']] },
 ]

@@ -48,7 +48,9 @@ it('each of two organizations has a key, which opens that one alone', async () =
 })
 
 it('the lines that it prints to be pasted work, in their order', { timeout: TEST_LIMIT_MS }, async () => {
-  await expect.poll(() => playground.output(), { timeout: 10_000 }).toContain('Ctrl-C ends everything.')
+  await expect
+    .poll(() => playground.output(), { timeout: 10_000 })
+    .toContain('Press Ctrl-C to stop everything.')
   // Those for the boxes come when they were baked.
   await expect
     .poll(() => playground.output(), { timeout: BAKE_LIMIT_MS })

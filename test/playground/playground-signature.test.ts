@@ -24,5 +24,5 @@ it('a run whose receiver gets a signature that does not verify fails, and says s
   expect(code).toBe(1)
   expect(lines.filter((line) => / audit \(ordered\) .* NOT VERIFIED$/.test(line))).not.toEqual([])
   expect(lines.filter((line) => / billing .* NOT VERIFIED$/.test(line))).toEqual([])
-  expect(lines.at(-1)).toBe('A signature did not verify: that is an error in Davit.')
+  expect(lines.at(-1)).toBe('A signature failed verification. This is a bug in Davit.')
 })

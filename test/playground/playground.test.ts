@@ -57,11 +57,13 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
     const playground = start('--once')
     expect(await playground.ended).toBe(0)
     const output = await playground.stdout
-    expect(output).toMatch(/^[1-9]\d deliveries succeeded; the receiver failed \d+ attempts? on purpose\.$/m)
+    expect(output).toMatch(
+      /^[1-9]\d deliveries succeeded; the receiver rejected \d+ attempts? on purpose\.$/m,
+    )
     const [, verified, all] = /^(\d+) of (\d+) signatures verified\.$/m.exec(output) ?? []
     expect(verified).toBe(all)
     expect(output).toMatch(
-      /^2 boxes were baked: one succeeded, one failed on purpose \(wrong_credentials\)\.$/m,
+      /^2 bakes finished: one succeeded, one failed on purpose \(wrong_credentials\)\.$/m,
     )
     const lines = output.match(/ verified$/gm) ?? []
     expect(String(lines.length)).toBe(all)
@@ -82,8 +84,8 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
     const second = start('--once')
     expect(await second.ended).toBe(1)
     expect(await second.stderr).toBe(
-      `A playground runs already (process ${facts.pid}).\n` +
-        'For a second one: npm start -- --state <another folder>\n',
+      `A playground is already running (process ${facts.pid}).\n` +
+        'To start a second one, run: npm start -- --state <another folder>\n',
     )
     expect(existsSync(playground.file)).toBe(true)
   })
@@ -116,7 +118,7 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
     process.kill(-(playground.child.pid ?? 0), 'SIGINT')
     expect(await playground.ended).toBe(1)
     await untilGone(pids, GONE_WITHIN_MS)
-    expect(await playground.stdout).toMatch(/^Stopped before it ran\.$/m)
+    expect(await playground.stdout).toMatch(/^Stopped before the playground was running\.$/m)
   })
 
   it('leaves no process when it is killed', async () => {
@@ -140,18 +142,18 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
         expect(await (await fetch(other?.metrics ?? '')).text()).toMatch(/^davit_shards_owned 256$/m),
       { timeout: TAKEN_OVER_WITHIN_MS, interval: 500 },
     )
-    expect(playground.output()).toMatch(/^ *playground-controller was ended by SIGKILL\. Its endpoints/m)
+    expect(playground.output()).toMatch(/^ *playground-controller was terminated by SIGKILL\. Its endpoints/m)
     process.kill(other?.pid ?? 0, 'SIGKILL')
     expect(await playground.ended).toBe(1)
     expect(await playground.stdout).toMatch(
-      /^ *playground-controller-2 was ended by SIGKILL; its log is .*controller-2\.log$/m,
+      /^ *playground-controller-2 was terminated by SIGKILL\. See its log: .*controller-2\.log$/m,
     )
   })
 
   it.each(['0', '10', 'two', ''])('does not start %s controllers', async (number) => {
     const playground = start('--controllers', number)
     expect(await playground.ended).toBe(1)
-    expect(await playground.stderr).toMatch(/^Option '--controllers' needs a number from 1 to 9\n\nusage: /)
+    expect(await playground.stderr).toMatch(/^Option '--controllers' must be a number from 1 to 9\n\nusage: /)
   })
 
   it('answers a wrong argument with its usage', async () => {

@@ -68,7 +68,7 @@ test('what it has written tells it so, and it sees all that it missed', async ()
   const keyed = publish('after')
   expect(await keyed).toMatchObject({ replayed: false })
   const { endpoint } = await made
-  expect(davit.logLines.filter((line) => line.includes('its watches are opened anew'))).not.toEqual([])
+  expect(davit.logLines.filter((line) => line.includes('reopening watches'))).not.toEqual([])
   await until(
     async () => server.problems().length === 0 || undefined,
     () => `left: ${server.problems()}`,

@@ -215,7 +215,7 @@ test('no key of an API caller and no signing secret is in the log', async () => 
   const { secret, path } = await create('quiet')
   answered(await client.POST(ROLL, { params: { path } }))
   const text = davit.logLines.join('\n')
-  expect(text).toContain('a change was asked for')
+  expect(text).toContain('handled change request')
   expect(text).not.toContain(key)
   expect(text).not.toContain(secret)
   expect(text).not.toContain('whsec_')

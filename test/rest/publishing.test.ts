@@ -131,8 +131,8 @@ describe('publishing', () => {
   })
 
   test.each([
-    { why: 'the store is full', kind: 'NoSpace' as const, want: 'store is full' },
-    { why: 'the API server refuses', kind: 'Forbidden' as const, want: 'takes no events now' },
+    { why: 'the store is full', kind: 'NoSpace' as const, want: 'storage of the cluster is full' },
+    { why: 'the API server refuses', kind: 'Forbidden' as const, want: 'currently accepts no events' },
   ])('says so when $why', async ({ kind, want }) => {
     await make('space', { eventTypes: [TYPE] })
     server.api.fail(calling('create', deliverySegments), { before: new ApiError(kind, 'no') })

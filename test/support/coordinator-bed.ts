@@ -81,7 +81,7 @@ export class CoordinatorBed {
     options: { isNameOwn?: boolean; maxMembers?: number; work?: Partial<ShardWork> } = {},
   ): BedCoordinator {
     const lines: string[] = []
-    const log = (message: string) => void lines.push(message)
+    const log = (_event: string, message: string) => void lines.push(message)
     const abort = new AbortController()
     this.#aborts.push(abort)
     let isReplaced = false

@@ -63,7 +63,7 @@ export class CredentialsBed {
 
   constructor(maxCredentials = 500) {
     this.#maxCredentials = maxCredentials
-    const note = (message: string, fields?: unknown) => void this.logged.push(message, fields)
+    const note = (_event: string, message: string, fields?: unknown) => void this.logged.push(message, fields)
     this.log = { info: note, warn: note, error: note }
   }
 

@@ -42,7 +42,7 @@ export class DeliveryIndexBed {
   readonly index: OpenDeliveryIndex
 
   constructor(maxEntries = 1000) {
-    const say = (message: string) => void this.logLines.push(message)
+    const say = (_event: string, message: string) => void this.logLines.push(message)
     const { api, clock } = this
     const random = fixedRandom(0)
     const needs = {

@@ -61,7 +61,8 @@ export function engineParts(options: EnginePartsOptions) {
   const keys = new DedupeIndex()
   const segments = new OpenSegments(options.lowWater)
   const random = fixedRandom(0.5)
-  const log: Logger = { info: nothing, warn: complain, error: complain }
+  const tell = (_event: string, message: string) => complain(message)
+  const log: Logger = { info: nothing, warn: tell, error: tell }
   const statuses = new EndpointStatusWriter(api, directory)
   const bodies = new SegmentBodies({ store: logOn(api, { clock }), maxBytes: MIB, onRead: nothing })
   const payloads = new Payloads(options.maxPayloadBytes ?? MIB, bodies)

@@ -48,6 +48,8 @@ const LONGEST_ATTEMPT_MS = 15_000
 const LOSSY_MS = 60_000
 /** Longer than the interval between two scans of all objects. */
 const SWEEP_MS = 11 * 60_000
+/** Logged failures that no story explains. */
+const FATAL = ['failed: ', 'delivery_task_failed: ', 'attempt_not_made: ']
 
 type Seen<R> = Reception & { replica: R; at: number }
 
@@ -267,7 +269,7 @@ export class HandoffStory<R extends StoryReplica> {
   #leftAt({ process }: R): string[] {
     const { session, parts, complaints } = process
     const { engine, segments } = parts
-    const failures = complaints.filter((one) => one.includes('failed') || one.includes('could not be made'))
+    const failures = complaints.filter((one) => FATAL.some((start) => one.startsWith(start)))
     return [
       ...(engine.counters.total === 0 ? [] : [`${engine.counters.total} are pending at ${session}`]),
       ...(segments.size === 0 ? [] : [`${segments.size} segments are open at ${session}`]),

@@ -47,7 +47,7 @@ export function startReflector(options: Partial<InformerOptions<Thing>> = {}, ap
   const lines: string[] = []
   const restarts: string[] = []
   const reported: unknown[] = []
-  const say = (message: string, fields?: Record<string, unknown>) => {
+  const say = (_event: string, message: string, fields?: Record<string, unknown>) => {
     lines.push(message)
     reported.push(fields)
   }

@@ -68,7 +68,7 @@ export class RetentionBed {
   #olderMs = 0
 
   constructor(over: Partial<typeof limits> = {}) {
-    const complain = (message: string) => void this.complaints.push(message)
+    const complain = (_event: string, message: string) => void this.complaints.push(message)
     this.retention = new Retention({
       resources: this.api,
       store: logOn(this.api, this),

@@ -78,7 +78,8 @@ export async function openServerBed(options: BedOptions = {}) {
   const questions: ResourceAttributes[] = []
   const answered: { route: string; status: number }[] = []
   const logged: { message: string; fields: Record<string, unknown> | undefined }[] = []
-  const log = (message: string, fields?: Record<string, unknown>) => void logged.push({ message, fields })
+  const log = (_event: string, message: string, fields?: Record<string, unknown>) =>
+    void logged.push({ message, fields })
   const cursors = new Cursors(Buffer.from('key of cursors'), clock)
   const routes = allRoutes({
     endpoints: services.endpoints,

@@ -229,7 +229,7 @@ const READY = {
   type: 'Ready',
   status: 'True',
   reason: 'Connected',
-  message: 'Secrets can be saved.',
+  message: 'Davit can store secrets in the account.',
   lastTransitionTime: AT,
 } as const
 

@@ -77,7 +77,7 @@ function startShell(shell: string, secret: string): Promise<Verifier> {
         const env = { WEBHOOK_SECRET: secret }
         const args = ['verify.sh', id, timestamp, signatures]
         const { code, stdout, stderr } = await run(shell, args, { cwd: folder, env, input: body })
-        if (code === 1 && /^refused: .*\n$/.test(stderr) && stdout === '') return false
+        if (code === 1 && /^rejected: .*\n$/.test(stderr) && stdout === '') return false
         if (code !== 0 || stdout !== `verified: ${id}\n`) throw new Error(`exit code ${code}: ${stderr}`)
         taken.push(id)
         return true

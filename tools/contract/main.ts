@@ -13,13 +13,11 @@ const contract = await currentContract()
 const differences = compare(readBaseline(), contract)
 for (const line of describeDifferences(differences)) console.log(line)
 
-if (differences.length === 0) console.log('The contract is as it is committed.')
+if (differences.length === 0) console.log('The contract matches the committed one.')
 else if (options.write) {
   writeBaseline(contract)
-  console.log('Wrote contract/. Add a line to CHANGELOG.md in the same commit.')
+  console.log('Updated contract/. Add a line to CHANGELOG.md in the same commit.')
 } else {
-  console.log(
-    'If the change is meant: npm run contract -- --write, and add a line to CHANGELOG.md in the same commit',
-  )
+  console.log('If the change is intended, run npm run contract -- --write and add a line to CHANGELOG.md')
   process.exitCode = 1
 }

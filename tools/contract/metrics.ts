@@ -52,7 +52,8 @@ export async function metricLines(sources: readonly SourceFile[]): Promise<strin
     for (const { name } of registered) names.add(name)
   }
   const unknown = metricCalls(sources).filter((name) => !names.has(name))
-  if (unknown.length > 0) throw new Error(`tools/contract/metrics.ts does not register ${unknown.join(', ')}`)
+  if (unknown.length > 0)
+    throw new Error(`tools/contract/metrics.ts must also register ${unknown.join(', ')}`)
   return flatten(found)
 }
 

@@ -9,9 +9,9 @@ export type SyntaxNode = { type: string; [field: string]: unknown }
 
 export type SourceFile = { path: string; program: SyntaxNode }
 
-/** All files of `src` except tests, in any folder. @throws Error for a file that cannot be parsed */
-export function sourceFiles(): SourceFile[] {
-  const paths = globSync('src/**/*.ts', { cwd: ROOT }).filter((path) => !path.endsWith('.test.ts'))
+/** All files of `src`, or of other patterns, except tests. @throws Error for a file that cannot be parsed */
+export function sourceFiles(patterns: readonly string[] = ['src/**/*.ts']): SourceFile[] {
+  const paths = globSync([...patterns], { cwd: ROOT }).filter((path) => !path.endsWith('.test.ts'))
   return paths.sort().map((path) => {
     const { program, errors } = parseSync(path, readFileSync(join(ROOT, path), 'utf8'))
     if (errors.length > 0) throw new Error(`${path}: ${errors[0]?.message}`)

@@ -126,17 +126,17 @@ describe('structuralSchema', () => {
     {
       given: 'look-around',
       schema: z.object({ a: z.string().regex(/^(?!x)a$/) }),
-      want: 'spec.a: pattern with look-around',
+      want: 'spec.a: pattern must not contain look-around',
     },
     {
       given: 'a quote in a pattern that is put into words',
       schema: z.object({ a: text({ max: 9, pattern: /^'$/, allowed: 'a quote', describe: 'A.' }) }),
-      want: 'spec.a: pattern with a quote',
+      want: 'spec.a: pattern must not contain a quote',
     },
     {
       given: 'a pattern that is unsaid, and has no words',
       schema: z.object({ a: text({ max: 9, pattern: /^a$/, patternHidden: true, describe: 'A.' }) }),
-      want: 'spec.a: an unsaid pattern without words',
+      want: 'spec.a: a hidden pattern must have a message',
     },
   ])('refuses $given, naming the place', ({ schema, want }) => {
     expect(() => structuralSchema(schema, 'spec')).toThrow(NotStructuralError)
@@ -152,7 +152,7 @@ describe('structuralSchema', () => {
         { rule: "!has(self.a) || self.a.matches(r'^a$')", message: 'must be a', fieldPath: '.a' },
       ],
     })
-    expect(() => structuralSchema(a, 'spec')).toThrow('spec: an unsaid pattern outside of an object')
+    expect(() => structuralSchema(a, 'spec')).toThrow('spec: a hidden pattern must be in an object')
   })
 
   test('says the meaning of a pattern in a rule of its own, before other rules', () => {

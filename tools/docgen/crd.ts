@@ -111,7 +111,7 @@ function convertChildren(schema: StructuralSchema, node: Node, path: string): vo
 /** Arbitrary JSON has no type; a structural schema needs a keyword for it. */
 function acceptAnything(schema: StructuralSchema, path: string): void {
   const typed = COMBINERS.find((keyword) => schema[keyword] !== undefined)
-  if (typed) throw new NotStructuralError(path, `${typed} without a type beside it`)
+  if (typed) throw new NotStructuralError(path, `${typed} must have a type next to it`)
   schema['x-kubernetes-preserve-unknown-fields'] = true
 }
 
@@ -121,8 +121,7 @@ function refuseTypedCombiners(schema: StructuralSchema, path: string): void {
     const value = schema[keyword]
     for (const branch of Array.isArray(value) ? value : value === undefined ? [] : [value]) {
       const wrong = Object.keys(branch).find((inner) => inner !== 'required')
-      if (wrong)
-        throw new NotStructuralError(path, `${keyword} with ${wrong}; only required is allowed in it`)
+      if (wrong) throw new NotStructuralError(path, `${keyword} must contain only required, not ${wrong}`)
     }
   }
 }
@@ -140,7 +139,7 @@ function boundIntegers(schema: StructuralSchema): void {
 function explainPattern(schema: StructuralSchema, node: Node, path: string): void {
   const { pattern } = schema
   if (typeof pattern !== 'string') return
-  if (node[PATTERN_HIDDEN]) throw new NotStructuralError(path, 'an unsaid pattern outside of an object')
+  if (node[PATTERN_HIDDEN]) throw new NotStructuralError(path, 'a hidden pattern must be in an object')
   const rule = ruleOf(node, path)
   if (rule) addRules(schema, [{ rule: `self.${rule.holds}`, message: rule.message }])
 }
@@ -148,16 +147,16 @@ function explainPattern(schema: StructuralSchema, node: Node, path: string): voi
 /** A rule on the object, not the field: API servers quote the value of a field whose pattern or rule fails, but never an object. */
 function unsaidRule(name: string, child: Node, path: string): CelRule {
   const rule = ruleOf(child, path)
-  if (!rule) throw new NotStructuralError(path, 'an unsaid pattern without words')
+  if (!rule) throw new NotStructuralError(path, 'a hidden pattern must have a message')
   const { holds, message } = rule
   return { rule: `!has(self.${name}) || self.${name}.${holds}`, message, fieldPath: `.${name}` }
 }
 
 function ruleOf({ pattern, [PATTERN_MEANING]: meaning }: Node, path: string) {
   if (typeof pattern !== 'string') return undefined
-  if (LOOK_AROUND.test(pattern)) throw new NotStructuralError(path, 'pattern with look-around')
+  if (LOOK_AROUND.test(pattern)) throw new NotStructuralError(path, 'pattern must not contain look-around')
   if (meaning === undefined) return undefined
-  if (pattern.includes("'")) throw new NotStructuralError(path, 'pattern with a quote')
+  if (pattern.includes("'")) throw new NotStructuralError(path, 'pattern must not contain a quote')
   return { holds: `matches(r'${pattern}')`, message: `must be ${meaning}` }
 }
 

@@ -25,8 +25,8 @@ describe('driftOf', () => {
   test('finds what is missing, edited and left over', () => {
     expect(driftOfTree({ 'made/old.yaml': 'x', 'notes.md': 'by hand|edited' })).toEqual([
       { path: 'made/a.yaml', problem: 'is missing', wanted: 'a' },
-      { path: 'notes.md', problem: 'is not what would be generated', wanted: 'by hand|generated' },
-      { path: 'made/old.yaml', problem: 'is generated no more' },
+      { path: 'notes.md', problem: 'is out of date', wanted: 'by hand|generated' },
+      { path: 'made/old.yaml', problem: 'is no longer generated' },
     ])
   })
 

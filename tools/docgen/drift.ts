@@ -24,7 +24,7 @@ function changed(wanted: readonly GeneratedFile[], files: Files): Drift[] {
     if (there === content) continue
     drift.push({
       path,
-      problem: there === undefined ? 'is missing' : 'is not what would be generated',
+      problem: there === undefined ? 'is missing' : 'is out of date',
       wanted: content,
     })
   }
@@ -36,5 +36,5 @@ function leftOver({ owns }: Output, wanted: readonly GeneratedFile[], files: Fil
   return owns
     .flatMap((folder) => files.list(folder))
     .filter((path) => !paths.has(path))
-    .map((path) => ({ path, problem: 'is generated no more' }))
+    .map((path) => ({ path, problem: 'is no longer generated' }))
 }

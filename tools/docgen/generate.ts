@@ -49,7 +49,7 @@ function main(check: boolean): number {
 
 function report(drift: Drift[]): number {
   for (const { path, problem } of drift) console.error(`${path}: ${problem}`)
-  if (drift.length > 0) console.error('Run `npm run generate` and commit what it writes.')
+  if (drift.length > 0) console.error('Run `npm run generate` and commit the result.')
   return drift.length > 0 ? 1 : 0
 }
 

@@ -13,6 +13,7 @@ export function putSection(path: string, page: string, { name, end: last, conten
   const end = `<!-- ${last} -->`
   const from = page.indexOf(start)
   const to = page.indexOf(end, from)
-  if (from < 0 || to < 0) throw new NoPlaceError(`${path} lacks the section "${start.trim()}" ... "${end}"`)
+  if (from < 0 || to < 0)
+    throw new NoPlaceError(`${path} must contain the section "${start.trim()}" ... "${end}"`)
   return `${page.slice(0, from + start.length)}\n${content}\n${page.slice(to)}`
 }

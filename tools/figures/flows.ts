@@ -32,7 +32,7 @@ const TAKE_OVER_MS = 3000
 export async function eventFlow(scene: Scene): Promise<Flow> {
   const endpoint = await makeEndpoint(scene)
   return {
-    title: 'event by REST, until its delivery is in the log',
+    title: 'event over REST, until its delivery is in the log',
     prepare: async () => [scene.controller, scene.server],
     play: async () => await untilSucceeded(scene, endpoint, await publish(scene)),
   }
@@ -71,12 +71,12 @@ export async function shardFlow(scene: Scene): Promise<Flow> {
   const eventId = await publish(scene)
   for (const endpoint of endpoints) await untilSucceeded(scene, endpoint, eventId)
   return {
-    title: 'shards of a controller that stops, until another has them',
+    title: 'shards of a stopped controller, until another owns them',
     async prepare() {
       leaving = await scene.startController(SECOND_REPLICA)
       await until(
         async () => ((await ownedBy(leaving)) > 0 && (await sharedOut([leaving, staying]))) || undefined,
-        () => 'the second controller was given no shards',
+        () => 'the second controller owns no shards',
       )
       return [leaving, staying]
     },
@@ -85,7 +85,7 @@ export async function shardFlow(scene: Scene): Promise<Flow> {
       await sleep(TAKE_OVER_MS)
     },
     async verify() {
-      if (!(await sharedOut([staying]))) throw new Error('the shards were not taken over')
+      if (!(await sharedOut([staying]))) throw new Error('no controller took over the shards')
     },
   }
 }

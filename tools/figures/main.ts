@@ -23,7 +23,7 @@ process.exit()
 async function sayFlows(): Promise<void> {
   const scene = await setScene()
   try {
-    say('product files of which a function runs, from a cause to its effect')
+    say('product files with a function that runs, from cause to effect')
     for (const start of [eventFlow, credentialFlow, shardFlow]) {
       for (const line of observedLines(await observe(await start(scene)), options)) say(line)
     }

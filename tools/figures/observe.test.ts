@@ -6,7 +6,7 @@ const PLAYS = [
   { ms: 20.4, files: ['src/a.ts', 'src/b.ts'] },
   { ms: 30, files: ['src/a.ts', 'src/b.ts', 'src/c.ts'] },
 ]
-const LINE = '  A flow: 2 (1 to 3 in 3 plays, 20 ms)'
+const LINE = '  A flow: 2 (1 to 3 in 3 runs, 20 ms)'
 
 it('prints the median of the plays with their range', () => {
   expect(observedLines({ title: 'A flow', plays: PLAYS }, { list: false })).toEqual([LINE])

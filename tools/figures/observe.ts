@@ -25,8 +25,8 @@ export async function observe(flow: Flow): Promise<Observed> {
 
 export function observedLines({ title, plays }: Observed, options: { list: boolean }): string[] {
   const [fewest, median, most] = [plays[0], plays[Math.floor(plays.length / 2)], plays.at(-1)]
-  if (!fewest || !median || !most) throw new Error(`${title} was not played`)
-  const range = `${fewest.files.length} to ${most.files.length} in ${plays.length} plays`
+  if (!fewest || !median || !most) throw new Error(`${title} was not run`)
+  const range = `${fewest.files.length} to ${most.files.length} in ${plays.length} runs`
   const line = `  ${title}: ${median.files.length} (${range}, ${Math.round(median.ms)} ms)`
   return [line, ...(options.list ? median.files.map((path) => `    ${path}`) : [])]
 }

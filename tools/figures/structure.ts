@@ -20,7 +20,7 @@ export function structureOf(sources: ReadonlyMap<string, string>): Structure {
     .map(([path, text]) => ({ path, lines: lineCount(text) }))
     .sort((one, other) => one.lines - other.lines)
   const [middle, longest] = [byLength[Math.floor(byLength.length / 2)], byLength.at(-1)]
-  if (middle === undefined || longest === undefined) throw new Error('there are no sources')
+  if (middle === undefined || longest === undefined) throw new Error('found no sources')
   const graph = importGraph(sources)
   return {
     files: sources.size,

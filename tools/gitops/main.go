@@ -101,7 +101,7 @@ func argoOf(script string, object map[string]any) (verdict, error) {
 	}
 	returned, isTable := state.Get(-1).(*lua.LTable)
 	if !isTable {
-		return verdict{}, fmt.Errorf("the health check returned no table")
+		return verdict{}, fmt.Errorf("the health check must return a table")
 	}
 	text, err := luajson.Encode(returned)
 	if err != nil {

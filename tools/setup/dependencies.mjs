@@ -45,7 +45,7 @@ async function oneAtATime(root, work) {
   mkdirSync(join(root, '.davit'), { recursive: true })
   await withProcessLock(join(root, '.davit', 'setup.lock'), work, {
     timeoutMs: INSTALL_LIMIT_MS,
-    onWait: (pid) => console.error(`davit: waiting for another set-up of this clone (process ${pid})`),
+    onWait: (pid) => console.error(`davit: waiting for another setup of this clone (process ${pid})`),
   })
 }
 
@@ -87,11 +87,11 @@ function install(folder, lockName) {
     timeout: INSTALL_LIMIT_MS,
   })
   if (result.error !== undefined && result.error.code === 'ENOENT') {
-    throw new SetupError('npm is not on the PATH; it comes with Node (https://nodejs.org).')
+    throw new SetupError('npm is not on the PATH. Install Node.js, which includes npm (https://nodejs.org).')
   }
   if (result.status !== 0) {
     const output = `${result.stdout ?? ''}${result.stderr ?? ''}`.trim()
-    throw new SetupError(`npm ci failed (${reasonOf(result)}) and said:\n${output}`)
+    throw new SetupError(`npm ci failed (${reasonOf(result)}):\n${output}`)
   }
 }
 

@@ -35,12 +35,12 @@ export function ensureNodeRuntime(root) {
 function adviceAbout(brought, host) {
   const tried =
     brought === undefined
-      ? `npm installed none for ${process.platform} ${process.arch} that runs here`
-      : `the one in node_modules/.bin is ${brought}`
+      ? `npm installed none that runs on ${process.platform} ${process.arch}`
+      : `node_modules/.bin contains ${brought}`
   return (
-    `Davit runs on Node ${OLDEST_NODE} or newer: ${tried}, and this host's is ${host ?? 'unknown'}. ` +
-    `On Linux (x64 or arm64, glibc) a connection to the package registry is enough: try again with one. ` +
-    `Elsewhere install Node ${OLDEST_NODE} or newer from https://nodejs.org and try again.`
+    `Davit needs Node.js ${OLDEST_NODE} or later: ${tried}, and this host has ${host ?? 'an unknown version'}. ` +
+    `On Linux (x64 or arm64, glibc), connect to the package registry and try again. ` +
+    `On other systems, install Node.js ${OLDEST_NODE} or later from https://nodejs.org and try again.`
   )
 }
 

@@ -9,15 +9,15 @@ import { SetupError } from './setup-error.mjs'
  */
 const TOOLS = [
   { programs: ['openssl'], debianPackage: 'openssl', use: 'certificates of test receivers' },
-  { programs: ['curl'], debianPackage: 'curl', use: 'the commands of the pages' },
-  { programs: ['jq'], debianPackage: 'jq', use: 'the commands of the pages' },
+  { programs: ['curl'], debianPackage: 'curl', use: 'the commands in the documentation' },
+  { programs: ['jq'], debianPackage: 'jq', use: 'the commands in the documentation' },
   { programs: ['docker-registry'], debianPackage: 'docker-registry', use: 'a registry to bake from' },
-  { programs: ['htpasswd'], debianPackage: 'apache2-utils', use: 'passwords of that registry' },
-  { programs: ['skopeo'], debianPackage: 'skopeo', use: 'pulling images, as a bake does it' },
+  { programs: ['htpasswd'], debianPackage: 'apache2-utils', use: 'the passwords of that registry' },
+  { programs: ['skopeo'], debianPackage: 'skopeo', use: 'pulling images like a bake' },
   {
     programs: ['promtool'],
     debianPackage: 'prometheus',
-    use: 'the rules of the alerts',
+    use: 'alert rules',
     service: 'prometheus',
   },
   {
@@ -26,9 +26,9 @@ const TOOLS = [
     use: 'reading the metrics',
     service: 'prometheus',
   },
-  { programs: ['podman'], debianPackage: 'podman', use: 'pulling images, as a box does it' },
-  { programs: ['go'], debianPackage: 'golang-go', use: 'the part of a kubelet that asks for credentials' },
-  { programs: CHROMIUM, debianPackage: 'chromium', use: 'the page /docs as people see it' },
+  { programs: ['podman'], debianPackage: 'podman', use: 'pulling images like a box' },
+  { programs: ['go'], debianPackage: 'golang-go', use: 'the kubelet code that requests credentials' },
+  { programs: CHROMIUM, debianPackage: 'chromium', use: 'the rendered page /docs' },
 ]
 
 const APT_LIMIT_MS = 5 * 60_000
@@ -43,7 +43,7 @@ export function ensureTestTools() {
   const list = still.map(({ programs: [name], use }) => `  ${name} (${use})`).join('\n')
   const packages = [...new Set(still.map(({ debianPackage }) => debianPackage))].join(' ')
   throw new SetupError(
-    `the tests call programs that are not here:\n${list}\n  On Debian: apt-get install ${packages}`,
+    `the tests need programs that are not installed:\n${list}\n  On Debian, run: apt-get install ${packages}`,
   )
 }
 
@@ -53,7 +53,7 @@ function isMissing({ programs }) {
 
 function installWithApt(missing) {
   const packages = [...new Set(missing.map(({ debianPackage }) => debianPackage))]
-  console.error(`davit: installing for the tests: ${packages.join(' ')}`)
+  console.error(`davit: installing packages for the tests: ${packages.join(' ')}`)
   apt(['update', '-qq'])
   apt(['install', '-y', '-qq', '--no-install-recommends', ...packages])
   for (const { service } of missing) if (service !== undefined) stopService(service)

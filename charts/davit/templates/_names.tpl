@@ -66,10 +66,43 @@ app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .role }}
 {{- end }}
 
+{{- /* Whether `helm test` asks the REST API: by the name of its Service, which a certificate must then have. */}}
+{{- define "davit.test.asksApi" -}}
+{{- $tls := .Values.api.tls }}
+{{- if or (not $tls.enabled) (and $tls.certManager.enabled $tls.certManager.internalNames) }}true{{ end }}
+{{- end }}
+
+{{- /* Whether it also sends a webhook to its own Pod. */}}
+{{- define "davit.test.delivers" -}}
+{{- if and .Values.helmTest.delivery (include "davit.test.asksApi" .) }}true{{ end }}
+{{- end }}
+
+{{- define "davit.test.name" -}}
+{{ include "davit.fullname" . }}-check
+{{- end }}
+
+{{- define "davit.test.host" -}}
+{{ include "davit.test.name" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}
+{{- end }}
+
+{{- /* The hosts that webhooks may reach at private addresses, with commas between. */}}
+{{- define "davit.allowedHosts" -}}
+{{- $root := . }}
+{{- $hosts := .Values.config.allowedHosts | default list }}
+{{- range .Values.clusterReceivers }}
+{{- $short := printf "%s.%s.svc" .service .namespace }}
+{{- $hosts = concat $hosts (list $short (printf "%s.%s" $short $root.Values.clusterDomain)) }}
+{{- end }}
+{{- if include "davit.test.delivers" . }}
+{{- $hosts = append $hosts (include "davit.test.host" .) }}
+{{- end }}
+{{- join "," (uniq $hosts) }}
+{{- end }}
+
 {{- define "davit.image" -}}
 {{- $image := .Values.image }}
 {{- if not $image.repository }}
-{{- fail "image.repository is missing. No image of Davit is published yet: make yours as docs/image.md says, push it to where your nodes pull from, and name it here, as in --set image.repository=registry.example.com/davit" }}
+{{- fail "image.repository is required. No image of Davit is published yet: build one as described in docs/image.md, push it to your registry, and set its name, for example --set image.repository=registry.example.com/davit" }}
 {{- end }}
 {{- if $image.digest -}}
 {{ $image.repository }}@{{ $image.digest }}

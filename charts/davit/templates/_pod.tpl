@@ -27,10 +27,14 @@
 {{- /* Numbers of values are floats: large ones must not become 1e+09. Lists are joined. */}}
 {{- range $name, $value := $root.Values.config }}
 {{- $isOff := and (eq $name "bakeImage") (not $root.Values.bakes.enabled) }}
-{{- if not (or $isOff (kindIs "invalid" $value)) }}
+{{- if not (or $isOff (eq $name "allowedHosts") (kindIs "invalid" $value)) }}
 - name: {{ if hasPrefix "aws" $name }}{{ snakecase $name | upper }}{{ else }}DAVIT_{{ snakecase $name | upper }}{{ end }}
   value: {{ if kindIs "slice" $value }}{{ join "," $value | quote }}{{ else if and (kindIs "float64" $value) (eq (floor $value) $value) }}{{ int64 $value | quote }}{{ else }}{{ toString $value | quote }}{{ end }}
 {{- end }}
+{{- end }}
+{{- with include "davit.allowedHosts" $root }}
+- name: DAVIT_ALLOWED_HOSTS
+  value: {{ . | quote }}
 {{- end }}
 {{- if eq .role "controller" }}
 {{- if not $root.Values.config.bakeImage }}
@@ -68,7 +72,7 @@
 
 {{- define "davit.roleArn" -}}
 {{- $arn := .values.roleArn | default .root.Values.aws.roleArn }}
-{{- if not $arn }}{{ fail (printf "aws.identity %s needs aws.roleArn, or %s.roleArn" .root.Values.aws.identity .role) }}{{ end }}
+{{- if not $arn }}{{ fail (printf "aws.identity %s requires aws.roleArn or %s.roleArn" .root.Values.aws.identity .role) }}{{ end }}
 {{- $arn }}
 {{- end }}
 

@@ -75,7 +75,7 @@ export async function writeStatus(
 }
 
 function currentBake({ facts }: GatheredBake): BakeStatus {
-  if (!facts.bake) throw new Error('a step without its bake')
+  if (!facts.bake) throw new Error('the action requires a bake')
   return facts.bake
 }
 
@@ -104,7 +104,7 @@ async function start(
     services: services.map(bakedService),
     ...lastSucceeded(bake),
   })
-  context.log.info('A bake is begun', { namespace, template: name, job, reason, attempts })
+  context.log.info('bake_started', 'started bake', { namespace, template: name, job, reason, attempts })
   return written
 }
 
@@ -158,7 +158,7 @@ async function createJob(
 ): Promise<BoxTemplate> {
   const { settings, resources, events } = context
   const { template, services, roleArn } = gathered
-  if (settings.image === undefined) throw new Error('a Job without an image')
+  if (settings.image === undefined) throw new Error('the Job requires an image')
   const bakeSettings = { ...settings, image: settings.image }
   const { startedAt } = currentBake(gathered)
   const order = buildBakeOrder(template, { name, services, startedAt }, bakeSettings)
@@ -167,7 +167,7 @@ async function createJob(
     events.record(templateReference(template), {
       type: 'Normal',
       reason: 'BakeStarted',
-      message: `Job ${name}.`,
+      message: `Created the Job ${name}.`,
     })
     return template
   } catch (error) {
@@ -193,8 +193,8 @@ async function adoptExistingJob(
   // Without the labels no list contains the Job, and every round would create it again.
   if (isOwn && hasBakeLabels(job.metadata.labels, template.metadata.name)) return template
   const message = isOwn
-    ? `Somebody has changed the labels of the Job ${name}, by which Davit finds it.`
-    : `There is a Job ${name} in the namespace that Davit did not make.`
+    ? `The labels of the Job ${name}, by which Davit finds it, were changed.`
+    : `The namespace contains a Job ${name} that Davit did not create.`
   const failure = bakeFailure({ step: 'start', code: 'pod_refused', message })
   return await finish(context, gathered, { step: 'finish', outcome: { services: [], failure } })
 }
@@ -281,7 +281,7 @@ export async function removeJob(
   try {
     const { uid } = bakeJobSchema.parse(await resources.get(jobs, ref)).metadata
     await resources.delete(jobs, ref, { uid }, { dependents: 'Background' })
-    log.info('Removed a Job', { namespace, template: name, job, reason })
+    log.info('bake_job_deleted', 'deleted bake Job', { namespace, template: name, job, reason })
   } catch (error) {
     // Gone or created again in the meantime: the next round finds out.
     if (!isApiError(error, 'NotFound', 'Conflict')) throw error
@@ -301,7 +301,11 @@ function reportBakeEnd(
   metrics.baked(failure?.code ?? 'succeeded', durationMs / 1000)
   const regarding = templateReference(template)
   if (!failure) {
-    events.record(regarding, { type: 'Normal', reason: 'Baked', message: 'Every service was pulled.' })
+    events.record(regarding, {
+      type: 'Normal',
+      reason: 'Baked',
+      message: 'The images of all services were pulled.',
+    })
     return
   }
   const { code, service, step, message, fix } = failure

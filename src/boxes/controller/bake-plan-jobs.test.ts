@@ -74,13 +74,21 @@ describe('whatever else there is of a template', () => {
   test('a Job that is being deleted is waited for', () => {
     const one = new BakeWorld()
     one.addJob({ name: 'old-1', isLeaving: true })
-    expect(one.run()).toEqual({ step: 'wait', reason: 'the Job old-1 is leaving', until: START + 10_000 })
+    expect(one.run()).toEqual({
+      step: 'wait',
+      reason: 'the Job old-1 is still terminating',
+      until: START + 10_000,
+    })
   })
 
   test('a pod that is still there is waited for', () => {
     const one = new BakeWorld()
     one.leavingPods = ['old-1-x']
-    expect(one.run()).toEqual({ step: 'wait', reason: 'the pod old-1-x is leaving', until: START + 10_000 })
+    expect(one.run()).toEqual({
+      step: 'wait',
+      reason: 'the pod old-1-x is still terminating',
+      until: START + 10_000,
+    })
     one.leavingPods = []
     one.run()
     expect(one.steps).toEqual(['wait', 'start', 'create', 'wait'])

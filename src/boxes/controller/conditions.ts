@@ -27,7 +27,7 @@ export function currentCondition(view: CurrentConditionInput): Finding {
   const { bake } = view
   const services = bake?.state === 'succeeded' ? (bake.services ?? []) : bake?.lastSucceeded?.services
   if (services === undefined)
-    return { status: 'Unknown', reason: 'NothingBaked', message: 'There is no box yet.' }
+    return { status: 'Unknown', reason: 'NothingBaked', message: 'No box has been baked yet.' }
   const used = new Map(
     services.flatMap(({ credential }) => (credential ? [[credential.id, credential]] : [])),
   )
@@ -37,17 +37,18 @@ export function currentCondition(view: CurrentConditionInput): Finding {
     return {
       status: 'True',
       reason: 'AsBaked',
-      message: 'The credentials are those that the box was baked with.',
+      message: 'The credentials have not changed since the box was baked.',
     }
   const named = [first, ...others].slice(0, MAX_NAMED).map(({ message }) => message)
-  const more = found.length > MAX_NAMED ? [`So it is with ${found.length - MAX_NAMED} more.`] : []
+  const more = found.length > MAX_NAMED ? [`Also affected: ${found.length - MAX_NAMED} more.`] : []
   return { status: 'False', reason: first.reason, message: [...named, ...more, WHAT_TO_DO].join(' ') }
 }
 
-const WHAT_TO_DO = 'Ask for another bake (davit.dev/rebake-requested-at), and bring its map to the machines.'
+const WHAT_TO_DO =
+  'Request another bake (davit.dev/rebake-requested-at), then copy its credentials file to the machines.'
 const REPLACED = {
   reason: 'CredentialChanged',
-  message: 'A credential was deleted since the bake, and made again.',
+  message: 'A credential was deleted and recreated after the bake.',
 }
 
 /** Versions and generations do not show that a credential was deleted and recreated: both restart at 1. */
@@ -66,15 +67,15 @@ function changeSince(
   if (!names.includes(name)) return undefined
   const credential = credentials.get(name)
   if (credential === undefined)
-    return { reason: 'CredentialGone', message: `${id} is gone, and with it what the box pulls with.` }
+    return { reason: 'CredentialGone', message: `${id} no longer exists, so the box cannot pull with it.` }
   const version = credential.status?.parameter?.version
   if (parameterVersion !== undefined && version !== undefined && version !== parameterVersion)
     return {
       reason: 'SecretReplaced',
-      message: `The box was baked with version ${parameterVersion} of the secret of ${id}, which has version ${version} now.`,
+      message: `The box was baked with version ${parameterVersion} of the secret of ${id}, but the current version is ${version}.`,
     }
   if (generation === undefined || credential.metadata.generation === generation) return undefined
-  return { reason: 'CredentialChanged', message: `${id} was changed since the bake.` }
+  return { reason: 'CredentialChanged', message: `${id} has changed since the bake.` }
 }
 
 export type TemplateView = {
@@ -109,7 +110,7 @@ const DUE = { reason: 'Baking', message: 'A bake is due.' }
 function due(waitsFor: string | undefined): { reason: string; message: string } {
   return waitsFor === undefined
     ? DUE
-    : { reason: 'Waiting', message: `A bake is due, and waits: ${waitsFor}.` }
+    : { reason: 'Waiting', message: `A bake is due but waiting: ${waitsFor}.` }
 }
 
 function succeeded(bake: BakeStatus | undefined): Finding {
@@ -124,7 +125,7 @@ function succeeded(bake: BakeStatus | undefined): Finding {
 }
 
 const BAKING = {
-  pending: 'The pod of the bake does not run yet.',
+  pending: 'The pod of the bake is not running yet.',
   running: 'The images are being pulled.',
 }
 
@@ -138,7 +139,7 @@ function reconciling({ bake, problem, isDue, waitsFor }: TemplateView): Finding 
     return {
       status: 'True',
       reason: 'Retrying',
-      message: `Attempt ${bake.attempts} failed; the next is at ${bake.nextAttemptAt}.`,
+      message: `Attempt ${bake.attempts} failed. The next attempt is at ${bake.nextAttemptAt}.`,
     }
   return UP_TO_DATE
 }
@@ -158,7 +159,7 @@ function problemText({ service, code, message }: BakeProblem): { reason: string;
 
 /** The fix comes first: the message of a condition may be cut off, unlike the one in `status.bake`. */
 function failureText({ service, code, message, fix }: BakeFailure): { reason: string; message: string } {
-  const output = message === '' ? '' : ` The words: ${message}`
+  const output = message === '' ? '' : ` Details: ${message}`
   return { reason: failureReason(code), message: about(service, `${fix}${output}`) }
 }
 

@@ -79,7 +79,7 @@ export class TemplateReconciler implements Reconciler {
     const { jobs } = await listBakeRuns(this.#context, template)
     for (const { name, isOwn, isLeaving, progress } of jobs) {
       if (!isOwn || isLeaving || progress.state === 'ended') continue
-      await removeJob(this.#context, template, { job: name, reason: 'its template is being deleted' })
+      await removeJob(this.#context, template, { job: name, reason: 'the template is being deleted' })
     }
     this.#context.slots.release(templateKey(template))
     return { step: 'nothing' }
@@ -113,8 +113,9 @@ export class TemplateReconciler implements Reconciler {
 
 const SLOT_LIMIT_MESSAGES = {
   organization: (limit: number) =>
-    `the organization has ${limit} under way, as many as it may have (DAVIT_MAX_BAKES_PER_ORGANIZATION)`,
-  all: (limit: number) => `${limit} are under way, as many as the operator allows (DAVIT_MAX_BAKES)`,
+    `the organization has reached its limit of concurrent bakes (DAVIT_MAX_BAKES_PER_ORGANIZATION is ${limit})`,
+  all: (limit: number) =>
+    `the limit of concurrent bakes in the cluster is reached (DAVIT_MAX_BAKES is ${limit})`,
 }
 
 export function templateKey({ metadata: { namespace = '', name } }: BoxTemplate): string {

@@ -42,7 +42,8 @@ function current(view: Partial<CurrentConditionInput> = {}) {
   return `${found.status} ${found.reason}: ${found.message}`
 }
 
-const REBAKE = 'Ask for another bake (davit.dev/rebake-requested-at), and bring its map to the machines.'
+const REBAKE =
+  'Request another bake (davit.dev/rebake-requested-at), then copy its credentials file to the machines.'
 
 describe('a box', () => {
   test('is current with the credentials that it was baked with', () => {
@@ -52,17 +53,19 @@ describe('a box', () => {
   test('is behind where a secret was replaced, and both versions are named', () => {
     const credentials = new Map([credential('ghcr', { version: 4 })])
     expect(current({ credentials })).toBe(
-      `False SecretReplaced: The box was baked with version 3 of the secret of rc_ghcr, which has version 4 now. ${REBAKE}`,
+      `False SecretReplaced: The box was baked with version 3 of the secret of rc_ghcr, but the current version is 4. ${REBAKE}`,
     )
   })
 
   test('is behind where a secret has a version again that is lower', () => {
-    expect(current({ credentials: new Map([credential('ghcr', { version: 1 })]) })).toContain('version 1 now')
+    expect(current({ credentials: new Map([credential('ghcr', { version: 1 })]) })).toContain(
+      'current version is 1',
+    )
   })
 
   test('is behind where a credential was changed otherwise', () => {
     expect(current({ credentials: new Map([credential('ghcr', { generation: 2 })]) })).toBe(
-      `False CredentialChanged: rc_ghcr was changed since the bake. ${REBAKE}`,
+      `False CredentialChanged: rc_ghcr has changed since the bake. ${REBAKE}`,
     )
   })
 
@@ -85,7 +88,7 @@ describe('a box', () => {
   })
 
   test('is behind where a credential is gone', () => {
-    expect(current({ credentials: new Map() })).toMatch(/^False CredentialGone: rc_ghcr is gone/)
+    expect(current({ credentials: new Map() })).toMatch(/^False CredentialGone: rc_ghcr no longer exists/)
   })
 
   test('is that of the last bake that succeeded, whatever came after it', () => {
@@ -109,8 +112,8 @@ describe('a box', () => {
     const services = names.map((name) => service(name, `rc_${name}`))
     const credentials = new Map(names.map((name) => credential(name, { version: 4 })))
     const said = current({ bake: { ...BAKED, services }, names, credentials })
-    expect(said).toContain('rc_c, which has')
+    expect(said).toContain('rc_c, but the current')
     expect(said).not.toContain('rc_d')
-    expect(said).toContain('So it is with 2 more.')
+    expect(said).toContain('Also affected: 2 more.')
   })
 })

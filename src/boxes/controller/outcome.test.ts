@@ -26,37 +26,37 @@ describe('a Job that completed', () => {
   })
 
   const without: [given: string, message: string, words: string][] = [
-    ['no message', '', 'left no result'],
-    ['a message that is no JSON', 'panic: runtime error', 'cannot be read'],
+    ['no message', '', 'did not report a result'],
+    ['a message that is no JSON', 'panic: runtime error', 'an unreadable result'],
     [
       'a result that is longer than any',
       text({ ...FAILURE, failure: { ...FAILURE.failure, message: 'a'.repeat(5000) } }),
-      'cannot be read',
+      'an unreadable result',
     ],
-    ['JSON that is no result', '{"version":2}', 'cannot be read'],
-    ['half a result', text(SUCCESS).slice(0, 100), 'cannot be read'],
+    ['JSON that is no result', '{"version":2}', 'an unreadable result'],
+    ['half a result', text(SUCCESS).slice(0, 100), 'an unreadable result'],
     [
       'a result that lacks a service',
       text({ ...SUCCESS, services: [SUCCESS.services[0]] }),
-      'lacks services',
+      'missing services',
     ],
     [
       'a result without a digest',
       text({ ...SUCCESS, services: [{ name: 'api' }, { name: 'db', digest: DIGEST }] }),
-      'lacks services',
+      'missing services',
     ],
     [
       'a result about others',
       text({ ...SUCCESS, services: [{ name: 'web', digest: DIGEST }] }),
-      'about other services',
+      'for other services',
     ],
     [
       'a result with a service twice',
       text({ ...SUCCESS, services: [SUCCESS.services[0], SUCCESS.services[0]] }),
-      'about other services',
+      'for other services',
     ],
-    ['a failure without its reason', text({ ...FAILURE, failure: undefined }), 'without saying which'],
-    ['a success with a failure', text({ ...SUCCESS, failure: FAILURE.failure }), 'lacks services'],
+    ['a failure without its reason', text({ ...FAILURE, failure: undefined }), 'without a cause'],
+    ['a success with a failure', text({ ...SUCCESS, failure: FAILURE.failure }), 'missing services'],
   ]
 
   test.for(without)('and left %s has failed', ([, message, words]) => {
@@ -127,21 +127,21 @@ describe('a Job that failed', () => {
       'with no message',
       { pod: terminated('', { exitCode: 1 }) },
       'no_result',
-      'exit code 1, and left no result',
+      'exited with code 1 and did not report a result',
     ],
     [
       'with garbage',
       { pod: terminated('Error: boom', { exitCode: 2 }) },
       'no_result',
-      'exit code 2, and left a result that cannot be read',
+      'exited with code 2 and reported an unreadable result',
     ],
     [
       'with half a result that it succeeded',
       { pod: terminated(text({ ...SUCCESS, services: [] }), { exitCode: 1 }) },
       'no_result',
-      'exit code 1, and left a result that lacks services',
+      'exited with code 1 and reported a result with missing services',
     ],
-    ['killed', { pod: terminated('', { exitCode: 137 }) }, 'no_result', 'exit code 137'],
+    ['killed', { pod: terminated('', { exitCode: 137 }) }, 'no_result', 'exited with code 137'],
     [
       'without a container',
       { pod: podOf({ phase: 'Failed', reason: 'UnexpectedAdmissionError', message: 'no room on the node' }) },
@@ -171,7 +171,7 @@ describe('a bake that was told to end, and says so itself,', () => {
   const canceled = text({
     ...FAILURE,
     services: [{ name: 'api', verified: { at: '2026-01-31T12:00:00.000Z', ok: true } }],
-    failure: { step: 'pull', code: 'canceled', message: 'The bake was told to end.' },
+    failure: { step: 'pull', code: 'canceled', message: 'The bake was stopped.' },
   })
   const told = (status: object) =>
     withState(

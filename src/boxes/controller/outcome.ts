@@ -76,60 +76,66 @@ export type ClusterEvent = z.infer<typeof clusterEvent>
 /** What to do about each failure (interface §7). */
 export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   wrong_credentials:
-    'The user name or the secret is wrong, expired or revoked: give the credential a new secret, or correct its user name. The bake is then repeated.',
+    'The user name or the secret is wrong, expired or revoked. Provide a new secret for the credential, or correct its user name. Davit then repeats the bake.',
   no_pull_right:
-    'The login is good, and may not pull this repository: give it the right to, or name another credential. For ECR, the role of the box needs the right to pull, and the policy of the repository must allow it.',
+    'The login is valid, but it does not have permission to pull this repository. Grant the permission, or use another credential. For ECR, the role of the box needs permission to pull, and the repository policy must allow it.',
   not_found_or_private:
-    'There is no such repository or tag, or it is private and the credential may not see it: registries answer both alike. Correct the image, or name a credential that may pull it.',
+    'The repository or tag does not exist, or it is private and the credential does not have access. Registries return the same response for both. Correct the image, or use a credential that can pull it.',
   platform_missing:
-    'The image is of several platforms, and none of them is that of the box: set spec.platform to one that it has, or push the image for this one. Without spec.platform it is that of the node that bakes.',
+    'The image is multi-platform but does not include the platform of this box. Set spec.platform to a platform that the image includes, or push the image for this platform. If spec.platform is unset, the platform is that of the node that runs the bake.',
   token_expired:
-    'The token has expired: give the credential a new secret. For ECR use the type ecr, which asks for a token at every pull.',
+    'The token has expired. Provide a new secret for the credential. For ECR, use type ecr, which requests a token for each pull.',
   rate_limited:
-    'The registry wants fewer requests: the bake is tried again later, twice; or pull with a credential that has a higher limit.',
+    'The rate limit of the registry is reached. Davit retries the bake later, up to two times. Alternatively, pull with a credential that has a higher limit.',
   tls_failed:
-    'The certificate of the registry is not trusted, or what answers speaks no TLS: correct the host in the image, or the certificate.',
-  dns_failed: 'No such name is known: correct the host in the image.',
-  unreachable: 'The registry does not answer: check that the nodes of the cluster may reach it.',
+    'The certificate of the registry is not trusted, or the server does not use TLS. Correct the host in the image, or the certificate.',
+  dns_failed: 'The host name cannot be resolved. Correct the host in the image.',
+  unreachable: 'The registry does not respond. Check that the nodes of the cluster can reach it.',
   no_room:
-    'The volume is full: make the claim of spec.output larger, or remove what is not needed. Without a claim, ask the operator for more room (DAVIT_BAKE_SCRATCH).',
+    'The volume is full. Enlarge the claim of spec.output, or delete unneeded data from it. Without a claim, ask your cluster operator for more space (DAVIT_BAKE_SCRATCH).',
   secret_unreadable:
-    'The role of the box could not read the secret, or for ECR get a login (ecr:GetAuthorizationToken): compare its policy with status.readerPolicy of the SecretsSettings, and its trust policy with the ServiceAccount.',
+    'The role of the box cannot read the secret or, for ECR, cannot get a login (ecr:GetAuthorizationToken). Compare its policy with status.readerPolicy of the SecretsSettings, and check that its trust policy matches the ServiceAccount.',
   realm_refused:
-    'The registry sends the password to a host that is not its own: if that host belongs to it, the operator can allow it (DAVIT_BAKE_REALMS).',
+    'The registry requests that the password be sent to a host other than its own. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).',
   timed_out:
-    'It took longer than the operator allows (DAVIT_BAKE_DEADLINE_SECONDS): make the images smaller, or ask for more time.',
+    'The bake exceeded its deadline (DAVIT_BAKE_DEADLINE_SECONDS). Make the images smaller, or ask your cluster operator for a longer deadline.',
   canceled:
-    'It was told to end, or its Job was deleted: ask for another bake. The box may be the new one all the same: its credentials.json names the bake that wrote it.',
-  tool_failed: 'The words are those of the tool; the log of the pod has all of them.',
-  not_an_organization: 'Ask the operator to label the namespace davit.dev/organization=true.',
+    'The bake was stopped, or its Job was deleted. Request another bake. The box may already be the new one: its credentials.json names the bake that wrote it.',
+  tool_failed: 'The details are tool output. Check the log of the pod for the full output.',
+  not_an_organization: 'Ask your cluster operator to label the namespace davit.dev/organization=true.',
   too_many_templates:
-    'Delete older templates, or ask the operator for more (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION). The bake then begins.',
-  image_refused: 'Correct the reference to the image.',
-  catalog_credential: 'Take registryCredentialId away, or make it a service of the kind custom.',
-  credential_unknown: 'Make the RegistryCredential, or correct registryCredentialId. The bake then begins.',
-  credential_not_ready: 'See the conditions of the credential. The bake begins when it is ready.',
-  host_mismatch: 'Name a credential for the host of the image, or correct one of the two.',
-  ecr_region_mismatch: 'Name a credential for the region of the image, or correct one of the two.',
-  ecr_account_mismatch: 'Name a credential for the account of the image, or correct one of the two.',
-  service_account_missing: 'Make the ServiceAccount, or correct spec.instanceRole. The bake then begins.',
-  output_missing: 'Make the PersistentVolumeClaim, or correct spec.output. The bake then begins.',
+    'Delete older templates, or ask your cluster operator to raise the limit (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION). The bake then starts.',
+  image_refused: 'Correct the image reference.',
+  catalog_credential: 'Remove registryCredentialId, or change the kind of the service to custom.',
+  credential_unknown: 'Create the RegistryCredential, or correct registryCredentialId. The bake then starts.',
+  credential_not_ready:
+    'Check the conditions of the credential. The bake starts when the credential is ready.',
+  host_mismatch: 'Use a credential for the host of the image, or correct the credential or the image.',
+  ecr_region_mismatch:
+    'Use a credential for the region of the image, or correct the credential or the image.',
+  ecr_account_mismatch:
+    'Use a credential for the account of the image, or correct the credential or the image.',
+  service_account_missing: 'Create the ServiceAccount, or correct spec.instanceRole. The bake then starts.',
+  output_missing: 'Create the PersistentVolumeClaim, or correct spec.output. The bake then starts.',
   ca_missing:
-    'Make the ConfigMap, or tell the operator, who has named it to all bakes. The bake then begins.',
-  bake_image_missing: 'Tell the operator: DAVIT_BAKE_IMAGE must name an image that the nodes can pull.',
-  quota: 'Raise the quota of the namespace, or remove what uses it.',
-  pod_refused: 'Mend what the words name; the cluster does not take the pod of the bake as it is.',
+    'Create the ConfigMap, or contact your cluster operator, who configured it for all bakes. The bake then starts.',
+  bake_image_missing:
+    'Ask your cluster operator to set DAVIT_BAKE_IMAGE to an image that the nodes can pull.',
+  quota: 'Raise the quota of the namespace, or delete objects that use it.',
+  pod_refused: 'The cluster rejects the pod of the bake. Fix the cause that the details name.',
   suspended:
-    'Somebody has suspended the Job, or a queue that does not let it run: mend that, and ask for another bake.',
+    'The Job stayed suspended, by a user or by a queue such as Kueue. Fix the cause, then request another bake.',
   no_pod:
-    'The Job has made no pod, and nothing says why: ask the operator whether the controller of Jobs runs (kube-controller-manager).',
-  unschedulable: 'Mend what the scheduler names, such as room on the nodes, or the volume of spec.output.',
+    'The Job did not create a pod, and no Event shows the cause. Ask your cluster operator to check that the Job controller (kube-controller-manager) is running.',
+  unschedulable:
+    'Fix the cause that the scheduler names, such as missing capacity on the nodes or the volume of spec.output.',
   not_started:
-    'Mend what the words name, such as a volume that cannot be mounted; the pod has a node, and did not start there.',
-  evicted: 'The node ended the pod. If that goes on, ask the operator for more memory or room for bakes.',
-  out_of_memory: 'Ask the operator to give bakes more memory (DAVIT_BAKE_MEMORY).',
+    'The pod was assigned to a node but did not start there. Fix the cause that the details name, such as a volume that cannot be mounted.',
+  evicted:
+    'The node evicted the pod. If this happens repeatedly, ask your cluster operator for more memory or disk space for bakes.',
+  out_of_memory: 'Ask your cluster operator to give bakes more memory (DAVIT_BAKE_MEMORY).',
   no_result:
-    'See the log of the pod, as long as it is there, and ask for another bake. The box may be the new one all the same: its credentials.json names the bake that wrote it.',
+    'Check the log of the pod while the pod exists, then request another bake. The box may already be the new one: its credentials.json names the bake that wrote it.',
 }
 
 /** Failures that a retry may cure. Not a wrong password: registries lock accounts. */
@@ -249,7 +255,10 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
   if (failed) return { state: 'ended', outcome: failedJob(run, failed) }
   // Suspending restarts the Job's own deadline. This one keeps a bake from holding its slot for ever.
   if (now >= createdAt(run) + SUSPENDED_MS + run.activeMs + END_MS)
-    return { state: 'stuck', outcome: failure('timed_out', 'The Job has not ended long after its deadline.') }
+    return {
+      state: 'stuck',
+      outcome: failure('timed_out', 'The Job did not finish, long after its deadline.'),
+    }
   const suspended = condition('Suspended')
   if ((suspended || job.spec.suspend) && (!pod || isWaiting(pod)))
     return waitUntil(activeSince(run) + SUSPENDED_MS, now, () =>
@@ -278,9 +287,9 @@ function failure(code: BakeFailureCode, message: string, step: BakeFailure['step
 
 function completed(run: BakeRun): BakeOutcome {
   const { pod } = run
-  if (!pod) return failure('no_result', 'The Job completed, and its pod is gone with its result.')
+  if (!pod) return failure('no_result', 'The Job completed, but its pod and the result no longer exist.')
   const { result, problem } = readResult(pod, run.services)
-  if (result === undefined) return failure('no_result', `The Job completed, and its pod ${problem}`)
+  if (result === undefined) return failure('no_result', `The Job completed, but its pod ${problem}`)
   if (result.failure === undefined) return { services: result.services }
   return failedResult(result, result.failure)
 }
@@ -307,7 +316,7 @@ const NODE_REASONS = new Set(['Evicted', 'Terminated', 'NodeShutdown', 'Shutdown
 
 /** The outcome if Kubernetes ended the pod rather than the bake itself. @param jobMessage why the Job failed */
 function terminationOutcome(pod: BakePod | undefined, jobMessage: string): BakeOutcome | undefined {
-  if (!pod) return failure('evicted', `The pod is gone: ${jobMessage}`)
+  if (!pod) return failure('evicted', `The pod no longer exists: ${jobMessage}`)
   const { reason, message, conditions } = pod.status
   const disrupted = conditions.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True')
   if (reason === 'Evicted' && OUT_OF_SPACE.test(message)) return failure('no_room', message)
@@ -321,10 +330,10 @@ function failedPod(pod: BakePod | undefined, jobMessage: string, problem: string
   const { reason = '', message = '' } = pod?.status ?? {}
   const terminated = pod && stateOf(pod).terminated
   if (terminated?.reason === 'OOMKilled')
-    return failure('out_of_memory', 'The container used more memory than it may (OOMKilled).')
+    return failure('out_of_memory', 'The container exceeded its memory limit (OOMKilled).')
   if (terminated === undefined)
     return failure('pod_refused', message || reason || `The pod failed: ${jobMessage}`)
-  return failure('no_result', `The pod ended with exit code ${terminated.exitCode}, and ${problem}`)
+  return failure('no_result', `The pod exited with code ${terminated.exitCode} and ${problem}`)
 }
 
 function failedResult({ services }: BakeResult, failed: NonNullable<BakeResult['failure']>): BakeOutcome {
@@ -337,16 +346,16 @@ function readResult(
   services: readonly string[],
 ): { result: BakeResult; problem?: never } | { result?: never; problem: string } {
   const message = stateOf(pod).terminated?.message ?? ''
-  if (message === '') return { problem: 'left no result.' }
+  if (message === '') return { problem: 'did not report a result.' }
   const result = bakeResult.safeParse(tryParseJson(message)).data
-  if (result === undefined) return { problem: 'left a result that cannot be read.' }
+  if (result === undefined) return { problem: 'reported an unreadable result.' }
   const named = result.services.map(({ name }) => name)
   if (named.some((name) => !services.includes(name)) || new Set(named).size < named.length)
-    return { problem: 'left a result about other services.' }
+    return { problem: 'reported a result for other services.' }
   if (result.state === 'failed')
-    return result.failure ? { result } : { problem: 'left a failure without saying which.' }
+    return result.failure ? { result } : { problem: 'reported a failure without a cause.' }
   const isComplete = result.services.filter(({ digest }) => digest !== undefined).length === services.length
-  return isComplete && !result.failure ? { result } : { problem: 'left a result that lacks services.' }
+  return isComplete && !result.failure ? { result } : { problem: 'reported a result with missing services.' }
 }
 
 function withoutPod(run: BakeRun, now: number): BakeProgress {
@@ -362,7 +371,7 @@ function withoutPod(run: BakeRun, now: number): BakeProgress {
   // Events are not watched, so they are polled.
   const next = now < until ? until : now + POD_MS
   if (now < last) return { state: 'waiting', until: Math.min(next, last) }
-  const message = 'The Job has made no pod for ten minutes, and there is no Event that says why.'
+  const message = 'The Job did not create a pod within ten minutes, and no Event shows the cause.'
   return { state: 'stuck', outcome: failure('no_pod', message) }
 }
 

@@ -39,9 +39,13 @@ describe('a clock that is set back', () => {
 describe('the first bake', () => {
   test('is begun, has its name before its Job, runs and ends', () => {
     const one = new BakeWorld()
-    expect(one.run()).toEqual({ step: 'wait', reason: 'its pod does not run yet', until: undefined })
+    expect(one.run()).toEqual({
+      step: 'wait',
+      reason: 'the pod of the current bake is not running yet',
+      until: undefined,
+    })
     one.progress({ state: 'running' })
-    expect(one.run()).toEqual({ step: 'wait', reason: 'it runs' })
+    expect(one.run()).toEqual({ step: 'wait', reason: 'the current bake is running' })
     one.end(GOOD)
     expect(one.run()).toEqual({ step: 'nothing', until: undefined })
     expect(one.steps).toEqual(['start', 'create', 'wait', 'run', 'wait', 'finish', 'nothing'])

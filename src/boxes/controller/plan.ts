@@ -72,9 +72,11 @@ export function planBake(facts: BakeFacts): BakeAction {
 function planOpen(facts: BakeFacts, bake: BakeStatus, progress: BakeProgress): BakeAction {
   switch (progress.state) {
     case 'waiting':
-      return { step: 'wait', reason: 'its pod does not run yet', until: progress.until }
+      return { step: 'wait', reason: 'the pod of the current bake is not running yet', until: progress.until }
     case 'running':
-      return bake.state === 'running' ? { step: 'wait', reason: 'it runs' } : { step: 'run' }
+      return bake.state === 'running'
+        ? { step: 'wait', reason: 'the current bake is running' }
+        : { step: 'run' }
     case 'stuck':
     case 'ended':
       return finishAction(facts, bake, progress.outcome)
@@ -96,7 +98,7 @@ export function finishAction(
 function planMissing(facts: BakeFacts, bake: BakeStatus): BakeAction {
   if (bake.state === 'running' && !facts.isOff) return finishAction(facts, bake, CANCELED)
   const changed = changeSince(facts, bake)
-  if (changed !== undefined || facts.problem) return planClosed(facts, changed ?? 'not begun')
+  if (changed !== undefined || facts.problem) return planClosed(facts, changed ?? 'not started yet')
   return planOthers(facts) ?? { step: 'create', job: bake.job ?? '' }
 }
 
@@ -105,7 +107,7 @@ const CANCELED: BakeOutcome = {
   failure: {
     step: 'start',
     code: 'canceled',
-    message: 'Its Job is gone, and with it what the bake came to.',
+    message: 'The Job of the bake no longer exists, so its result is lost.',
     fix: FIXES.canceled,
   },
 }
@@ -127,7 +129,9 @@ function planOthers({ jobs, leavingPods, now }: BakeFacts, until?: number): Bake
     return {
       step: 'remove-job',
       job: other.name,
-      reason: other.isOwn ? 'it is no bake that counts' : 'it is of a template that is gone',
+      reason: other.isOwn
+        ? 'the Job does not belong to the current bake'
+        : 'the template of the Job no longer exists',
     }
   const [leaving] = [
     ...others.map(({ name }) => `the Job ${name}`),
@@ -135,7 +139,7 @@ function planOthers({ jobs, leavingPods, now }: BakeFacts, until?: number): Bake
   ]
   if (leaving === undefined) return undefined
   const again = Math.min(until ?? Number.POSITIVE_INFINITY, now + LEAVING_MS)
-  return { step: 'wait', reason: `${leaving} is leaving`, until: again }
+  return { step: 'wait', reason: `${leaving} is still terminating`, until: again }
 }
 
 function retryTime({ bake, now }: Pick<BakeFacts, 'bake' | 'now'>): number | undefined {
@@ -147,22 +151,22 @@ function retryTime({ bake, now }: Pick<BakeFacts, 'bake' | 'now'>): number | und
 
 export function dueReason(facts: BakeFacts): string | undefined {
   const { bake, problem, now } = facts
-  if (!bake) return 'the first'
+  if (!bake) return 'first bake'
   const changed = changeSince(facts, bake)
   if (changed !== undefined || bake.state !== 'failed') return changed
-  if (bake.failure?.step === 'check') return problem ? 'still refused' : 'the problem is gone'
+  if (bake.failure?.step === 'check') return problem ? 'still rejected' : 'the problem was resolved'
   const retry = retryTime(facts)
-  return retry !== undefined && now >= retry ? 'tried again' : undefined
+  return retry !== undefined && now >= retry ? 'retry' : undefined
 }
 
 function changeSince(
   { generation, request, credentialState }: BakeFacts,
   bake: BakeStatus,
 ): string | undefined {
-  if (bake.generation !== generation) return 'the spec has changed'
-  if (request.kind === 'new') return 'it was asked for'
+  if (bake.generation !== generation) return 'the spec changed'
+  if (request.kind === 'new') return 'a bake was requested'
   const repeats = bake.state === 'failed' || bake.state === 'pending'
-  return repeats && bake.credentialState !== credentialState ? 'a credential has changed' : undefined
+  return repeats && bake.credentialState !== credentialState ? 'a credential changed' : undefined
 }
 
 function isRefused(facts: BakeFacts, problem: BakeProblem): boolean {

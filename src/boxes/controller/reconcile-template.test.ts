@@ -178,7 +178,7 @@ describe('a Job', () => {
     await bed.pass()
     expect((await bed.status())?.bake?.failure).toMatchObject({
       code: 'pod_refused',
-      message: expect.stringContaining('changed the labels'),
+      message: expect.stringContaining('labels of the Job'),
     })
   })
 
@@ -190,7 +190,7 @@ describe('a Job', () => {
     await bed.pass()
     expect((await bed.status())?.bake?.failure).toMatchObject({
       code: 'pod_refused',
-      message: expect.stringContaining('did not make'),
+      message: expect.stringContaining('did not create'),
     })
   })
 })
@@ -204,7 +204,7 @@ describe('a turn', () => {
     expect(waiting?.conditions?.find(({ type }) => type === 'Reconciling')).toMatchObject({
       status: 'True',
       reason: 'Waiting',
-      message: expect.stringContaining('the organization has 1 under way'),
+      message: expect.stringContaining('DAVIT_MAX_BAKES_PER_ORGANIZATION is 1'),
     })
     expect(bed.store.all(jobs)).toEqual([])
     const { version } = bed.store
@@ -219,7 +219,7 @@ describe('a turn', () => {
     for (const other of ['zoo/a', 'farm/a']) bed.turns.occupy(other)
     await bed.pass()
     const { conditions } = (await bed.status()) ?? {}
-    expect(conditions?.find(({ type }) => type === 'Ready')?.message).toContain('2 are under way')
+    expect(conditions?.find(({ type }) => type === 'Ready')?.message).toContain('DAVIT_MAX_BAKES is 2')
   })
 
   test('ends with the bake', async () => {

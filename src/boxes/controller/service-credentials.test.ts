@@ -84,12 +84,12 @@ describe('what is wrong before there is a Job', () => {
     [
       'an image that cannot be read',
       { service: { image: 'ghcr.io/Acme/api' } },
-      { code: 'image_refused', words: ['image must have its repository in lower case: Acme is not'] },
+      { code: 'image_refused', words: ['image must have a repository name in lowercase: Acme is not'] },
     ],
     [
       'a credential on a catalog service',
       { service: { kind: 'catalog' } },
-      { code: 'catalog_credential', words: ['takes no credential'] },
+      { code: 'catalog_credential', words: ['must not have a credential'] },
     ],
     [
       'a credential that is not there',
@@ -99,7 +99,7 @@ describe('what is wrong before there is a Job', () => {
     [
       'a credential of another host',
       { credential: credential({ registry: 'quay.io' }) },
-      { code: 'host_mismatch', words: ['rc_ghcr is for quay.io, the image is in ghcr.io'] },
+      { code: 'host_mismatch', words: ['rc_ghcr is for quay.io, but the image is in ghcr.io'] },
     ],
     [
       'a credential of another port',
@@ -114,17 +114,17 @@ describe('what is wrong before there is a Job', () => {
     [
       'a credential for another region of ECR',
       { credential: ecr(), service: { image: `${ECR.replace('eu-west-1', 'us-east-1')}/api` } },
-      { code: 'ecr_region_mismatch', words: [ECR, 'region eu-west-1 is not us-east-1'] },
+      { code: 'ecr_region_mismatch', words: [ECR, 'the regions eu-west-1 and us-east-1 differ'] },
     ],
     [
       'a credential for another account of ECR',
       { credential: ecr(), service: { image: `${ECR.replace('1234', '9999')}/api` } },
-      { code: 'ecr_account_mismatch', words: ['account 123456789012 is not 999956789012'] },
+      { code: 'ecr_account_mismatch', words: ['the accounts 123456789012 and 999956789012 differ'] },
     ],
     [
       'a credential for the same ECR under another name',
       { credential: ecr(), service: { image: '123456789012.dkr-ecr.eu-west-1.on.aws/api' } },
-      { code: 'host_mismatch', words: ['two names of one registry'] },
+      { code: 'host_mismatch', words: ['Both names refer to the same registry'] },
     ],
     [
       'a credential for what only looks like its ECR',
@@ -134,12 +134,12 @@ describe('what is wrong before there is a Job', () => {
     [
       'a credential that nobody has looked at',
       { credential: credential({}, { observedGeneration: -1 }) },
-      { code: 'credential_not_ready', words: ['is looked at'], waits: true },
+      { code: 'credential_not_ready', words: ['is being reconciled'], waits: true },
     ],
     [
       'a credential whose spec has changed since',
       { credential: credential({}, { ...READY, observedGeneration: 1 }) },
-      { code: 'credential_not_ready', words: ['was changed'], waits: true },
+      { code: 'credential_not_ready', words: ['has changed'], waits: true },
     ],
     [
       'a credential that waits for its Secret',
@@ -200,9 +200,9 @@ describe('what is wrong before there is a Job', () => {
   })
 
   test.for([
-    ['nothing', 'the ConfigMap trust (DAVIT_BAKE_CA_CONFIG_MAP), which is not in the namespace'],
-    ['no certificates', 'in PEM form under its key ca.crt'],
-    ['refused', 'may not read'],
+    ['nothing', 'the ConfigMap trust (DAVIT_BAKE_CA_CONFIG_MAP), which does not exist in the namespace'],
+    ['no certificates', 'a PEM certificate under its key ca.crt'],
+    ['refused', 'is not allowed to read'],
     ['certificates', undefined],
   ] as const)('of the authorities of bakes there is: %s', ([found, words]) => {
     const { problem } = prepare({ ca: { configMap: 'trust', key: 'ca.crt', found } })
@@ -232,7 +232,7 @@ describe('what is to be pulled', () => {
           username: 'bot',
           parameter: { name: '/davit/acme/rc_ghcr', version: 3, region: 'eu-west-1' },
         },
-        why: 'The service names rc_ghcr, which is for ghcr.io, the host of its image.',
+        why: 'The service references rc_ghcr, which is for ghcr.io, the host of its image.',
       },
     ])
   })
@@ -266,8 +266,8 @@ describe('what is to be pulled', () => {
       ['rc_other', 'other'],
     ])
     expect(prepared?.map(({ why }) => why)).toEqual([
-      expect.stringMatching(/^The service names rc_ghcr, .* Other services use rc_other for that host;/),
-      expect.stringMatching(/^The service names rc_other, .* Other services use rc_ghcr for that host;/),
+      expect.stringMatching(/^The service references rc_ghcr, .* Other services use rc_other for that host;/),
+      expect.stringMatching(/^The service references rc_other, .* Other services use rc_ghcr for that host;/),
     ])
   })
 

@@ -50,12 +50,12 @@ export function prepareBake(
   if (!isOrganization)
     return wrong(
       'not_an_organization',
-      'The namespace is no organization: it lacks the label davit.dev/organization=true.',
+      'The namespace is not an organization: it does not have the label davit.dev/organization=true.',
     )
   if (exceededQuota !== undefined)
     return wrong(
       'too_many_templates',
-      `The organization has ${exceededQuota} older templates, as many as it may have (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION).`,
+      `The template limit of the organization is reached: it has ${exceededQuota} older templates (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION).`,
     )
   const services: PreparedService[] = []
   for (const service of spec.services) {
@@ -66,7 +66,7 @@ export function prepareBake(
   const missing = missingObject(view)
   if (missing) return missing
   if (bakeImage === undefined)
-    return wrong('bake_image_missing', 'The operator has set no image for bakes (DAVIT_BAKE_IMAGE).')
+    return wrong('bake_image_missing', 'No image for bakes is configured (DAVIT_BAKE_IMAGE).')
   return { services: services.map((service) => nameOtherCredentials(service, services)) }
 }
 
@@ -74,24 +74,24 @@ function missingObject({ spec, missing, ca }: BakeView): { problem: BakeProblem 
   if (missing.serviceAccount)
     return wrong(
       'service_account_missing',
-      `spec.instanceRole names the ServiceAccount ${spec.instanceRole?.serviceAccountName}, which is not there.`,
+      `spec.instanceRole references the ServiceAccount ${spec.instanceRole?.serviceAccountName}, which does not exist.`,
       { waits: true },
     )
   if (missing.output)
     return wrong(
       'output_missing',
-      `spec.output names the PersistentVolumeClaim ${spec.output?.persistentVolumeClaim}, which is not there.`,
+      `spec.output references the PersistentVolumeClaim ${spec.output?.persistentVolumeClaim}, which does not exist.`,
       { waits: true },
     )
   if (ca === undefined || ca.found === 'certificates') return undefined
   const caProblem = {
-    nothing: 'which is not in the namespace',
-    'no certificates': `which has no certificate in PEM form under its key ${ca.key}`,
-    refused: 'which its controller may not read',
+    nothing: 'which does not exist in the namespace',
+    'no certificates': `which does not have a PEM certificate under its key ${ca.key}`,
+    refused: 'which the controller is not allowed to read',
   }[ca.found]
   return wrong(
     'ca_missing',
-    `The operator wants bakes to trust the authorities in the ConfigMap ${ca.configMap} (DAVIT_BAKE_CA_CONFIG_MAP), ${caProblem}.`,
+    `Bakes must trust the certificate authorities in the ConfigMap ${ca.configMap} (DAVIT_BAKE_CA_CONFIG_MAP), ${caProblem}.`,
     { waits: true },
   )
 }
@@ -110,7 +110,7 @@ function nameOtherCredentials(service: PreparedService, all: readonly PreparedSe
   const more = others.length === 0 ? '' : ` and ${others.length} more`
   return {
     ...service,
-    why: `${why} Other services use ${first}${more} for that host; each has a login of its own.`,
+    why: `${why} Other services use ${first}${more} for that host; each credential has its own login.`,
   }
 }
 
@@ -130,16 +130,18 @@ function prepareService(
   if (kind === 'catalog')
     return wrong(
       'catalog_credential',
-      'A service of the kind catalog takes no credential: its image comes from a public registry.',
+      'A service of kind catalog must not have a credential: its image comes from a public registry.',
     )
   const credential = credentials.get(id.slice(CREDENTIAL_PREFIX.length))
   if (credential === undefined)
-    return wrong('credential_unknown', `There is no credential ${id} in the namespace.`, { waits: true })
+    return wrong('credential_unknown', `The credential ${id} does not exist in the namespace.`, {
+      waits: true,
+    })
   const mismatch = hostMismatch(id, credential, reference)
   if (mismatch) return mismatch
   const ordered = orderedCredential(id, credential, reference)
   if (ordered === undefined) return notReady(id, credential)
-  const why = `The service names ${id}, which is for ${reference.registry}, the host of its image.`
+  const why = `The service references ${id}, which is for ${reference.registry}, the host of its image.`
   return { prepared: { ...plain, credential: ordered, why } }
 }
 
@@ -150,13 +152,19 @@ function hostMismatch(id: string, { spec }: RegistryCredential, { registry }: Im
   if (host === undefined || host === registry) return undefined
   const mine = parseEcrHost(host).ecr
   const theirs = parseEcrHost(registry).ecr
-  const both = `${id} is for ${host}, the image is in ${registry}`
+  const both = `${id} is for ${host}, but the image is in ${registry}`
   if (!mine || !theirs) return wrong('host_mismatch', `${both}.`)
   if (mine.account !== theirs.account)
-    return wrong('ecr_account_mismatch', `${both}: account ${mine.account} is not ${theirs.account}.`)
+    return wrong(
+      'ecr_account_mismatch',
+      `${both}: the accounts ${mine.account} and ${theirs.account} differ.`,
+    )
   if (mine.region !== theirs.region)
-    return wrong('ecr_region_mismatch', `${both}: region ${mine.region} is not ${theirs.region}.`)
-  return wrong('host_mismatch', `${both}: two names of one registry, and a login is for one name.`)
+    return wrong('ecr_region_mismatch', `${both}: the regions ${mine.region} and ${theirs.region} differ.`)
+  return wrong(
+    'host_mismatch',
+    `${both}. Both names refer to the same registry, but a login is valid for only one of them.`,
+  )
 }
 
 function orderedCredential(
@@ -184,9 +192,9 @@ function isBehind({ metadata, status }: RegistryCredential): boolean {
 
 function notReady(id: string, credential: RegistryCredential): { problem: BakeProblem } {
   if (isBehind(credential))
-    return wrong('credential_not_ready', `${id} was changed, and is looked at.`, { waits: true })
+    return wrong('credential_not_ready', `${id} has changed and is being reconciled.`, { waits: true })
   const ready = readyCondition(credential)
   const stalled = credential.status?.conditions?.find(({ type }) => type === 'Stalled')
-  const why = ready ? `${ready.reason}: ${ready.message}` : 'it was not looked at yet.'
+  const why = ready ? `${ready.reason}: ${ready.message}` : 'it has not been reconciled yet.'
   return wrong('credential_not_ready', `${id} is not ready: ${why}`, { waits: stalled?.status !== 'True' })
 }

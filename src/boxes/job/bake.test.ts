@@ -65,7 +65,8 @@ beforeEach(() => {
   read = 0
   stored = []
   lines = []
-  const say = (message: string, fields?: object) => void lines.push(message + JSON.stringify(fields ?? {}))
+  const say = (_event: string, message: string, fields?: object) =>
+    void lines.push(message + JSON.stringify(fields ?? {}))
   parts = {
     clock,
     log: { info: say, warn: say, error: say },
@@ -225,7 +226,7 @@ describe('a bake', () => {
       step: 'login',
       code: 'realm_refused',
       message:
-        'registry.test sends logins to https://other.test/token, and no login goes there: it is on other.test',
+        'registry.test uses the token endpoint https://other.test/token, to which Davit does not send logins: it is on other.test',
     })
     expect(copied).toEqual([])
   })
@@ -260,16 +261,16 @@ describe('a bake', () => {
       parts.store.open = async () => ({ ...(await open()), discard: () => Promise.reject(new Error('EIO')) })
       const result = await run()
       expect([result.state, result.failure?.code]).toEqual([state, code])
-      expect(lines.join('\n')).toContain('could not be removed')
+      expect(lines.join('\n')).toContain('failed to remove the files of the bake')
     },
   )
 
   it('without the tool says so', async () => {
-    parts.copier.copy = () => Promise.reject(new CopyError('the tool cannot be run: spawn skopeo ENOENT'))
+    parts.copier.copy = () => Promise.reject(new CopyError('failed to run the tool: spawn skopeo ENOENT'))
     expect((await run()).failure).toMatchObject({
       step: 'pull',
       code: 'tool_failed',
-      message: 'the tool cannot be run: spawn skopeo ENOENT',
+      message: 'failed to run the tool: spawn skopeo ENOENT',
     })
   })
 

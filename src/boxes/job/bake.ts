@@ -114,7 +114,7 @@ export async function bake(
     return { version: 1, state: 'succeeded', services: items.map(({ result }) => result) }
   } catch (error) {
     const failure = failureOf(context, error)
-    context.log.error(`The bake failed: ${failure.code}`, failure)
+    context.log.error('bake_failed', 'bake failed', failure)
     // Nothing was kept, so no service has a digest.
     const services = items.map(({ result: { digest: _, ...rest } }) => rest)
     return { version: 1, state: 'failed', services, failure }
@@ -126,7 +126,7 @@ async function discard({ log }: BakeContext, folder: BoxFolder): Promise<void> {
   try {
     await folder.discard()
   } catch (error) {
-    log.warn('What the bake has left could not be removed', { error })
+    log.warn('bake_cleanup_failed', 'failed to remove the files of the bake', { error })
   }
 }
 
@@ -177,12 +177,16 @@ async function probeAndRecord(context: BakeContext, item: Item): Promise<ProbeRe
   const { result, at } = await probeImage(context, target, login)
   const found = isFound(result)
   const code = found ? undefined : failureOfProbe(result, login !== undefined).code
-  context.log.info(`${service.name}: the registry ${found ? `has ${result.digest}` : `says no (${code})`}`, {
-    service: service.name,
-    image: service.image,
-    credential: service.credential?.id,
-    ...(found ? { digest: result.digest } : {}),
-  })
+  context.log.info(
+    'registry_probed',
+    found ? 'found image in registry' : 'failed to get image from registry',
+    {
+      service: service.name,
+      image: service.image,
+      credential: service.credential?.id,
+      ...(found ? { digest: result.digest } : { code }),
+    },
+  )
   if (login && (!found || result.loggedIn))
     item.result.verified = { at: new Date(at).toISOString(), ok: found, code }
   return result
@@ -218,15 +222,15 @@ function policyError({ service, login, reference }: Item, probed: ProbeResult): 
   const { code, step } = failureOfProbe(probed, login !== undefined)
   const message =
     probed.kind === 'realm-refused'
-      ? `${reference.registry} sends logins to ${probed.realm}, and no login goes there: ${probed.reason}`
-      : `${reference.registry} is at an address that no bake connects to`
+      ? `${reference.registry} uses the token endpoint ${probed.realm}, to which Davit does not send logins: ${probed.reason}`
+      : `${reference.registry} resolves to an address that bakes must not connect to`
   return new BakeFailureError({ service: service.name, step, code, message })
 }
 
 function failureOf({ signal, redactor }: BakeContext, error: unknown): BakeFailureError['failure'] {
   if (signal.aborted) {
     const code = signal.reason === 'timed_out' ? 'timed_out' : 'canceled'
-    const message = code === 'timed_out' ? 'The bake took longer than it may.' : 'The bake was told to end.'
+    const message = code === 'timed_out' ? 'The bake exceeded its deadline.' : 'The bake was stopped.'
     return { step: 'pull', code, message }
   }
   const message = redactor.redactForStatus(error instanceof Error ? error.message : String(error))

@@ -81,7 +81,7 @@ export class LoginCache {
       const { ecr, problem } = parseEcrHost(credential.registry)
       if (!ecr) throw new CloudError('spec', 'ValidationError', `registry ${problem}`)
       const { username, password, expiresAt } = await tokens.token(ecr, limits)
-      log.info('Got a login of ECR', {
+      log.info('ecr_login_fetched', 'fetched ECR login', {
         credential: credential.id,
         region: ecr.region,
         until: new Date(expiresAt).toISOString(),
@@ -90,9 +90,13 @@ export class LoginCache {
     }
     const { username, parameter } = credential
     if (username === undefined || parameter === undefined)
-      throw new CloudError('spec', 'ValidationError', 'the order names neither a user nor a parameter')
+      throw new CloudError(
+        'spec',
+        'ValidationError',
+        'the bake order does not contain a user name and a parameter',
+      )
     const password = await parameters.read(parameter, limits)
-    log.info('Read the secret', {
+    log.info('secret_read', 'read secret', {
       credential: credential.id,
       name: parameter.name,
       version: parameter.version,

@@ -7,7 +7,8 @@ let lines: { message: string; fields: Record<string, unknown> | undefined }[]
 let size: number
 
 const log = {
-  info: (message: string, fields?: Record<string, unknown>) => void lines.push({ message, fields }),
+  info: (_event: string, message: string, fields?: Record<string, unknown>) =>
+    void lines.push({ message, fields }),
   warn: () => {},
   error: () => {},
 }
@@ -32,11 +33,11 @@ describe('a pull', () => {
     await clock.elapse(5000)
     expect(lines).toEqual([
       {
-        message: 'api: 3.5 MB of 20.0 MB',
+        message: 'pulled 3.5 MB of 20.0 MB',
         fields: { service: 'api', image: 'registry.test/api:1', bytes: 3_500_000, totalBytes: 20_000_000 },
       },
       {
-        message: 'api: 11.5 MB of 20.0 MB',
+        message: 'pulled 11.5 MB of 20.0 MB',
         fields: { service: 'api', image: 'registry.test/api:1', bytes: 11_500_000, totalBytes: 20_000_000 },
       },
     ])
@@ -49,7 +50,7 @@ describe('a pull', () => {
     const end = follow()
     size += 2_000_000
     await clock.elapse(5000)
-    expect(lines.map(({ message }) => message)).toEqual(['api: 2.0 MB'])
+    expect(lines.map(({ message }) => message)).toEqual(['pulled 2.0 MB'])
     await end()
   })
 

@@ -37,7 +37,12 @@ export function reportPullProgress(
       last = bytes
       const share = total === undefined ? '' : ` of ${formatBytes(total)}`
       const totalBytes = total === undefined ? {} : { totalBytes: total }
-      log.info(`${service}: ${formatBytes(bytes)}${share}`, { service, image, bytes, ...totalBytes })
+      log.info('image_pull_progress', `pulled ${formatBytes(bytes)}${share}`, {
+        service,
+        image,
+        bytes,
+        ...totalBytes,
+      })
     }
     stop = clock.after(PROGRESS_INTERVAL_MS, look)
   }
@@ -79,12 +84,12 @@ export async function pullImage(context: BakeContext, folder: BoxFolder, pull: P
     const failure = failureOf(context, pull, outcome)
     const isTransient = pull.probed.kind === 'found' && failure.failure.code === 'unreachable'
     if (!isTransient || attempt >= ATTEMPTS) throw failure
-    log.warn(`${service}: the pull broke off, and is begun again`, { service, attempt })
+    log.warn('image_pull_interrupted', 'image pull was interrupted; retrying', { service, attempt })
     await sleep(clock, RETRY_MS * attempt, signal)
     signal.throwIfAborted()
   }
   await folder.verify(service)
-  log.info(`${service}: every blob is what its digest says`, { service })
+  log.info('image_verified', 'verified the digests of all blobs', { service })
 }
 
 async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promise<CopyOutcome> {
@@ -92,7 +97,7 @@ async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promis
   const { image, login, registry } = pull
   const service = pull.service.name
   const started = clock.monotonic()
-  log.info(`${service}: pulling ${image}`, { service, image, login: login !== undefined })
+  log.info('image_pull_started', 'pulling image', { service, image, login: login !== undefined })
   const stopProgress = reportPullProgress(
     { clock, log },
     { service, image, folder, total: totalOf(pull.probed) },
@@ -115,15 +120,21 @@ async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promis
           const level = stream === 'stderr' ? 'warn' : 'info'
           // In pieces, since the log cuts off long lines.
           for (const piece of redacted.match(/[\s\S]{1,2000}/gu) ?? [''])
-            log[level](`${service}: ${piece}`, { service, tool: 'skopeo', stream })
+            log[level]('tool_output', piece, { service, tool: 'skopeo', stream })
           return redacted
         },
       },
     )
     const seconds = ((clock.monotonic() - started) / 1000).toFixed(1)
     const bytes = await stopProgress()
-    const how = outcome.ok ? `has ${formatBytes(bytes)} more` : `was not pulled (${outcome.exit})`
-    log[outcome.ok ? 'info' : 'error'](`${service}: ${how} after ${seconds} s`, { service, bytes })
+    if (outcome.ok)
+      log.info('image_pulled', `pulled ${formatBytes(bytes)} in ${seconds} s`, { service, bytes })
+    else
+      log.error('image_pull_failed', `failed to pull image after ${seconds} s`, {
+        service,
+        bytes,
+        exit: outcome.exit,
+      })
     return outcome
   } finally {
     await stopProgress()
@@ -136,7 +147,7 @@ function failureOf(
   { exit, stderr }: CopyOutcome & { ok: false },
 ): BakeFailureError {
   const { code, step } = failureOfPull({ probed, withLogin: login !== undefined, stderr, image })
-  const message = redactor.redactForStatus(stderr) || `the tool ended with ${exit} and said nothing`
+  const message = redactor.redactForStatus(stderr) || `the tool exited with ${exit} and printed no error`
   return new BakeFailureError({ service: service.name, step, code, message })
 }
 

@@ -233,7 +233,7 @@ function skopeoArguments(order: CopyOrder, home: ToolHome): string[] {
 /** @returns the exit code or the name of the signal @throws CopyError if the program cannot be run */
 function waitForExit(child: Child): Promise<number | string> {
   return new Promise((resolve, reject) => {
-    child.once('error', (error) => reject(new CopyError(`the tool cannot be run: ${error.message}`)))
+    child.once('error', (error) => reject(new CopyError(`failed to run the tool: ${error.message}`)))
     child.once('close', (code, signal) => resolve(code ?? signal ?? 'unknown'))
   })
 }

@@ -18,7 +18,7 @@ import { type BoxFolder, type BoxStoreOptions, createBoxStore, createScratchStor
 
 let output: string
 let warnings: string[]
-const log = { warn: (message: string) => void warnings.push(message) }
+const log = { warn: (_event: string, message: string) => void warnings.push(message) }
 beforeEach(() => {
   warnings = []
   output = mkdtempSync(join(tmpdir(), 'davit-output-'))
@@ -178,7 +178,7 @@ describe('a baked box', () => {
     }
     await bake('one', { api: makeImage({ layers: ['one'] }) }, { sync })
     expect(read('credentials.json').bake).toBe('one')
-    expect(warnings).toEqual([expect.stringContaining('is in its place')])
+    expect(warnings).toEqual([expect.stringContaining('published the box')])
   })
 
   it('is not touched when the same bake is told to run again', async () => {
@@ -212,9 +212,9 @@ describe('a bake that fails', () => {
     [
       'was changed',
       (bytes: Buffer) => Buffer.concat([bytes.subarray(1), Buffer.from('x')]),
-      'its content is',
+      'its content has the digest',
     ],
-    ['was cut off', (bytes: Buffer) => bytes.subarray(0, -1), 'its content is'],
+    ['was cut off', (bytes: Buffer) => bytes.subarray(0, -1), 'its content has the digest'],
   ])('because a blob %s says which', async (_name, change, want) => {
     const folder = await store('one').open()
     const image = makeImage({ layers: ['one'] })
@@ -244,7 +244,7 @@ describe('a bake that fails', () => {
     rmSync(join(folder.blobs, 'sha256', layer.slice(7)))
     await expect(folder.verify('api')).rejects.toMatchObject({
       kind: 'failed',
-      message: expect.stringMatching(`${layer} is not to be distributed .*https://elsewhere.test/layer`),
+      message: expect.stringMatching(`${layer} is non-distributable .*https://elsewhere.test/layer`),
     })
   })
 
@@ -254,7 +254,7 @@ describe('a bake that fails', () => {
     await expect(store('one').open()).rejects.toMatchObject({
       name: 'StoreError',
       kind: 'failed',
-      message: expect.stringMatching(/shop is no link that a bake has put there/),
+      message: expect.stringMatching(/shop was not created by a bake/),
     })
     expect(readdirSync(join(output, 'shop'))).toEqual(['mine'])
   })

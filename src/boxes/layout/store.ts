@@ -123,7 +123,7 @@ async function verifyBlob(blobs: string, blob: Descriptor, signal: AbortSignal |
       hash.update(chunk.subarray(0, bytesRead))
     }
     const found = hash.digest('hex')
-    if (found !== hex) throw damaged(blob, `its content is ${algorithm}:${found}`)
+    if (found !== hex) throw damaged(blob, `its content has the digest ${algorithm}:${found}`)
     if (size !== blob.size) throw damaged(blob, `it has ${size} bytes instead of ${blob.size}`)
     await file.sync()
   } finally {
@@ -132,7 +132,7 @@ async function verifyBlob(blobs: string, blob: Descriptor, signal: AbortSignal |
 }
 
 function damaged({ digest }: Descriptor, how: string): StoreError {
-  return new StoreError('damaged', `the blob ${digest} was not stored as it is: ${how}`)
+  return new StoreError('damaged', `the blob ${digest} was not stored correctly: ${how}`)
 }
 
 const REF_NAME = 'org.opencontainers.image.ref.name'
@@ -198,7 +198,10 @@ class LayoutFolder implements BoxFolder {
       const { manifests } = layoutIndex.parse(await readJson(path))
       const [manifest, ...more] = manifests
       if (!manifest || more.length > 0)
-        throw new StoreError('damaged', `the layout of ${service} has ${manifests.length} images`)
+        throw new StoreError(
+          'damaged',
+          `the layout of ${service} has ${manifests.length} images instead of 1`,
+        )
       await this.#verifyOnce(manifest)
       const { config, layers } = imageManifest.parse(await readJson(join(this.blobs, ...blobPath(manifest))))
       await this.#verifyOnce(config)
@@ -231,7 +234,11 @@ class LayoutFolder implements BoxFolder {
       await this.#sync(join(link, '..'))
     } catch (error) {
       // The box is published, so the bake has succeeded.
-      this.#options.log.warn('The box is in its place, which may be lost if the machine stops now', { error })
+      this.#options.log.warn(
+        'box_sync_failed',
+        'published the box but failed to sync it; it may be lost if the machine stops now',
+        { error },
+      )
     }
   }
 
@@ -260,7 +267,7 @@ class LayoutFolder implements BoxFolder {
       const where = layer.urls.join(', ') || 'nowhere'
       throw new StoreError(
         'failed',
-        `the layer ${layer.digest} is not to be distributed (${layer.mediaType}, from ${where}), so it was not pulled: a box has all of its layers or is none`,
+        `the layer ${layer.digest} is non-distributable (${layer.mediaType}, from ${where}), so it was not pulled; a box must contain all layers`,
       )
     }
   }
@@ -366,7 +373,7 @@ async function liveBake(link: string): Promise<string | undefined> {
     if (code !== 'EINVAL') throw error
     throw new StoreError(
       'failed',
-      `${link} is no link that a bake has put there, and stays: give the template another name, or the box another volume`,
+      `${link} was not created by a bake, so Davit does not replace it; rename the template, or use another volume for the box`,
     )
   }
 }
@@ -407,11 +414,11 @@ async function removeAbandonedBakes({ now: clockNow, ...options }: SweepOptions)
         const path = join(output, BAKES_FOLDER, other, name)
         if (links.some((target) => `/${target}/`.includes(`/${other}/${name}/`))) continue
         if (!(await isAbandoned(path, now))) continue
-        log.warn('Removing what a bake has left that was killed long ago', { path })
+        log.warn('abandoned_bake_removed', 'removing the folder of an abandoned bake', { path })
         await rm(path, { recursive: true, force: true })
       }
   } catch (error) {
-    log.warn('What other bakes may have left could not be looked at', { error })
+    log.warn('abandoned_bakes_sweep_failed', 'failed to check for abandoned bakes', { error })
   }
 }
 

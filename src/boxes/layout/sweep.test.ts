@@ -24,7 +24,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(output, { recursive: true }))
 
-const log = { warn: (message: string) => void warnings.push(message) }
+const log = { warn: (_event: string, message: string) => void warnings.push(message) }
 const place = (name: string) => join(output, '.davit', name)
 const isThere = (name: string) => existsSync(place(name))
 

@@ -48,17 +48,17 @@ export function loginFailureText(credential: BoxCredential, failure: CloudFailur
 function remedyText(credential: BoxCredential, failure: CloudFailure, roleArn: string | undefined): string {
   const { code, remedy, operation } = failure
   if (code === 'NoIdentity')
-    return 'Give this machine an instance role, or set AWS_PROFILE or the like: there are no AWS credentials here.'
-  if (remedy === 'retry') return 'It may pass by itself; pull again.'
+    return 'This machine does not have AWS credentials. Attach an instance role, or set AWS_PROFILE or similar variables.'
+  if (remedy === 'retry') return 'This may be temporary. Retry the pull.'
   if (operation === 'sts:AssumeRoleWithWebIdentity')
-    return `The trust policy of ${roleArn ?? 'the role'} must allow the cluster's OIDC provider, the pod's service account, and the audience that kubelet is configured with.`
+    return `The trust policy of ${roleArn ?? 'the role'} must allow the OIDC provider of the cluster, the ServiceAccount of the pod, and the audience that is configured in kubelet.`
   const role = roleArn ?? "This machine's role"
   if (credential.type === 'ecr')
-    return `${role} needs ecr:GetAuthorizationToken on *, and the rights to pull from the repository.`
+    return `${role} needs ecr:GetAuthorizationToken on *, and permission to pull from the repository.`
   const { name, version, region } = credential.parameter
   if (remedy === 'gone')
-    return `Version ${version} of ${name} in ${region} is what the bake read, and it is gone: bake the template again.`
-  return `${role} needs ssm:GetParameter on ${name} in ${region}, and kms:Decrypt with its key.`
+    return `The bake read version ${version} of ${name} in ${region}, which no longer exists. Bake the template again.`
+  return `${role} needs ssm:GetParameter on ${name} in ${region}, and kms:Decrypt on its key.`
 }
 
 export type OwnedCredential = { organization: string; credential: BoxCredential }
@@ -111,8 +111,8 @@ export function chooseByImage(
   const near = nearest(of.credential, repository).repository
   const why =
     near === repository
-      ? 'with which a bake pulled this image'
-      : `with which a bake pulled the image that is nearest to it, ${near}`
+      ? 'which a bake used to pull this image'
+      : `which a bake used to pull the closest match, ${near}`
   return { of: { ...of, scope: isForHost ? 'registry' : 'repository', why } }
 }
 
@@ -129,7 +129,7 @@ export function foreignParameter(
   if (credential.type === 'ecr') return undefined
   const own = `${organizationPath({ prefix, organization })}/${credential.id}`
   if (credential.parameter.name === own) return undefined
-  return `is stored at ${own}, and the map names ${credential.parameter.name} for it; DAVIT_PARAMETER_PREFIX says what such names begin with`
+  return `is stored at ${own}, but the credentials file contains ${credential.parameter.name}; check DAVIT_PARAMETER_PREFIX, the prefix of parameter names`
 }
 
 type Known = OwnedCredential & {

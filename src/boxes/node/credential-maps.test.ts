@@ -56,7 +56,7 @@ describe('the maps of a machine', () => {
     await put('web/credentials.json', map('web'))
     expect(await read()).toMatchObject({
       maps: [{ template: { name: 'web' } }],
-      problems: [`${folder}/db/credentials.json is not JSON`],
+      problems: [`${folder}/db/credentials.json is not valid JSON`],
     })
   })
 })
@@ -83,20 +83,23 @@ describe('what is wrong with a map is said', () => {
   const problemOf = async (path?: string) => (await read(path)).problems.join()
 
   it('when there is none', async () => {
-    expect(await problemOf()).toBe(`${folder} has no credentials.json in it`)
-    expect(await problemOf(join(folder, 'absent'))).toBe(`${folder}/absent is not there`)
+    expect(await problemOf()).toBe(`${folder} does not contain a credentials.json`)
+    expect(await problemOf(join(folder, 'absent'))).toBe(`${folder}/absent does not exist`)
   })
 
   it('when there are more of them than boxes on a machine', async () => {
     for (let index = 0; index <= 1000; index += 1)
       await put(`${index < 600 ? 'acme' : 'other'}/web-${index}/credentials.json`, '{}')
-    expect(await read()).toEqual({ maps: [], problems: [`${folder} has more than 1000 maps in it`] })
+    expect(await read()).toEqual({
+      maps: [],
+      problems: [`${folder} contains more than 1000 credentials files`],
+    })
   })
 
   it('when it is of a later version', async () => {
     await put('credentials.json', { ...map('web'), version: 2 })
     expect(await problemOf()).toContain(
-      'is not a map of credentials that this version of Davit knows at version',
+      'is not a credentials file that this version of Davit can read at version',
     )
   })
 
@@ -109,20 +112,20 @@ describe('what is wrong with a map is said', () => {
     await chmod(await put('credentials.json', map('web')), mode)
     expect(await read()).toEqual({
       maps: [],
-      problems: [`${folder}/credentials.json can be written by others than its owner`],
+      problems: [`${folder}/credentials.json is writable by users other than its owner`],
     })
   })
 
   it.each([0o777, 0o2775])('when others may put another one in its place: %o', async (mode) => {
     await put('web/credentials.json', map('web'))
     await chmod(join(folder, 'web'), mode)
-    expect(await problemOf()).toContain('is in a folder that can be written by others than its owner')
+    expect(await problemOf()).toContain('is in a folder that is writable by users other than its owner')
   })
 
   it('when it belongs to somebody else', async () => {
     await put('credentials.json', map('web'))
     expect((await createBoxMaps(join(folder, 'credentials.json'), [4711]).read()).problems.join()).toContain(
-      `belongs to the user ${process.getuid?.()}, who is neither root nor`,
+      `is owned by user ${process.getuid?.()}, which is neither root nor`,
     )
     expect((await createBoxMaps(folder, [4711]).read()).maps).toEqual([])
   })
@@ -136,7 +139,7 @@ describe('what is wrong with a map is said', () => {
     expect(problems).toEqual(
       ['acme/db', 'evil/web'].map(
         (place) =>
-          `${folder}/${place}/credentials.json says that it is of acme/web, and its place is another`,
+          `${folder}/${place}/credentials.json is for the template acme/web, which does not match its path`,
       ),
     )
   })
@@ -147,18 +150,18 @@ describe('what is wrong with a map is said', () => {
     const { maps, problems } = await read()
     expect(maps.map(({ template }) => template.namespace)).toEqual(['other'])
     expect(problems.join()).toContain(
-      `acme-web/credentials.json is of acme by its own word alone, and there are maps of several organizations here: put it at ${folder}/acme/web/credentials.json`,
+      `acme-web/credentials.json claims to belong to acme, but its path does not confirm that, and ${folder} contains credentials files of several organizations; move it to ${folder}/acme/web/credentials.json`,
     )
   })
 
   it('when it is too large', async () => {
     await put('credentials.json', `${JSON.stringify(map('web'))}${' '.repeat(256 * 1024)}`)
-    expect(await problemOf()).toContain('has more than 262144 bytes')
+    expect(await problemOf()).toContain('is larger than 262144 bytes')
   })
 
   it('when it is a folder', async () => {
     await mkdir(join(folder, 'web', 'credentials.json'), { recursive: true })
-    expect(await problemOf()).toBe(`${folder} has no credentials.json in it`)
+    expect(await problemOf()).toBe(`${folder} does not contain a credentials.json`)
     await mkdir(join(folder, 'credentials.json'))
     expect(await problemOf()).toContain('cannot be read: EISDIR')
   })

@@ -41,8 +41,10 @@ async function readMaps(path: string, writers: Writers): Promise<FoundMaps> {
   } catch (error) {
     return { maps: [], problems: [`${path} ${problemText(error)}`] }
   }
-  if (files.length > MAX_MAPS) return { maps: [], problems: [`${path} has more than ${MAX_MAPS} maps in it`] }
-  if (files.length === 0) return { maps: [], problems: [`${path} has no ${BOX_CREDENTIALS_FILE} in it`] }
+  if (files.length > MAX_MAPS)
+    return { maps: [], problems: [`${path} contains more than ${MAX_MAPS} credentials files`] }
+  if (files.length === 0)
+    return { maps: [], problems: [`${path} does not contain a ${BOX_CREDENTIALS_FILE}`] }
   const read: { file: MapFile; map: BoxCredentials }[] = []
   const problems: string[] = []
   for (const file of files) {
@@ -68,7 +70,7 @@ function unprovenOwners(
       .filter(({ file }) => file.owner === undefined)
       .map(({ file: { path }, map: { template } }) => [
         path,
-        `${path} is of ${template.namespace} by its own word alone, and there are maps of several organizations here: put it at ${join(root, template.namespace, template.name, BOX_CREDENTIALS_FILE)}`,
+        `${path} claims to belong to ${template.namespace}, but its path does not confirm that, and ${root} contains credentials files of several organizations; move it to ${join(root, template.namespace, template.name, BOX_CREDENTIALS_FILE)}`,
       ]),
   )
 }
@@ -78,7 +80,7 @@ async function filesAt(path: string, writers: Writers): Promise<readonly MapFile
   if (!found.isDirectory()) return [{ path }]
   checkWriters(found, writers)
   const names = await namesIn(path)
-  if (names.length > MAX_FOLDERS) throw new MapProblem(`has more than ${MAX_FOLDERS} entries`)
+  if (names.length > MAX_FOLDERS) throw new MapProblem(`contains more than ${MAX_FOLDERS} entries`)
   const isLayout = names.includes(BOX_CREDENTIALS_FILE)
   const below = await Promise.all(names.map((name) => filesBelow(join(path, name), isLayout)))
   return [...(isLayout ? [{ path: join(path, BOX_CREDENTIALS_FILE) }] : []), ...below.flat()]
@@ -89,7 +91,8 @@ async function filesBelow(folder: string, isLayout: boolean): Promise<MapFile[]>
   const own = join(folder, BOX_CREDENTIALS_FILE)
   if (await isFile(own)) return [{ path: own }]
   const names = isLayout ? [] : await namesIn(folder).catch(() => [])
-  if (names.length > MAX_FOLDERS) throw new MapProblem(`has more than ${MAX_FOLDERS} entries in ${folder}`)
+  if (names.length > MAX_FOLDERS)
+    throw new MapProblem(`contains more than ${MAX_FOLDERS} entries in ${folder}`)
   const files = await Promise.all(
     names.map(async (name) => {
       const path = join(folder, name, BOX_CREDENTIALS_FILE)
@@ -125,18 +128,18 @@ async function readMap({ path, owner }: MapFile, writers: Writers): Promise<BoxC
     await file.close()
   }
   const json = tryParseJson(text)
-  if (json === undefined) throw new MapProblem('is not JSON')
+  if (json === undefined) throw new MapProblem('is not valid JSON')
   const { data: map, error } = boxCredentials.safeParse(json)
   if (!map) {
     const [issue] = error.issues
     const at = issue?.path.length ? ` at ${issue.path.join('.')}` : ''
     throw new MapProblem(
-      `is not a map of credentials that this version of Davit knows${at}: ${issue?.message}`,
+      `is not a credentials file that this version of Davit can read${at}: ${issue?.message}`,
     )
   }
   const { namespace, name } = map.template
   if (owner && (owner.namespace !== namespace || owner.name !== name))
-    throw new MapProblem(`says that it is of ${namespace}/${name}, and its place is another`)
+    throw new MapProblem(`is for the template ${namespace}/${name}, which does not match its path`)
   return map
 }
 
@@ -144,7 +147,7 @@ async function readBounded(file: FileHandle, writers: Writers): Promise<string> 
   const stats = await file.stat()
   checkWriters(stats, writers)
   if (stats.size > MAX_BOX_CREDENTIALS_BYTES)
-    throw new MapProblem(`has more than ${MAX_BOX_CREDENTIALS_BYTES} bytes`)
+    throw new MapProblem(`is larger than ${MAX_BOX_CREDENTIALS_BYTES} bytes`)
   const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_BOX_CREDENTIALS_BYTES), 0)
   return buffer.toString('utf8', 0, bytesRead)
 }
@@ -152,16 +155,16 @@ async function readBounded(file: FileHandle, writers: Writers): Promise<string> 
 /** A user who can write or replace a file decides where secrets are sent. */
 function checkWriters({ mode, uid }: Stats, writers: Writers, prefix = ''): void {
   if ((mode & WRITABLE_BY_OTHERS) !== 0)
-    throw new MapProblem(`${prefix}can be written by others than its owner`)
+    throw new MapProblem(`${prefix}is writable by users other than its owner`)
   if (!writers.has(uid))
-    throw new MapProblem(`${prefix}belongs to the user ${uid}, who is neither root nor the one that reads it`)
+    throw new MapProblem(`${prefix}is owned by user ${uid}, which is neither root nor the current user`)
 }
 
 function problemText(error: unknown): string {
   if (error instanceof MapProblem) return error.message
   const { code, message } = error as NodeJS.ErrnoException
-  if (code === 'ENOENT') return 'is not there'
-  return code === 'EACCES' ? 'may not be read by this user' : `cannot be read: ${message}`
+  if (code === 'ENOENT') return 'does not exist'
+  return code === 'EACCES' ? 'is not readable by this user' : `cannot be read: ${message}`
 }
 
 export type FoundMaps = {
@@ -179,8 +182,5 @@ const MAX_LISTED_PROBLEMS = 5
 
 export function summarizeProblems(problems: readonly string[]): string {
   const more = problems.length - MAX_LISTED_PROBLEMS
-  return [
-    ...problems.slice(0, MAX_LISTED_PROBLEMS),
-    ...(more > 0 ? [`and so it is with ${more} more`] : []),
-  ].join('; ')
+  return [...problems.slice(0, MAX_LISTED_PROBLEMS), ...(more > 0 ? [`and ${more} more`] : [])].join('; ')
 }

@@ -73,7 +73,7 @@ describe('get', () => {
     const { exitCode, stdout, stderr } = await ask('get', { input: 'http://ghcr.io' })
     expect(exitCode).toBe(1)
     expect(stdout).toBe(
-      'The registry is given with http://, over which a password would go in clear text; use https.\n',
+      'The registry must not use http://, which sends passwords in clear text; use https.\n',
     )
     expect(stderr).toBe(`docker-credential-davit: ${stdout}`)
   })
@@ -82,7 +82,7 @@ describe('get', () => {
     const { exitCode, stdout } = await ask('get', { input: 'r.example.com:5000' })
     expect(exitCode).toBe(1)
     expect(stdout).toContain('r.example.com:5000 has 2 credentials here (acme/rc_one, acme/rc_two)')
-    expect(stdout).toContain('is told the host alone')
+    expect(stdout).toContain('receives only the host')
   })
 
   it('fetches nothing that the map names for another organization', async () => {
@@ -94,7 +94,7 @@ describe('get', () => {
       found,
       logins: failing(new Error('was fetched')),
     })
-    expect(stdout).toContain('names /davit/other/rc_ghcr for it')
+    expect(stdout).toContain('the credentials file contains /davit/other/rc_ghcr')
   })
 
   it('says what is wrong with a map, whatever is in the others', async () => {
@@ -111,19 +111,19 @@ describe('get', () => {
       new CloudError('permissions', 'AccessDeniedException', 'not authorized', {
         operation: 'ssm:GetParameter',
       }),
-      "rc_ghcr: AccessDeniedException (ssm:GetParameter): not authorized. This machine's role needs ssm:GetParameter on /davit/acme/rc_ghcr in eu-west-1, and kms:Decrypt with its key.",
+      "rc_ghcr: AccessDeniedException (ssm:GetParameter): not authorized. This machine's role needs ssm:GetParameter on /davit/acme/rc_ghcr in eu-west-1, and kms:Decrypt on its key.",
     ],
     [
       new CloudError('gone', 'ParameterVersionNotFound', '', { operation: 'ssm:GetParameter' }),
-      'rc_ghcr: ParameterVersionNotFound (ssm:GetParameter). Version 3 of /davit/acme/rc_ghcr in eu-west-1 is what the bake read, and it is gone: bake the template again.',
+      'rc_ghcr: ParameterVersionNotFound (ssm:GetParameter). The bake read version 3 of /davit/acme/rc_ghcr in eu-west-1, which no longer exists. Bake the template again.',
     ],
     [
       new CloudError('retry', 'NoIdentity', 'Could not load credentials', { operation: 'ssm:GetParameter' }),
-      'rc_ghcr: NoIdentity: Could not load credentials. Give this machine an instance role, or set AWS_PROFILE or the like: there are no AWS credentials here.',
+      'rc_ghcr: NoIdentity: Could not load credentials. This machine does not have AWS credentials. Attach an instance role, or set AWS_PROFILE or similar variables.',
     ],
     [
       new CloudError('retry', 'Unreachable', 'connect ECONNREFUSED', { operation: 'ssm:GetParameter' }),
-      'rc_ghcr: Unreachable (ssm:GetParameter): connect ECONNREFUSED. It may pass by itself; pull again.',
+      'rc_ghcr: Unreachable (ssm:GetParameter): connect ECONNREFUSED. This may be temporary. Retry the pull.',
     ],
   ])('says what AWS said, and what to change', async (error, words) => {
     const answer = await ask('get', { input: 'ghcr.io', logins: failing(error) })
@@ -155,8 +155,8 @@ describe('list', () => {
 
 describe('what a helper that stores nothing is asked besides', () => {
   it.each([
-    ['store', 'Nothing is stored here: make a RegistryCredential'],
-    ['erase', 'Nothing is stored here, so there is nothing to erase'],
+    ['store', 'This helper does not store credentials. Create a RegistryCredential'],
+    ['erase', 'This helper does not store credentials, so there is nothing to erase'],
     ['dump', 'Unknown credential action `dump`'],
     ['toString', 'Unknown credential action `toString`'],
   ])('%s is refused', async (action, words) => {

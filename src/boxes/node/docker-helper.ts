@@ -30,9 +30,9 @@ const ROOTS: ReadonlySet<string> = new Set(['', '/', '/v1', '/v1/', '/v2', '/v2/
 
 /** @returns the problem as text that follows "the registry" */
 export function parseServerUrl(text: string): ServerUrl {
-  if (text.length > MAX_SERVER_URL) return { problem: `has more than ${MAX_SERVER_URL} characters` }
+  if (text.length > MAX_SERVER_URL) return { problem: `must be at most ${MAX_SERVER_URL} characters` }
   if (/^http:\/\//i.test(text)) {
-    return { problem: 'is given with http://, over which a password would go in clear text; use https' }
+    return { problem: 'must not use http://, which sends passwords in clear text; use https' }
   }
   const [, name = '', path = ''] = /^(?:https:\/\/)?([^/]*)(.*)$/is.exec(text) ?? []
   const { host, problem } = parseRegistryHost(name)
@@ -60,10 +60,12 @@ const ACTIONS: Readonly<Record<string, (dependencies: DockerHelperDependencies) 
   list,
   store: async () =>
     refuse(
-      'Nothing is stored here: make a RegistryCredential with kubectl or REST, and bake the template again.',
+      'This helper does not store credentials. Create a RegistryCredential with kubectl or the REST API, then bake the template again.',
     ),
   erase: async () =>
-    refuse('Nothing is stored here, so there is nothing to erase: delete the RegistryCredential.'),
+    refuse(
+      'This helper does not store credentials, so there is nothing to erase. Delete the RegistryCredential.',
+    ),
 }
 
 export async function answerDocker(
@@ -105,7 +107,7 @@ async function readMaps(maps: BoxMaps): Promise<readonly BoxCredentials[]> {
   const found = await maps.read()
   if (found.problems.length > 0) {
     return refuse(
-      `The map of this box's credentials: ${summarizeProblems(found.problems)}. It lies beside the baked layout; DAVIT_CREDENTIALS says where.`,
+      `The credentials file of this box cannot be used: ${summarizeProblems(found.problems)}. The file is next to the baked layout; DAVIT_CREDENTIALS sets its path.`,
     )
   }
   return found.maps
@@ -115,7 +117,7 @@ function choose(maps: readonly BoxCredentials[], host: string): OwnedCredential 
   const { of, several } = chooseByHost(maps, host)
   if (several !== undefined) {
     return refuse(
-      `${host} has ${several.length} credentials here (${several.join(', ')}), and a credential helper is told the host alone, so it cannot know which one the image needs. Use one credential for this host in the template, or pull with kubelet, whose plugin is told the image.`,
+      `${host} has ${several.length} credentials here (${several.join(', ')}), but a credential helper receives only the host, so it cannot determine which one the image needs. Use one credential for this host in the template, or pull with kubelet, whose plugin receives the image.`,
     )
   }
   return of ?? refuse(NOT_FOUND)

@@ -35,13 +35,13 @@ const PATHS = [
 
 const REFUSED = [
   ['', 'must not be empty'],
-  ['http://ghcr.io', 'is given with http://'],
-  ['ftp://ghcr.io', 'must have no tag'],
-  ['https://user:secret@ghcr.io', 'must have neither a user nor a digest'],
+  ['http://ghcr.io', 'must not use http://'],
+  ['ftp://ghcr.io', 'must not include a tag'],
+  ['https://user:secret@ghcr.io', 'must not include a user name or a digest'],
   ['ghcr', 'must have a dot or a port'],
-  ['ghcr.io\nevil.example', 'must not have white space'],
+  ['ghcr.io\nevil.example', 'must not contain whitespace'],
   ['ghcr.io:99999', 'must have a port from 1 to 65535'],
-  [`${'a'.repeat(2048)}.example`, 'has more than 2048 characters'],
+  [`${'a'.repeat(2048)}.example`, 'must be at most 2048 characters'],
 ] as const
 
 describe('what docker asks a helper for', () => {

@@ -92,16 +92,16 @@ describe('an image', () => {
   it('is told which credential it has, and why', async () => {
     const why = async (image: string) => (await ask(image)).stderr
     expect(await why('ghcr.io/one/x')).toBe(
-      'davit-credential-provider: ghcr.io/one/x is pulled with acme/rc_one, with which a bake pulled this image\n',
+      'davit-credential-provider: ghcr.io/one/x is pulled with acme/rc_one, which a bake used to pull this image\n',
     )
     expect(await why('ghcr.io/two/y')).toBe(
-      'davit-credential-provider: ghcr.io/two/y is pulled with acme/rc_two, with which a bake pulled the image that is nearest to it, two/x\n',
+      'davit-credential-provider: ghcr.io/two/y is pulled with acme/rc_two, which a bake used to pull the closest match, two/x\n',
     )
     expect(await why('quay.io/one/x')).toBe(
-      'davit-credential-provider: nothing for quay.io/one/x: no map names it\n',
+      'davit-credential-provider: no credential for quay.io/one/x: no credentials file matches it\n',
     )
     expect(await why('UPPER/CASE')).toContain(
-      'nothing for an image that must have its repository in lower case',
+      'no credential: the image must have a repository name in lowercase',
     )
   })
 
@@ -130,7 +130,7 @@ describe('an image', () => {
     const maps = [map([token('rc_one', 'team/x'), token('rc_two', 'team/y')])]
     const { exitCode, stdout, stderr } = await ask('ghcr.io/team/z', { maps })
     expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
-    expect(stderr).toContain('acme/rc_one and acme/rc_two are both as near to it')
+    expect(stderr).toContain('acme/rc_one and acme/rc_two match it equally well')
   })
 })
 
@@ -165,12 +165,10 @@ describe('a pod with a token', () => {
   })
 
   it('is told when it is no token, or the role none', async () => {
-    expect((await ask('ghcr.io/one/x', { token: 'abc' })).stderr).toContain(
-      'is no token of a service account',
-    )
+    expect((await ask('ghcr.io/one/x', { token: 'abc' })).stderr).toContain('is not a ServiceAccount token')
     const annotations = { 'eks.amazonaws.com/role-arn': 'box' }
     const { stderr } = await ask('ghcr.io/one/x', { token: podToken('acme'), annotations })
-    expect(stderr).toContain('eks.amazonaws.com/role-arn of the service account is not the ARN of a role')
+    expect(stderr).toContain('eks.amazonaws.com/role-arn of the ServiceAccount is not a role ARN')
   })
 })
 
@@ -178,7 +176,7 @@ describe('a pod without a token', () => {
   it('is refused where there are several organizations: nobody says whose it is', async () => {
     const { exitCode, stderr, fetched } = await ask('ghcr.io/one/x', { maps: [ACME, OTHER] })
     expect({ exitCode, fetched }).toEqual({ exitCode: 1, fetched: [] })
-    expect(stderr).toContain('several organizations here (acme, other)')
+    expect(stderr).toContain('several organizations (acme, other)')
     expect(stderr).toContain('tokenAttributes')
   })
 })
@@ -192,7 +190,7 @@ describe('what goes wrong', () => {
     const { exitCode, stderr } = await ask('ghcr.io/one/x', { failure, annotations, token: podToken('acme') })
     expect(exitCode).toBe(1)
     expect(stderr).toBe(
-      `davit-credential-provider: rc_one: InvalidIdentityToken (sts:AssumeRoleWithWebIdentity): Incorrect token audience. The trust policy of ${ROLE} must allow the cluster's OIDC provider, the pod's service account, and the audience that kubelet is configured with.\n`,
+      `davit-credential-provider: rc_one: InvalidIdentityToken (sts:AssumeRoleWithWebIdentity): Incorrect token audience. The trust policy of ${ROLE} must allow the OIDC provider of the cluster, the ServiceAccount of the pod, and the audience that is configured in kubelet.\n`,
     )
   })
 
@@ -201,18 +199,20 @@ describe('what goes wrong', () => {
     expect((await ask('ghcr.io/one/x', { problems })).exitCode).toBe(0)
     const { exitCode, stderr } = await ask('quay.io/x/y', { problems })
     expect(exitCode).toBe(1)
-    expect(stderr).toContain('no map names quay.io/x/y, and /etc/davit/db/credentials.json is not JSON')
+    expect(stderr).toContain(
+      'no credentials file matches quay.io/x/y, and /etc/davit/db/credentials.json is not JSON',
+    )
   })
 
   it('with a thousand maps is said of five', async () => {
     const problems = Array.from({ length: 1000 }, (_, index) => `/etc/davit/${index} is not JSON`)
     const { stderr } = await ask('quay.io/x/y', { problems })
-    expect(stderr).toContain('/etc/davit/4 is not JSON; and so it is with 995 more')
+    expect(stderr).toContain('/etc/davit/4 is not JSON; and 995 more')
     expect(stderr).not.toContain('/etc/davit/5 ')
   })
 
   it.each([
-    ['{', 'is not JSON'],
+    ['{', 'stdin is not valid JSON'],
     ['[]', 'the whole'],
     [
       '{"apiVersion":"credentialprovider.kubelet.k8s.io/v1beta1","kind":"CredentialProviderRequest","image":"x"}',

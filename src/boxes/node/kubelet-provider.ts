@@ -100,13 +100,13 @@ function stderrLine(message: string): string {
 function parseRequest(text: string): CredentialProviderRequest {
   const json = tryParseJson(text)
   if (json === undefined)
-    return refuse(
-      'what came on stdin is not JSON; kubelet runs this program with a CredentialProviderRequest',
-    )
+    return refuse('stdin is not valid JSON; kubelet must run this program with a CredentialProviderRequest')
   const parsed = credentialProviderRequest.safeParse(json)
   if (parsed.success) return parsed.data
-  const fields = [...new Set(parsed.error.issues.map(({ path }) => path.join('.') || 'the whole'))].join(', ')
-  return refuse(`the request is not one of ${CREDENTIAL_PROVIDER_VERSION}: ${fields}`)
+  const fields = [
+    ...new Set(parsed.error.issues.map(({ path }) => path.join('.') || 'the whole request')),
+  ].join(', ')
+  return refuse(`the request is not valid for ${CREDENTIAL_PROVIDER_VERSION}: ${fields}`)
 }
 
 async function respond(
@@ -114,14 +114,17 @@ async function respond(
   { maps: boxMaps, logins, clock, keepSeconds, parameterPrefix }: CredentialProviderDependencies,
 ): Promise<{ response: CredentialProviderResponse; why: string }> {
   const { reference, problem } = parseImageReference(request.image)
-  if (reference === undefined) return { response: NOTHING, why: `nothing for an image that ${problem}` }
+  if (reference === undefined) return { response: NOTHING, why: `no credential: the image ${problem}` }
   const { registry, repository } = reference
   const namespace = podNamespace(request)
   const { maps, problems } = await boxMaps.read()
   const found = { maps: mapsForNamespace(maps, namespace), problems }
   const chosen = choose(found, reference, parameterPrefix)
   if (chosen === undefined)
-    return { response: NOTHING, why: `nothing for ${registry}/${repository}: no map names it` }
+    return {
+      response: NOTHING,
+      why: `no credential for ${registry}/${repository}: no credentials file matches it`,
+    }
   const login = await fetchLogin(logins, chosen, podRole(request, namespace))
   const seconds = cacheSeconds(login, { now: clock.now(), seconds: keepSeconds })
   const { username, password } = login
@@ -145,13 +148,13 @@ function choose(
   const { of, several } = chooseByImage(found.maps, { host, repository })
   if (several !== undefined) {
     return refuse(
-      `${host}/${repository} is an image of no template here, and ${several.join(' and ')} are both as near to it; name it in a template`,
+      `${host}/${repository} is not an image of any template here, and ${several.join(' and ')} match it equally well; add it to a template`,
     )
   }
   if (of === undefined) {
     return found.problems.length === 0
       ? undefined
-      : refuse(`no map names ${host}/${repository}, and ${summarizeProblems(found.problems)}`)
+      : refuse(`no credentials file matches ${host}/${repository}, and ${summarizeProblems(found.problems)}`)
   }
   const foreign = foreignParameter(of, prefix)
   return foreign === undefined ? of : refuse(`${of.credential.id} ${foreign}`)
@@ -170,7 +173,7 @@ const NOTHING: CredentialProviderResponse = {
 function podNamespace({ serviceAccountToken: token }: CredentialProviderRequest): string | undefined {
   if (token === undefined || token === '') return undefined
   const pod = parsePodIdentity(token)
-  return pod === undefined ? refuse('serviceAccountToken is no token of a service account') : pod.namespace
+  return pod === undefined ? refuse('serviceAccountToken is not a ServiceAccount token') : pod.namespace
 }
 
 function mapsForNamespace(maps: FoundMaps['maps'], namespace: string | undefined): FoundMaps['maps'] {
@@ -178,7 +181,7 @@ function mapsForNamespace(maps: FoundMaps['maps'], namespace: string | undefined
   const organizations = [...new Set(maps.map(({ template }) => template.namespace))]
   if (organizations.length < 2) return maps
   return refuse(
-    `there are maps of several organizations here (${organizations.sort().join(', ')}), and kubelet does not say whose pod it is: set tokenAttributes in its CredentialProviderConfig`,
+    `this machine has credentials files of several organizations (${organizations.sort().join(', ')}), and kubelet does not identify the pod; set tokenAttributes in its CredentialProviderConfig`,
   )
 }
 
@@ -189,7 +192,7 @@ function podRole(
   const roleArn = serviceAccountAnnotations?.[ROLE_ARN_ANNOTATION]
   if (namespace === undefined || serviceAccountToken === undefined || roleArn === undefined) return undefined
   if (parseRoleArn(roleArn) === undefined)
-    return refuse(`the annotation ${ROLE_ARN_ANNOTATION} of the service account is not the ARN of a role`)
+    return refuse(`the annotation ${ROLE_ARN_ANNOTATION} of the ServiceAccount is not a role ARN`)
   return { roleArn, token: new SecretText(serviceAccountToken), namespace }
 }
 

@@ -62,15 +62,15 @@ export function checkTokenRealm(check: RealmCheck): RealmDecision {
   const { realm } = check
   // The parser drops tabs and line breaks and reads backslashes as slashes: such a text is not what it seems.
   if (realm.length > MAX_REALM_LENGTH || /[\s\p{Cc}\\]/u.test(realm) || !URL.canParse(realm))
-    return no('it is no URL')
+    return no('it is not a valid URL')
   const url = new URL(realm)
-  if (url.protocol !== 'https:') return no('it is not https')
-  if (url.username !== '' || url.password !== '') return no('it has a user in it')
-  if (url.hash !== '') return no('it has a fragment')
+  if (url.protocol !== 'https:') return no('it does not use https')
+  if (url.username !== '' || url.password !== '') return no('it contains a user name or password')
+  if (url.hash !== '') return no('it contains a fragment')
   const isOwn = url.host === new URL(`https://${check.apiHost}`).host
   if (isOwn || !check.withLogin || isAllowed(url, check)) return { ok: true, url }
   return no(
-    `it is on ${url.host}, neither the host and port of the registry nor one that the operator allows (DAVIT_BAKE_REALMS)`,
+    `its host ${url.host} is neither the host and port of the registry nor allowed by the cluster operator (DAVIT_BAKE_REALMS)`,
   )
 }
 

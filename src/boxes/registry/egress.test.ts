@@ -51,21 +51,21 @@ describe('through the gate', () => {
     [
       'a metadata service',
       '169.254.169.254:443',
-      /^HTTP\/1\.1 502 169\.254\.169\.254 is at an address that no bake/,
+      /^HTTP\/1\.1 502 169\.254\.169\.254 resolves to an address that bakes/,
     ],
-    ['a metadata service by IPv6', '[fd00:ec2::254]:443', /^HTTP\/1\.1 502 .*no bake connects to/],
-    ['a private network, beside a public registry', '10.0.0.1:443', /no bake connects to/],
+    ['a metadata service by IPv6', '[fd00:ec2::254]:443', /^HTTP\/1\.1 502 .*bakes must not connect to/],
+    ['a private network, beside a public registry', '10.0.0.1:443', /bakes must not connect to/],
     [
       'a name that means this machine',
       'localhost:443',
-      /localhost is at an address that no bake connects to/,
+      /localhost resolves to an address that bakes must not connect to/,
     ],
     [
       'a name that means nothing',
       'registry.invalid:443',
       /502 lookup registry\.invalid: (no such host|temporary)/,
     ],
-    ['no host', 'a b:443', /^HTTP\/1\.1 400|no host/],
+    ['no host', 'a b:443', /^HTTP\/1\.1 400|invalid host/],
   ])('nobody reaches %s', async (_name, target, want) => {
     await open('ghcr.io')
     expect(await go(target)).toMatch(want)
@@ -82,7 +82,7 @@ describe('through the gate', () => {
   it('nothing goes by plain http', async () => {
     await open('ghcr.io')
     const answer = await fetch(gate.environment.HTTP_PROXY ?? '')
-    expect([answer.status, await answer.text()]).toEqual([403, 'No plain http.\n'])
+    expect([answer.status, await answer.text()]).toEqual([403, 'Plain HTTP is not allowed.\n'])
   })
 
   it('the tool goes, and says what it met', async () => {

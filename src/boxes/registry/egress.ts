@@ -82,7 +82,9 @@ export async function startEgressProxy(registry: string, allowed: readonly strin
     socket.once('close', () => sockets.delete(socket))
   }
   // Everything but a tunnel would be plain http.
-  const server = createServer((_request, response) => response.writeHead(403).end('No plain http.\n'))
+  const server = createServer((_request, response) =>
+    response.writeHead(403).end('Plain HTTP is not allowed.\n'),
+  )
   server.on('connection', track)
   server.on('connect', (request, client, head) => {
     const upstream = openTunnel(policy, request, client, head)
@@ -112,7 +114,7 @@ function openTunnel(
   client.on('error', () => undefined)
   const url = URL.parse(`https://${request.url}`)
   if (!url) {
-    reject(client, 'it is no host')
+    reject(client, 'invalid host')
     return undefined
   }
   const options = {

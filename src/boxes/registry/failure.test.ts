@@ -165,7 +165,7 @@ const PULLS: readonly { stderr: string; probed?: Probed; want: string }[] = [
   { stderr: 'toomanyrequests: slow down', want: 'rate_limited at pull' },
   { stderr: 'Error: denied: requested access to the resource is denied', want: 'no_pull_right at pull' },
   {
-    stderr: 'Get "https://a.test/": a.test is at an address that no bake connects to',
+    stderr: 'Get "https://a.test/": a.test resolves to an address that bakes must not connect to',
     want: 'realm_refused at pull',
   },
   { stderr: 'x509: certificate signed by unknown authority', want: 'tls_failed at pull' },

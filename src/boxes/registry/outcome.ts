@@ -110,9 +110,9 @@ export function connectFailureOf(error: unknown): { failure: ConnectFailure; cod
   const first = error instanceof AggregateError ? (error.errors[0] as unknown) : error
   if (!(first instanceof Error)) return { failure: 'protocol', code: 'UNKNOWN', words: '' }
   if (first.name === 'TimeoutError')
-    return { failure: 'timeout', code: 'ETIMEDOUT', words: 'there was no answer in time' }
+    return { failure: 'timeout', code: 'ETIMEDOUT', words: 'no response in time' }
   if (first instanceof ForbiddenAddressError) {
-    const words = `${first.hostname} is at an address that no bake connects to`
+    const words = `${first.hostname} resolves to an address that bakes must not connect to`
     return { failure: 'forbidden-address', code: 'FORBIDDEN_ADDRESS', words }
   }
   const code = 'code' in first ? String(first.code) : ''
@@ -202,7 +202,7 @@ const NO_SPACE = /no space left on device|disk quota exceeded|file too large/i
 /** For pulls after a successful probe: mostly network failures. */
 const TOOL_OUTPUT: readonly [RegExp, PodFailureCode][] = [
   // From our own egress proxy, which the tool goes through.
-  [/that no bake connects to/, 'realm_refused'],
+  [/that bakes must not connect to/, 'realm_refused'],
   [/too ?many ?requests|(status code|HTTP status|unexpected status)[^\n]{0,40}?\b429\b/i, 'rate_limited'],
   [/\btoken (has|is) expired\b/i, 'token_expired'],
   [/no image found in (image index|manifest list)/, 'platform_missing'],

@@ -124,7 +124,7 @@ describe('with Basic', () => {
     expect(await bed.ask()).toMatchObject({
       kind: 'refused',
       status: 302,
-      words: 'It redirects to plain http.',
+      words: 'The registry redirects to plain HTTP.',
     })
   })
 

@@ -142,7 +142,7 @@ class Probe {
         : undefined
       if (target === undefined || hop >= MAX_REDIRECTS) return outcome
       if (target.protocol !== 'https:') {
-        const response = { ...outcome.response, body: Buffer.from('It redirects to plain http.') }
+        const response = { ...outcome.response, body: Buffer.from('The registry redirects to plain HTTP.') }
         return { end: refusalFrom(response, next) }
       }
       next = { ...next, url: target, authorization: undefined, loggedIn: false }
@@ -191,10 +191,11 @@ class Probe {
     const outcome = await this.#requestOnce(request)
     if ('end' in outcome) {
       const isForbidden = outcome.end.kind === 'unreachable' && outcome.end.failure === 'forbidden-address'
-      return isForbidden ? realmRefused('it is at an address that no bake connects to') : outcome
+      return isForbidden ? realmRefused('it resolves to an address that bakes must not connect to') : outcome
     }
     const { response } = outcome
-    if (response.status >= 300 && response.status < 400) return realmRefused('it redirects to another place')
+    if (response.status >= 300 && response.status < 400)
+      return realmRefused('it redirects to another location')
     const token = response.status === 200 ? tokenOf(response) : undefined
     return token === undefined ? { end: refusalFrom(response, request) } : { value: `Bearer ${token}` }
   }
@@ -223,7 +224,7 @@ class Probe {
     const digest = `sha256:${createHash('sha256').update(response.body).digest('hex')}`
     const { reference } = this.#image
     if (reference.startsWith('sha256:') && reference !== digest) {
-      const words = `the registry has answered ${reference} with something else, of the digest ${digest}`
+      const words = `the registry returned content with the digest ${digest} for ${reference}`
       return { ...refusalFrom(response, request), codes: ['DIGEST_INVALID'], words }
     }
     const mediaType = String(response.headers['content-type'] ?? '').replace(/;.*$/, '')

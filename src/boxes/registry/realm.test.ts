@@ -13,12 +13,12 @@ const ask = (realm: string, more: Partial<Parameters<typeof checkTokenRealm>[0]>
   return verdict.ok ? 'may' : verdict.reason
 }
 const DOCKER = { registry: 'docker.io', apiHost: 'registry-1.docker.io' }
-const ELSEWHERE = 'neither the host and port of the registry nor one that the operator allows'
+const ELSEWHERE = 'neither the host and port of the registry nor allowed by the cluster operator'
 
 const TABLE: readonly { given: Parameters<typeof ask>; want: string }[] = [
   { given: ['https://registry.test:5000/token'], want: 'may' },
   { given: ['https://REGISTRY.test:5000/token?a=b'], want: 'may' },
-  { given: ['http://registry.test:5000/token'], want: 'it is not https' },
+  { given: ['http://registry.test:5000/token'], want: 'it does not use https' },
   { given: ['https://registry.test/token'], want: ELSEWHERE },
   { given: ['https://registry.test:5001/token'], want: ELSEWHERE },
   { given: ['https://registry.test.evil.test:5000/token'], want: ELSEWHERE },
@@ -26,22 +26,22 @@ const TABLE: readonly { given: Parameters<typeof ask>; want: string }[] = [
   { given: ['https://auth.test/token', { allowed: ['auth.test'] }], want: 'may' },
   { given: ['https://auth.test:8443/token', { allowed: ['auth.test:8443'] }], want: 'may' },
   { given: ['https://auth.test:8443/token', { allowed: ['auth.test'] }], want: ELSEWHERE },
-  { given: ['http://auth.test/token', { allowed: ['auth.test'] }], want: 'it is not https' },
+  { given: ['http://auth.test/token', { allowed: ['auth.test'] }], want: 'it does not use https' },
   { given: ['https://auth.docker.io/token', DOCKER], want: 'may' },
   { given: ['https://auth.docker.io/token'], want: ELSEWHERE },
   { given: ['https://registry-1.docker.io/token', DOCKER], want: 'may' },
-  { given: ['https://user@registry.test:5000/token'], want: 'it has a user in it' },
-  { given: ['https://registry.test:5000\\@evil.test/token'], want: 'it is no URL' },
-  { given: ['https://evil.test\\@registry.test:5000/'], want: 'it is no URL' },
-  { given: ['https://registry.test:5000/token#here'], want: 'it has a fragment' },
-  { given: ['file:///etc/passwd'], want: 'it is not https' },
-  { given: ['/token'], want: 'it is no URL' },
-  { given: [''], want: 'it is no URL' },
-  { given: ['https://registry.test:5000/\ttoken'], want: 'it is no URL' },
-  { given: [`https://registry.test:5000/${'a'.repeat(2048)}`], want: 'it is no URL' },
+  { given: ['https://user@registry.test:5000/token'], want: 'it contains a user name or password' },
+  { given: ['https://registry.test:5000\\@evil.test/token'], want: 'it is not a valid URL' },
+  { given: ['https://evil.test\\@registry.test:5000/'], want: 'it is not a valid URL' },
+  { given: ['https://registry.test:5000/token#here'], want: 'it contains a fragment' },
+  { given: ['file:///etc/passwd'], want: 'it does not use https' },
+  { given: ['/token'], want: 'it is not a valid URL' },
+  { given: [''], want: 'it is not a valid URL' },
+  { given: ['https://registry.test:5000/\ttoken'], want: 'it is not a valid URL' },
+  { given: [`https://registry.test:5000/${'a'.repeat(2048)}`], want: 'it is not a valid URL' },
   // Nobody's password goes there, but still no plain text.
   { given: ['https://anywhere.test/token', { withLogin: false }], want: 'may' },
-  { given: ['http://anywhere.test/token', { withLogin: false }], want: 'it is not https' },
+  { given: ['http://anywhere.test/token', { withLogin: false }], want: 'it does not use https' },
 ]
 
 describe('a login', () => {

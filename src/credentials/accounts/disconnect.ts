@@ -108,9 +108,14 @@ export class AccountDisconnector {
   reportFailure(settings: SecretsSettings, { roleArn, region }: ConnectedAccount, error: unknown): void {
     if (!(error instanceof CloudError)) throw error
     const { code } = error
-    const message = `What the account holds could not be looked through (${roleArn}, ${region}): ${code}: ${error.message}`
+    const message = `Failed to list or clean up the parameters in the account (${roleArn}, ${region}): ${code}: ${error.message}`
     const organization = settings.metadata.namespace
-    this.#options.log.warn('An account could not be looked through', { organization, roleArn, region, code })
+    this.#options.log.warn('account_sweep_failed', 'failed to list or clean up parameters in the account', {
+      organization,
+      roleArn,
+      region,
+      code,
+    })
     this.#options.events.record(settingsEventTarget(settings), {
       type: 'Warning',
       reason: 'SweepFailed',
@@ -158,7 +163,7 @@ export class AccountDisconnector {
     const until = clock.monotonic() + REMOVE_MS
     const inTime: GarbageOptions['exclusively'] = async (...given) => {
       if (clock.monotonic() > until)
-        throw new CloudError('retry', 'TimedOut', 'There was no time left for it.')
+        throw new CloudError('retry', 'TimedOut', 'No time was left to delete it.')
       return await exclusively(...given)
     }
     await collectGarbage({ ...this.#options, exclusively: inTime }, access, listing, {
@@ -191,7 +196,7 @@ export class AccountDisconnector {
 
   /** @throws CloudError TimedOut, if the work passes on the reason of its signal */
   async #within<T>(ms: number, signal: AbortSignal, work: (limit: AbortSignal) => Promise<T>): Promise<T> {
-    const reason = new CloudError('retry', 'TimedOut', 'There was no answer in time.')
+    const reason = new CloudError('retry', 'TimedOut', 'AWS did not respond in time.')
     return await withDeadline(
       this.#options.clock,
       ms,

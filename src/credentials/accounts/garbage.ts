@@ -190,6 +190,7 @@ async function deleteIfOwned(
   if (!isOwnedBy(tags, accounts.ownerOf(organizationUid))) return false
   const result = await cloud.remove(access, name, limits)
   metrics.parameterRemoved(result)
-  if (result === 'deleted') log.info('Removed a parameter that no resource speaks of', { organization, name })
+  if (result === 'deleted')
+    log.info('unreferenced_parameter_deleted', 'deleted unreferenced parameter', { organization, name })
   return result === 'deleted'
 }

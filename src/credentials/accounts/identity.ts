@@ -46,7 +46,8 @@ export async function installationKey(options: InstallationKeyOptions): Promise<
     if (!isApiError(error, 'AlreadyExists')) throw error
   }
   const held = await readKey(options)
-  if (!held) throw new Error(`the Secret ${namespace}/${INSTALLATION_KEY_NAME} comes and goes`)
+  if (!held)
+    throw new Error(`the Secret ${namespace}/${INSTALLATION_KEY_NAME} was deleted right after it was created`)
   return held
 }
 
@@ -56,7 +57,9 @@ async function readKey({ resources, namespace }: InstallationKeyOptions): Promis
   const key = Buffer.from(secret.parse(raw).data?.key ?? '', 'base64')
   // Anyone could compute the hashes of an empty key.
   if (key.length >= KEY_BYTES) return key
-  throw new Error(`the Secret ${namespace}/${INSTALLATION_KEY_NAME} holds no key of ${KEY_BYTES} bytes`)
+  throw new Error(
+    `the Secret ${namespace}/${INSTALLATION_KEY_NAME} does not contain a key of at least ${KEY_BYTES} bytes`,
+  )
 }
 
 /**

@@ -43,7 +43,7 @@ describe('an account', () => {
         Stalled: 'True RightMissing',
       })
       expect(message(one, 'Ready')).toContain(
-        `AccessDenied: not authorized. The role may write, and ${action} is refused`,
+        `AccessDenied: not authorized. The role can write, but ${action} is denied`,
       )
       expect(message(one, 'Ready')).toContain(`status.writerPolicy, whose statement ${statement}`)
       // A moment's failure says nothing of rights.
@@ -55,14 +55,14 @@ describe('an account', () => {
   test('without a role asks for one', () => {
     const one = view({ roleArn: undefined, results: undefined })
     expect(conditionsByType(one)).toMatchObject({ Ready: 'False RoleRequired', Stalled: 'True RoleRequired' })
-    expect(message(one, 'Ready')).toMatch(/^Make a role with status\.trustPolicy/)
+    expect(message(one, 'Ready')).toMatch(/^Create a role with status\.trustPolicy/)
     expect(assessConnection(one).connected).toBe(false)
   })
 
   test('without a role says who is to be asked where Davit has no identity that a trust policy could name', () => {
     const one = view({ roleArn: undefined, results: undefined, principal: undefined })
-    expect(message(one, 'Ready')).toMatch(/^Davit does not know who it is in AWS.*\(aws\.identity/)
-    expect(message(one, 'Stalled')).toContain('Make a role with status.trustPolicy')
+    expect(message(one, 'Ready')).toMatch(/^Davit could not determine its AWS identity.*aws\.identity/)
+    expect(message(one, 'Stalled')).toContain('Create a role with status.trustPolicy')
   })
 
   test('that nobody has tried yet is under way', () => {
@@ -98,7 +98,7 @@ describe('an account', () => {
 
   test('whose role refuses Davit, which does not know who it is, says so', () => {
     const one = view({ results: { identify: { failure: DENIED } }, principal: undefined })
-    expect(message(one, 'Reachable')).toContain("must allow Davit's identity sts:AssumeRole")
+    expect(message(one, 'Reachable')).toContain("must allow Davit's identity to call sts:AssumeRole")
   })
 
   test('that was not tried to the end is under way', () => {
@@ -111,7 +111,7 @@ describe('an account', () => {
   test('where listing does not fit the spec is refused with what was tried', () => {
     const one = view({ results: { ...GOOD, list: { failure: SPEC } } })
     expect(conditionsByType(one)).toMatchObject({ Reachable: 'False SpecRefused' })
-    expect(message(one, 'Reachable')).toContain('It came of ssm:DescribeParameters.')
+    expect(message(one, 'Reachable')).toContain('The failed call was ssm:DescribeParameters.')
   })
 
   test.each([

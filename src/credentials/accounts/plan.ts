@@ -102,12 +102,12 @@ function held({ before, problem, results }: ConnectionView, type: string, findin
 const NOT_TRIED: Finding = {
   status: 'Unknown',
   reason: 'NotChecked',
-  message: 'It was not tried: the account is not reached.',
+  message: 'Not checked, because the account is not reachable.',
 }
 
 function reachableFinding(view: ConnectionView): Finding {
   const { results, roleArn, problem } = view
-  if (problem) return { status: 'Unknown', reason: 'NotChecked', message: 'It was not tried.' }
+  if (problem) return { status: 'Unknown', reason: 'NotChecked', message: 'Not checked.' }
   if (roleArn === undefined) {
     const message = view.principal === undefined ? `${IDENTITY_FIRST} ${ROLE_REQUIRED}` : ROLE_REQUIRED
     return { status: 'False', reason: 'RoleRequired', message }
@@ -117,7 +117,7 @@ function reachableFinding(view: ConnectionView): Finding {
   if (failure) return identifyFailed(view, failure)
   const wanted = parseRoleArn(roleArn)?.account
   if (value.account !== wanted) {
-    const message = `The session is in account ${value.account}, the role in ${wanted}. The operator's endpoints of AWS are not those of this account.`
+    const message = `The session is in account ${value.account}, but the role is in account ${wanted}. The AWS endpoints that the cluster operator configured do not belong to this account.`
     return { status: 'False', reason: 'WrongAccount', message }
   }
   if (results.put === undefined) return { status: 'Unknown', ...CONNECTING }
@@ -128,11 +128,11 @@ function reachableFinding(view: ConnectionView): Finding {
   return { status: 'True', reason: 'Connected', message }
 }
 
-const CONNECTING = { reason: 'Connecting', message: 'The account is being tried.' }
+const CONNECTING = { reason: 'Connecting', message: 'Davit is testing the connection to the account.' }
 const ROLE_REQUIRED =
-  'Make a role with status.trustPolicy as its trust policy and status.writerPolicy as its permissions, and put its ARN into spec.roleArn.'
+  'Create a role with status.trustPolicy as its trust policy and status.writerPolicy as its permissions policy, then set spec.roleArn to its ARN.'
 const IDENTITY_FIRST =
-  'Davit does not know who it is in AWS, so that there may be no status.trustPolicy yet: whoever runs Davit gives it an identity (aws.identity of the chart) or names it (DAVIT_OPERATOR_PRINCIPAL_ARN).'
+  'Davit could not determine its AWS identity, so status.trustPolicy may be missing. Ask your cluster operator to configure aws.identity in the Helm chart, or to set DAVIT_OPERATOR_PRINCIPAL_ARN.'
 
 function identifyFailed({ roleArn, externalId, principal }: ConnectionView, failure: CloudFailure): Finding {
   if (failure.remedy === 'retry') return unavailable(failure)
@@ -141,7 +141,7 @@ function identifyFailed({ roleArn, externalId, principal }: ConnectionView, fail
   return refused(
     'RoleRefused',
     failure,
-    `Davit may not assume ${roleArn}. The role must exist, and its trust policy must allow ${who} sts:AssumeRole with the external id ${externalId} (${ASSUME_STATEMENT}) and sts:TagSession (${TAG_STATEMENT}): paste status.trustPolicy.`,
+    `Davit cannot assume ${roleArn}. Check that the role exists, and use status.trustPolicy as its trust policy. The policy must allow ${who} to call sts:AssumeRole with the external ID ${externalId} (${ASSUME_STATEMENT}) and sts:TagSession (${TAG_STATEMENT}).`,
   )
 }
 
@@ -151,13 +151,13 @@ function putFailed(failure: CloudFailure): Finding {
     return refused(
       'KeyRefused',
       failure,
-      `The KMS key must exist in the region, be enabled and symmetric, and its policy must let the role use it (${ENCRYPT_STATEMENT} of status.writerPolicy).`,
+      `The KMS key must exist in the region, and must be enabled and symmetric. Its policy must allow the role to use it (${ENCRYPT_STATEMENT} of status.writerPolicy).`,
     )
   if (failure.remedy === 'spec') return refused('SpecRefused', failure, 'Correct the spec.')
   return refused(
     'WriteRefused',
     failure,
-    `The role may not write: it needs ssm:PutParameter, ssm:AddTagsToResource, and kms:Encrypt of the key. Paste status.writerPolicy with its statements ${WRITE_STATEMENT} and ${ENCRYPT_STATEMENT}, and look for a policy of the organization or a permissions boundary that denies it.`,
+    `The role cannot write. It needs ssm:PutParameter, ssm:AddTagsToResource, and kms:Encrypt for the key. Attach status.writerPolicy with its statements ${WRITE_STATEMENT} and ${ENCRYPT_STATEMENT}. If it is attached, check for a service control policy or a permissions boundary that denies these actions.`,
   )
 }
 
@@ -175,9 +175,9 @@ function rightMissing(results: ProbeResults): Finding | undefined {
       return refused(
         'RightMissing',
         failure,
-        `The role may write, and ${action} is refused. Paste status.writerPolicy, whose statement ${statement} allows it, and look for a policy of the organization or a permissions boundary that denies it.`,
+        `The role can write, but ${action} is denied. Attach status.writerPolicy, whose statement ${statement} allows it. If it is attached, check for a service control policy or a permissions boundary that denies this action.`,
       )
-    if (failure?.remedy === 'spec') return refused('SpecRefused', failure, `It came of ${action}.`)
+    if (failure?.remedy === 'spec') return refused('SpecRefused', failure, `The failed call was ${action}.`)
   }
   return undefined
 }
@@ -190,14 +190,18 @@ function unavailable(failure: CloudFailure): Finding {
   return {
     status: 'Unknown',
     reason: 'CloudUnavailable',
-    message: `${failureText(failure)}. Davit tries again.`,
+    message: `${failureText(failure)}. Davit retries.`,
   }
 }
 
 /** For a failure that neither proves nor disproves. */
 function checkFailed(failure: CloudFailure): Finding {
   if (failure.remedy === 'retry') return unavailable(failure)
-  return { status: 'Unknown', reason: 'CheckFailed', message: `${failureText(failure)}. It is not known.` }
+  return {
+    status: 'Unknown',
+    reason: 'CheckFailed',
+    message: `${failureText(failure)}. The result of the check is unknown.`,
+  }
 }
 
 function writeOnlyFinding({ results }: ConnectionView): Finding {
@@ -205,10 +209,10 @@ function writeOnlyFinding({ results }: ConnectionView): Finding {
   const { failure, value } = results.readable
   if (failure) return checkFailed(failure)
   if (value.operations.length === 0) {
-    const message = `The role was refused every way of reading what it writes${value.code ? ` (${value.code})` : ''}.`
+    const message = `AWS denies the role every way to read the parameters that it writes${value.code ? ` (${value.code})` : ''}.`
     return { status: 'True', reason: 'ReadsRefused', message }
   }
-  const message = `The role can read the secrets: ${value.operations.join(', ')}. Remove what allows it, or add the statement ${NEVER_READ_STATEMENT} of status.writerPolicy, which denies it whatever else the role has.`
+  const message = `The role can read the secrets: ${value.operations.join(', ')}. Remove these permissions, or add the statement ${NEVER_READ_STATEMENT} of status.writerPolicy, which overrides all other permissions of the role.`
   return { status: 'False', reason: 'CanRead', message }
 }
 
@@ -217,10 +221,10 @@ function enforcedFinding({ results, externalId }: ConnectionView): Finding {
   const { failure, value } = results.otherId
   if (failure) return checkFailed(failure)
   if (value.refused) {
-    const message = `Another external id is refused${value.code ? ` (${value.code})` : ''}.`
+    const message = `AWS rejects any other external ID${value.code ? ` (${value.code})` : ''}.`
     return { status: 'True', reason: 'OtherIdRefused', message }
   }
-  const message = `The role can be assumed with another external id, on behalf of another organization. Add the condition StringEquals sts:ExternalId ${externalId} to every statement of its trust policy that allows sts:AssumeRole: paste status.trustPolicy.`
+  const message = `The role can be assumed with another external ID, and so on behalf of another organization. Use status.trustPolicy as its trust policy: every statement that allows sts:AssumeRole must have the condition StringEquals sts:ExternalId ${externalId}.`
   return { status: 'False', reason: 'OtherIdAccepted', message }
 }
 
@@ -244,7 +248,7 @@ function transient(
 function readyFinding(ready: boolean, why: Explanation | undefined, writeOnly: Finding): Finding {
   if (!ready) return { status: 'False', ...explain(why ?? CONNECTING) }
   const warning = writeOnly.status === 'False' ? ` Warning: ${writeOnly.message}` : ''
-  return { status: 'True', reason: 'Connected', message: `Secrets can be saved.${warning}` }
+  return { status: 'True', reason: 'Connected', message: `Davit can store secrets in the account.${warning}` }
 }
 
 /** Without the type and status of a finding. */

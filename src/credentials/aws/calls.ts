@@ -103,9 +103,9 @@ type Failure = ClassifiedError & {
 }
 
 const EXPIRY_MESSAGES = {
-  TimedOut: 'There was no answer in time.',
-  Canceled: 'It was given up by who asked for it.',
-  Busy: 'Too many calls wait for their turn at this account and region.',
+  TimedOut: 'AWS did not respond in time.',
+  Canceled: 'The caller canceled the call.',
+  Busy: 'Too many calls are queued for this account and region.',
 } as const
 
 /** @throws CloudError, `unsure` if an attempt without response may have had its effect */

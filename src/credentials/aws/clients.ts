@@ -19,7 +19,9 @@ export function credentialsIn(given: StsCredentials | undefined, operation?: str
   const { AccessKeyId, SecretAccessKey, SessionToken } = given ?? {}
   if (AccessKeyId && SecretAccessKey && SessionToken)
     return { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken: SessionToken }
-  throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no credentials.', { operation })
+  throw new CloudError('retry', 'UnreadableAnswer', 'The response does not contain credentials.', {
+    operation,
+  })
 }
 
 const CONNECT_MS = 2000

@@ -12,10 +12,10 @@ describe('fitToShow', () => {
     { given: 'Denied. (RequestId: 6f1c22)', want: 'Denied.' },
     {
       given: 'bad Credential=ASIAXYZ/20260101/eu-west-1/ssm/aws4_request here',
-      want: 'bad Credential=(left out) here',
+      want: 'bad Credential=(omitted) here',
     },
-    { given: 'the key AKIAIOSFODNN7EXAMPLE is off', want: 'the key (left out) is off' },
-    { given: `token ${'Ab3/'.repeat(80)}== is bad`, want: 'token (left out) is bad' },
+    { given: 'the key AKIAIOSFODNN7EXAMPLE is off', want: 'the key (omitted) is off' },
+    { given: `token ${'Ab3/'.repeat(80)}== is bad`, want: 'token (omitted) is bad' },
     { given: `no. Encoded authorization failure message: ${'x'.repeat(50)}`, want: 'no.' },
     {
       given:

@@ -9,7 +9,7 @@ const PIECE = 6
 /** In secrets as long as a session token, 6 characters reveal nothing, and often match by chance. */
 const LONG = 100
 const PIECE_OF_LONG = 12
-const HIDDEN = 'What the provider said is left out, since it repeats what must not be shown.'
+const HIDDEN = 'The provider message is omitted because it contains part of a secret.'
 
 const CLEANINGS: readonly [RegExp, string][] = [
   // First, so that later patterns match one space; `\s*` would backtrack from each position of a long run.
@@ -19,10 +19,10 @@ const CLEANINGS: readonly [RegExp, string][] = [
   [/ ?Encoded authorization failure message: ?\S+/g, ''],
   [/ ?[([] ?(?:Service:[^)\]]*|request[ -]?id:[^)\]]*)[)\]]/gi, ''],
   [/ ?[;,]? ?request[ -]?id ?[:=] ?[\w-]+/gi, ''],
-  [/Credential=\S+/g, 'Credential=(left out)'],
-  [/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, '(left out)'],
+  [/Credential=\S+/g, 'Credential=(omitted)'],
+  [/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, '(omitted)'],
   // Session tokens and the like.
-  [/[A-Za-z0-9+/=_-]{100,}/g, '(left out)'],
+  [/[A-Za-z0-9+/=_-]{100,}/g, '(omitted)'],
 ]
 
 /**
@@ -341,7 +341,7 @@ function withoutAnswer(error: Error): ClassifiedError {
   if (BROKEN_OFF.has(code)) return unanswered('Unreachable', true, code)
   // Resets have this name, too.
   if (error.name === 'TimeoutError' || code === 'ETIMEDOUT')
-    return unanswered('TimedOut', true, 'no answer in time')
+    return unanswered('TimedOut', true, 'no response in time')
   return unanswered('Failed', true, error.name)
 }
 
@@ -372,7 +372,7 @@ export async function withIdentity<S extends { client: { config: { credentials()
     const { remedy, code, words } = classifyError(error)
     const message =
       code === 'NoIdentity'
-        ? `There is no identity to ask AWS with: ${sanitizeMessage(words, [])}`
+        ? `No AWS credentials were found: ${sanitizeMessage(words, [])}`
         : sanitizeMessage(words, [])
     throw new CloudError(remedy, code, message, { operation: OPERATION })
   }

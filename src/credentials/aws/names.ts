@@ -37,7 +37,7 @@ export function parseRoleArn(arn: string): RoleArn | undefined {
 /** @throws RangeError; the API server admits only ARNs of roles */
 export function roleArnParts(arn: string): RoleArn {
   const parts = parseRoleArn(arn)
-  if (parts === undefined) throw new RangeError('not the ARN of a role')
+  if (parts === undefined) throw new RangeError('not a role ARN')
   return parts
 }
 

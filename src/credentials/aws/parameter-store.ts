@@ -24,7 +24,7 @@ import type { AssumedRole, Sessions } from './sessions.ts'
 export function accountOfArn(arn: string): string {
   const account = /^arn:[a-z0-9-]+:(?:iam|sts)::(\d{12}):/.exec(arn)?.[1]
   if (account === undefined)
-    throw new CloudError('spec', 'ValidationError', 'The ARN of the role names no account.')
+    throw new CloudError('spec', 'ValidationError', 'The role ARN does not contain an account.')
   return account
 }
 
@@ -182,7 +182,7 @@ export class AwsParameterStore implements ParameterStore, ParameterListing {
       Object.keys((await this.#tagsAfterWrite(access, name, limits)) ?? {}).length === 0
     if (version <= lost + 1 && (version === 1 || (await isRecreated()))) {
       await this.#takeBack(access, name)
-      throw new CloudError('gone', 'ParameterNotFound', 'There was no parameter to write over.', {
+      throw new CloudError('gone', 'ParameterNotFound', 'The parameter to overwrite does not exist.', {
         operation: 'ssm:PutParameter',
       })
     }
@@ -308,7 +308,7 @@ export class AwsParameterStore implements ParameterStore, ParameterListing {
         })
         const { Version } = await client.send(command, { abortSignal: signal })
         if (Version === undefined)
-          throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no version.', {
+          throw new CloudError('retry', 'UnreadableAnswer', 'The response does not contain a version.', {
             operation: 'ssm:PutParameter',
             unsure: true,
           })
@@ -332,7 +332,7 @@ export class AwsParameterStore implements ParameterStore, ParameterListing {
       token = page.next
       if (token === undefined) return found
     }
-    throw tooMany(`The parameters under ${prefix} come in too many pages.`)
+    throw tooMany(`The list of parameters under ${prefix} has too many pages.`)
   }
 
   async #onePage(

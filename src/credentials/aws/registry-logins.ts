@@ -61,7 +61,7 @@ export function createParameterReader(
         }
         await sleep(clock, AGAIN_MS, limits.signal)
         if (limits.signal?.aborted)
-          throw new CloudError('retry', 'Canceled', 'It was given up by who asked for it.', {
+          throw new CloudError('retry', 'Canceled', 'The caller canceled the call.', {
             operation: GET_PARAMETER,
           })
       }
@@ -73,9 +73,17 @@ export function createParameterReader(
 /** @throws CloudError if it is another version, or no SecureString */
 function secretIn(found: Parameter | undefined, version: number): SecretText {
   if (found?.Value === undefined || found.Version !== version)
-    throw new CloudError('retry', 'UnreadableAnswer', 'The answer has not the value of that version.')
+    throw new CloudError(
+      'retry',
+      'UnreadableAnswer',
+      'The response does not contain the value of that version.',
+    )
   if (found.Type !== 'SecureString')
-    throw new CloudError('spec', 'UnsupportedParameterType', `It is a ${found.Type}, no SecureString.`)
+    throw new CloudError(
+      'spec',
+      'UnsupportedParameterType',
+      `The parameter is a ${found.Type}, not a SecureString.`,
+    )
   return new SecretText(found.Value)
 }
 
@@ -106,7 +114,7 @@ function loginOf(token: string | undefined, expiresAt: Date | undefined): Regist
   const text = Buffer.from(token ?? '', 'base64').toString('utf8')
   const colon = text.indexOf(':')
   if (colon < 1 || colon === text.length - 1 || !expiresAt) {
-    throw new CloudError('retry', 'UnreadableAnswer', 'The answer has no token.', {
+    throw new CloudError('retry', 'UnreadableAnswer', 'The response does not contain a token.', {
       operation: GET_TOKEN,
     })
   }

@@ -67,7 +67,7 @@ export async function ownIdentity(clients: AwsClients, region: string): Promise<
     await sts.client.config.credentials()
   } catch (error) {
     const detail = error instanceof Error ? sanitizeMessage(error.message, []) : ''
-    throw new CloudError('retry', 'NoIdentity', `Davit has no identity of its own at AWS: ${detail}`, {
+    throw new CloudError('retry', 'NoIdentity', `Davit has no AWS identity: ${detail}`, {
       operation: 'sts:AssumeRole',
     })
   }

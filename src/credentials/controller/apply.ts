@@ -193,7 +193,7 @@ async function put(
   signal: AbortSignal,
 ): Promise<PassState> {
   const { value } = before.sources.inputSecret
-  if (!value) throw new Error('a step without its secret')
+  if (!value) throw new Error('the action requires a secret value')
   const { accounts, cloud, events, metrics } = context
   const { at, inputSecret } = action
   const access = await accessTo(context, before, at)
@@ -201,7 +201,7 @@ async function put(
   const state = await retractStored(context, before, action)
   const { credential } = state
   const tags = accounts.tagsOf(access, credential.metadata.name)
-  const description = `Registry credential of the organization ${access.organization}.`
+  const description = `Registry credential of organization ${access.organization}.`
   const limits = { turnMs: TURN_MS, signal }
   const { value: written, failure } = await tryCloud(() =>
     isNew
@@ -214,7 +214,7 @@ async function put(
     parameter: storedAt(at, written.version),
     handover: inputSecret,
   })
-  const message = `Version ${written.version} of ${at.name} in account ${at.account}, region ${at.region}.`
+  const message = `Version ${written.version} of ${at.name} is stored in account ${at.account}, region ${at.region}.`
   events.record(credentialEventTarget(next.credential), { type: 'Normal', reason: 'SecretStored', message })
   return next
 }
@@ -296,5 +296,9 @@ function reportDeletion(
   events.record(credentialEventTarget(credential), { type: isFailed ? 'Warning' : 'Normal', reason, message })
   const { namespace, name } = credential.metadata
   if (isFailed)
-    log.warn('A parameter could not be removed', { namespace, credential: name, ...result.failedDeletion })
+    log.warn('parameter_delete_failed', 'failed to delete parameter', {
+      namespace,
+      credential: name,
+      ...result.failedDeletion,
+    })
 }

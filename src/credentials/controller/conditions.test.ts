@@ -54,7 +54,7 @@ describe('the conditions of a credential', () => {
       Drifted: 'False InSync',
     })
     expect(credentialFindings(view({}))[0]?.message).toBe(
-      'Version 3 of /davit/acme/rc_ghcr in account 123456789012, region eu-west-1.',
+      'Version 3 of /davit/acme/rc_ghcr is stored in account 123456789012, region eu-west-1.',
     )
   })
 
@@ -155,7 +155,7 @@ describe('the conditions of a credential', () => {
     {
       drift: { kind: 'replaced', by: 'mallory', version: 1, type: 'String' },
       want: 'ParameterReplaced',
-      words: 'mallory made it anew',
+      words: 'mallory recreated the parameter',
     },
     { drift: { kind: 'key', by: 'mallory', key: 'alias/x' }, want: 'KeyChanged', words: 'alias/x' },
     { drift: { kind: 'missing' }, want: 'ParameterMissing', words: '/davit/acme/rc_ghcr' },

@@ -79,7 +79,7 @@ function ready(view: CredentialView): Finding {
 const ACCEPTED: Finding = {
   status: 'True',
   reason: 'Accepted',
-  message: 'Nothing is stored: the role of the box asks AWS for a token at every pull.',
+  message: 'No secret is stored. The role of the box requests a token from AWS for each pull.',
 }
 
 /** About the current value: clients that provide a new one wait for this condition. */
@@ -87,7 +87,7 @@ function stored({ step, stored: parameter, pending, moved }: CredentialView): Fi
   if (step.step === 'refuse' && (!parameter || pending || LOST.has(step.reason))) return no(step)
   if (parameter && !pending) {
     const { name, version, account, region } = parameter
-    const message = `Version ${version} of ${name} in account ${account}, region ${region}.`
+    const message = `Version ${version} of ${name} is stored in account ${account}, region ${region}.`
     return { status: 'True', reason: 'Stored', message }
   }
   if (step.step !== 'wait') return { status: 'False', ...STORING }
@@ -114,36 +114,47 @@ function stalled(step: CredentialAction): Finding {
 
 function drifted({ listing, stored: parameter }: CredentialView): Finding {
   if (!parameter || listing.state !== 'recorded')
-    return { status: 'Unknown', reason: 'NotChecked', message: 'The account was not listed yet.' }
+    return {
+      status: 'Unknown',
+      reason: 'NotChecked',
+      message: 'The parameters in the account have not been listed yet.',
+    }
   const { drift, staleSince } = listing
   switch (drift.kind) {
     case 'none':
     case 'adopt':
       if (staleSince !== undefined) return stale(staleSince)
-      return { status: 'False', reason: 'InSync', message: 'The parameter is as Davit wrote it.' }
+      return {
+        status: 'False',
+        reason: 'InSync',
+        message: 'The parameter has not changed since Davit wrote it.',
+      }
     case 'changed':
       return yes(
         'ChangedByOther',
-        `${drift.by} wrote version ${drift.version}. Boxes go on reading version ${parameter.version}; give the secret again to write over it.`,
+        `${drift.by} wrote version ${drift.version}. Boxes still read version ${parameter.version}. To overwrite the change, provide the secret again.`,
       )
     case 'replaced':
-      return yes('ParameterReplaced', `${drift.by} made it anew: version ${drift.version}, ${drift.type}.`)
+      return yes(
+        'ParameterReplaced',
+        `${drift.by} recreated the parameter (version ${drift.version}, type ${drift.type}).`,
+      )
     case 'key':
       return yes(
         'KeyChanged',
-        `It is encrypted with ${drift.key || 'another key'}, last written by ${drift.by}.`,
+        `The parameter is encrypted with ${drift.key || 'another key'}. ${drift.by} wrote it last.`,
       )
     case 'missing':
       return yes(
         'ParameterMissing',
-        `${parameter.name} is not in account ${parameter.account}, region ${parameter.region}.`,
+        `${parameter.name} does not exist in account ${parameter.account}, region ${parameter.region}.`,
       )
   }
 }
 
 function stale(since: number): Finding {
   const at = new Date(since).toISOString()
-  const message = `The account was listed at ${at} for the last time: what somebody changed since is not known. Events of the SecretsSettings say why.`
+  const message = `The parameters in the account were last listed at ${at}, so later changes are unknown. The Events of the SecretsSettings show the cause.`
   return { status: 'Unknown', reason: 'ListingStale', message }
 }
 
@@ -218,7 +229,7 @@ export function isNewer(found: CredentialVerification, held: CredentialVerificat
 const NOT_CHECKED: Finding = {
   status: 'Unknown',
   reason: 'NotChecked',
-  message: 'Nobody has asked the registry yet: a bake does.',
+  message: 'The credential has not been tried yet. The next bake that uses it verifies it with the registry.',
 }
 
 export function verifiedFinding({
@@ -228,26 +239,31 @@ export function verifiedFinding({
   const seen = status?.verified
   if (!seen) return NOT_CHECKED
   const { at, ok, code, repository, template, parameterVersion } = seen
-  const where = `${repository}, at ${at}, by the bake of ${template}`
+  const where = `${repository} at ${at} (bake of ${template})`
   const isCurrent = seen.generation === metadata.generation && parameterVersion === status?.parameter?.version
   if (!isCurrent)
     return {
       status: 'Unknown',
       reason: 'ChangedSince',
-      message: `It has changed since it was ${ok ? 'taken' : 'refused'} for ${where}.`,
+      message: `The credential has changed since the registry ${ok ? 'accepted' : 'rejected'} it for ${where}.`,
     }
   if (code === 'secret_unreadable')
     return {
       status: 'Unknown',
       reason: failureReason(code),
-      message: `No registry was asked, since the box could not read the secret: for ${where}.`,
+      message: `The registry was not contacted because the box could not read the secret for ${where}.`,
     }
-  if (ok) return { status: 'True', reason: 'Pulled', message: `The registry took it for ${where}.` }
+  if (ok)
+    return { status: 'True', reason: 'Pulled', message: `The registry accepted the credential for ${where}.` }
   if (code === undefined || !VERDICTS.has(code))
     return {
       status: 'Unknown',
       reason: code === undefined ? 'NoAnswer' : failureReason(code),
-      message: `The registry said nothing of it: ${where}.`,
+      message: `The registry neither accepted nor rejected the credential for ${where}.`,
     }
-  return { status: 'False', reason: failureReason(code), message: `It was refused for ${where}.` }
+  return {
+    status: 'False',
+    reason: failureReason(code),
+    message: `The registry rejected the credential for ${where}.`,
+  }
 }

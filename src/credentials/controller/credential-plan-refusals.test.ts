@@ -34,8 +34,11 @@ describe('what is refused', () => {
       want: ['SecretTypeRefused', 'kubernetes.io/tls'],
     },
     { handover: { state: 'wrong-type', type: '' }, want: ['SecretTypeRefused', 'Opaque'] },
-    { handover: { state: 'no-key' }, want: ['SecretKeyMissing', 'no key `secret`'] },
-    { handover: { state: 'problem', problem: 'is empty' }, want: ['SecretRefused', 'its value is empty'] },
+    { handover: { state: 'no-key' }, want: ['SecretKeyMissing', 'does not have the key `secret`'] },
+    {
+      handover: { state: 'problem', problem: 'must not be empty' },
+      want: ['SecretRefused', 'its value must not be empty'],
+    },
   ] as const)('a Secret: $want.0', ({ handover, want: [reason, words] }) => {
     const step = nextAction({ ...world().facts(), inputSecret: handover })
     expect(step).toMatchObject({ step: 'refuse', reason, message: expect.stringContaining(words) })

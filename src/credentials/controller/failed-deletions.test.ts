@@ -35,7 +35,7 @@ function bed() {
   const log = {
     info: nothing,
     warn: nothing,
-    error: (line: string, fields?: object) => void errors.push([line, fields]),
+    error: (_event: string, line: string, fields?: object) => void errors.push([line, fields]),
   }
   const metrics = { parameterRemoved: (outcome: string) => void counted.push(outcome) }
   const { namespace } = REF
@@ -157,7 +157,7 @@ describe('the list of orphaned parameters', () => {
     api.fail(calling('create', configMaps), { before: new ApiError('Forbidden', 'no', { status: 403 }) })
     await ledger().add(orphan('a'))
     expect(errors).toEqual([
-      [expect.stringContaining('could not be written'), expect.objectContaining(orphan('a'))],
+      [expect.stringContaining('failed to record'), expect.objectContaining(orphan('a'))],
     ])
     expect(events).toHaveLength(1)
   })

@@ -73,8 +73,8 @@ export class FailedDeletions {
       await this.#change((records) => put(records, record))
     } catch (error) {
       if (!isApiError(error, ...REFUSALS)) throw error
-      const line = 'The list of orphaned parameters could not be written; this one is in this line only'
-      this.#options.log.error(line, { ...record, error })
+      const line = 'failed to record orphaned parameter; it appears only in this log line'
+      this.#options.log.error('orphan_record_failed', line, { ...record, error })
     }
     this.#recordEvent(record)
   }
@@ -95,7 +95,10 @@ export class FailedDeletions {
     const size = () => [...entriesOf(records), ...others].reduce((sum, entry) => sum + bytesOf(entry), 0)
     let bytes = size()
     if (bytes > MAX_BYTES && others.size > 0) {
-      log.error('The list of orphaned parameters is full of lines that cannot be read; they were removed')
+      log.error(
+        'orphan_unreadable_removed',
+        'orphaned parameter list is full; removed its unreadable entries',
+      )
       others.clear()
       bytes = size()
     }
@@ -104,7 +107,11 @@ export class FailedDeletions {
       records.delete(key)
       bytes -= bytesOf([key, JSON.stringify(oldest)])
       metrics.parameterRemoved('forgotten')
-      log.error('The list of orphaned parameters is full; the oldest is in this line only', { ...oldest })
+      log.error(
+        'orphan_record_dropped',
+        'orphaned parameter list is full; the oldest entry appears only in this log line',
+        { ...oldest },
+      )
     }
   }
 
@@ -191,7 +198,7 @@ export class FailedDeletions {
       kind: 'ConfigMap',
       metadata: { namespace, name: FAILED_DELETIONS_NAME },
     }
-    const message = `${name} in account ${account}, region ${region}, could not be removed: ${reason}`
+    const message = `Failed to delete parameter ${name} in account ${account}, region ${region}: ${reason}`
     events.record(about, { type: 'Warning', reason: 'ParameterOrphaned', message })
   }
 }

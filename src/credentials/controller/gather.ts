@@ -131,7 +131,7 @@ function accountFacts(settings: SecretsSettings, parameter: string): AccountFact
   const stalled = conditionIfTrue('Stalled')
   if (stalled)
     return { state: 'stalled', message: `SecretsSettings: ${stalled.reason}: ${stalled.message}`, ...known }
-  return { state: 'connecting', message: 'The cloud account of SecretsSettings is being tried.', ...known }
+  return { state: 'connecting', message: 'Davit is testing the connection of the SecretsSettings.', ...known }
 }
 
 function locationIn(account: ConnectedAccount | undefined, name: string): ParameterLocation | undefined {
@@ -195,7 +195,7 @@ function sharedWith(
 function problemOf({ organizations }: CredentialContext, { metadata, spec }: RegistryCredential) {
   const namespace = metadata.namespace ?? ''
   if (!organizations.get(namespace)) {
-    const message = `The namespace ${namespace} is no organization: it lacks the label davit.dev/organization=true.`
+    const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true.`
     return { reason: 'NotAnOrganization' as const, message }
   }
   const problem = credentialSpecProblem(spec)

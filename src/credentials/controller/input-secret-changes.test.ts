@@ -90,7 +90,7 @@ describe('two credentials that name one Secret', () => {
     expect(conditionOf(world, 'Stalled', 'younger')).toMatchObject({
       status: 'True',
       reason: 'SecretShared',
-      message: expect.stringContaining('the credential ghcr'),
+      message: expect.stringContaining('the older credential ghcr'),
     })
     await world.handOver('acme', 'handover', 'v-2')
     await world.elapse(5000)

@@ -56,7 +56,7 @@ function examine(
   const encoded = data?.[REGISTRY_SECRET_KEY]
   if (encoded === undefined) return { facts: { state: 'no-key' } }
   const value = decodeUtf8(Buffer.from(encoded, 'base64'))
-  if (value === undefined) return { facts: { state: 'problem', problem: 'is not text in UTF-8' } }
+  if (value === undefined) return { facts: { state: 'problem', problem: 'must be valid UTF-8 text' } }
   const problem = registrySecretProblem(value)
   if (problem !== undefined) return { facts: { state: 'problem', problem } }
   const retained = metadata.annotations?.[RETAIN_ANNOTATION] === 'true'

@@ -97,16 +97,16 @@ describe('the outcome of a deletion', () => {
 
   test('names what stays, where and why', () => {
     expect(deletionMessage(STORED.name, { outcome: 'orphaned', failedDeletion: orphan })).toBe(
-      'Could not remove the parameter /davit/acme/rc_ghcr in account 123456789012, region eu-west-1: AccessDenied: no. ' +
-        'It is on the list of orphaned parameters and tried again; an administrator of the account can remove it.',
+      'Failed to delete parameter /davit/acme/rc_ghcr in account 123456789012, region eu-west-1: AccessDenied: no. ' +
+        'Davit added it to the list of orphaned parameters and retries. An administrator of the account can also delete it.',
     )
     expect(failedDeletionReason(undefined)).toContain('tags')
   })
 
   test('says whether it was there', () => {
     expect(deletionMessage(STORED.name, { outcome: 'deleted' })).toBe(
-      'Removed the parameter /davit/acme/rc_ghcr.',
+      'Deleted parameter /davit/acme/rc_ghcr.',
     )
-    expect(deletionMessage(STORED.name, { outcome: 'not-found' })).toContain('was not there')
+    expect(deletionMessage(STORED.name, { outcome: 'not-found' })).toContain('no longer existed')
   })
 })

@@ -107,8 +107,8 @@ describe('a hand-over Secret', () => {
     one.listing = { state: 'recorded', drift: REPLACED }
     const step = one.run()
     expect(step).toMatchObject({ step: 'refuse', reason: 'ParameterReplaced' })
-    expect(step).toHaveProperty('message', expect.stringContaining('is stored again by itself then'))
-    expect(step).toHaveProperty('message', expect.not.stringContaining('give it again'))
+    expect(step).toHaveProperty('message', expect.stringContaining('is then stored again automatically'))
+    expect(step).toHaveProperty('message', expect.not.stringContaining('Provide it again'))
     one.meddle(A, undefined)
     one.run()
     expect(one.steps).toEqual(['look', 'refuse', 'look', 'put-new', 'nothing'])
@@ -120,7 +120,7 @@ describe('a hand-over Secret', () => {
       expect(one.run()).toMatchObject({
         step: 'refuse',
         reason: 'SecretShared',
-        message: expect.stringContaining('the credential older'),
+        message: expect.stringContaining('the older credential older'),
       })
     }
     expect(storedWorld({ sharedWith: 'older' }).run()).toMatchObject({ step: 'nothing' })

@@ -199,7 +199,7 @@ function waitUntilVisible({
   const until = writtenAt + VISIBLE_AFTER_MS
   if (now >= until || writtenAt > now + SKEW_MS) return undefined
   const message =
-    'The account does not show the parameter, which may have been written a moment ago. Davit looks again.'
+    'The parameter is not visible in the account yet, possibly because it was just written. Davit checks again.'
   return { step: 'wait', reason: 'Storing', message, until }
 }
 
@@ -213,19 +213,19 @@ export type DeletionOutcome =
 type FailedDeletion = Omit<FailedDeletionRecord, 'organization' | 'organizationUid' | 'recordedAt'>
 
 /** Why a deletion failed although no call did. */
-export const NOT_OURS = 'its tags are not those of this organization any more'
+export const NOT_OURS = 'its tags no longer match this organization'
 
 export function failedDeletionReason(failure: CloudFailure | undefined): string {
   return failure === undefined ? NOT_OURS : failureText(failure)
 }
 
 export function deletionMessage(name: string, result: DeletionOutcome): string {
-  if (result.outcome === 'deleted') return `Removed the parameter ${name}.`
-  if (result.outcome === 'not-found') return `The parameter ${name} was not there any more.`
+  if (result.outcome === 'deleted') return `Deleted parameter ${name}.`
+  if (result.outcome === 'not-found') return `Parameter ${name} no longer existed.`
   const { account, region, reason } = result.failedDeletion
   return (
-    `Could not remove the parameter ${name} in account ${account}, region ${region}: ${reason}. It is on the list of ` +
-    'orphaned parameters and tried again; an administrator of the account can remove it.'
+    `Failed to delete parameter ${name} in account ${account}, region ${region}: ${reason}. Davit added it to the ` +
+    'list of orphaned parameters and retries. An administrator of the account can also delete it.'
   )
 }
 
@@ -244,14 +244,14 @@ function actionAfterFailure(failure: CloudFailure): CredentialAction {
   if (failure.remedy === 'permissions')
     return refuse(
       'AccessDenied',
-      `${text}. Compare the policy of the role with status.writerPolicy of the SecretsSettings.`,
+      `${text}. Compare the permissions policy of the role with status.writerPolicy of the SecretsSettings.`,
     )
-  return refuse('CloudRefused', `${text}. Davit tries again when credential or settings change.`)
+  return refuse('CloudRefused', `${text}. Davit retries when the credential or the SecretsSettings change.`)
 }
 
 function waitForCloud(failure: CloudFailure | undefined): CredentialAction {
   const text = failure ? `${failureText(failure)}. ` : ''
-  return { step: 'wait', reason: 'CloudUnavailable', message: `${text}Davit tries again.` }
+  return { step: 'wait', reason: 'CloudUnavailable', message: `${text}Davit retries.` }
 }
 
 function refuse(reason: CredentialStall, message: string): Extract<CredentialAction, { step: 'refuse' }> {
@@ -293,10 +293,10 @@ function planFound(
 
 function notOurs({ name, account, region }: ParameterLocation, found: FoundParameter): CredentialAction {
   const { version, type, by } = found
-  const what = `${name} in account ${account}, region ${region} (${type || 'no type'}, version ${version}, last written by ${by || 'nobody'})`
+  const what = `${name} in account ${account}, region ${region} (${type || 'no type'}, version ${version}, last written by ${by || 'an unknown writer'})`
   return refuse(
     'ParameterNotOurs',
-    `No secret is recorded, and the parameter ${what} is not as Davit makes it for this organization. Remove it, and give the secret again.`,
+    `The status records no secret, and Davit did not create the parameter ${what} for this organization. Delete the parameter, then provide the secret again.`,
   )
 }
 
@@ -346,7 +346,7 @@ function planFailedRemoval(
 ): CredentialAction {
   const reason = failedDeletionReason(pass.failure)
   if (pass.failure?.remedy !== 'retry' || now >= limit) return { step: 'record-failed-deletion', at, reason }
-  const message = `The parameter is being removed. ${reason}`
+  const message = `The parameter is being deleted. Last error: ${reason}.`
   const until = Math.min(now + REMOVAL_RETRY_MS, limit)
   return { step: 'wait', reason: 'CloudUnavailable', message, until }
 }
@@ -380,7 +380,7 @@ function planAccountChange(facts: CredentialFacts): CredentialAction | undefined
     return {
       step: 'record-failed-deletion',
       at,
-      reason: pass.failure ? failureText(pass.failure) : 'not ours',
+      reason: failedDeletionReason(pass.failure),
     }
   if (pass.owner === 'unknown') return { step: 'look', at, reason }
   if (pass.owner === 'absent') return waitUntilVisible(facts) ?? { step: 'forget', reason }
@@ -405,10 +405,10 @@ function planStored(facts: CredentialFacts): CredentialAction {
     case 'wrong-type':
       return refuse(
         'SecretTypeRefused',
-        aboutSecret(facts, `has the type ${inputSecret.type || 'Opaque'}; ${TYPE_ALLOWED}`),
+        aboutSecret(facts, `has the type ${inputSecret.type || 'Opaque'}. ${TYPE_ALLOWED}`),
       )
     case 'no-key':
-      return refuse('SecretKeyMissing', aboutSecret(facts, 'has no key `secret`.'))
+      return refuse('SecretKeyMissing', aboutSecret(facts, 'does not have the key `secret`.'))
     case 'problem':
       return refuse(
         'SecretRefused',
@@ -424,15 +424,15 @@ function refuseShared(facts: CredentialFacts): CredentialAction | undefined {
   const { inputSecret, sharedWith, storedInputSecret } = facts
   if (sharedWith === undefined) return undefined
   if (inputSecret.state === 'usable' && isStoredInputSecret(inputSecret, storedInputSecret)) return undefined
-  const rest = `is named by the credential ${sharedWith}, too, which is older: the Secret is deleted once its value is stored there. Name one of its own, or keep the Secret for both with the annotation davit.dev/retain: "true".`
+  const rest = `is also referenced by the older credential ${sharedWith}, and is deleted after its value is stored there. Reference a separate Secret, or keep this one for both with the annotation davit.dev/retain: "true".`
   return refuse('SecretShared', aboutSecret(facts, rest))
 }
 
 const FORBIDDEN =
-  'may not be read: Davit has the right to Secrets where it was given it. Whoever runs Davit binds the ClusterRole davit-organization-secrets to its controller in this namespace.'
+  'cannot be read because Davit does not have access to Secrets in this namespace. Ask your cluster operator to bind the ClusterRole davit-organization-secrets to the Davit controller in this namespace.'
 
 const TYPE_ALLOWED =
-  'only one of the type davit.dev/registry-secret is used, since that says that it is meant for Davit. The type of a Secret cannot be changed: make it again.'
+  'Davit uses only Secrets of type davit.dev/registry-secret, which marks them as intended for Davit. The type of a Secret is immutable, so recreate it.'
 
 function aboutSecret({ secretName }: CredentialFacts, rest: string): string {
   return `The Secret ${secretName ?? ''} ${rest}`
@@ -442,11 +442,12 @@ function aboutSecret({ secretName }: CredentialFacts, rest: string): string {
 function planKept(facts: CredentialFacts): CredentialAction {
   const { listing, stored } = facts
   const drift = listing.state === 'recorded' ? listing.drift : undefined
-  if (drift?.kind === 'missing') return refuse('ParameterMissing', askAgain('is not in the account any more'))
+  if (drift?.kind === 'missing')
+    return refuse('ParameterMissing', askAgain('no longer exists in the account'))
   if (drift?.kind === 'replaced')
     return refuse(
       'ParameterReplaced',
-      askAgain(`was made anew by ${drift.by}, and the version of Davit is gone`),
+      askAgain(`was recreated by ${drift.by}, and the version that Davit wrote is gone`),
     )
   // Until its fields are written, or the secret is provided again, the previous version counts.
   if (drift?.kind === 'adopt' && stored && !facts.hasPendingFields)
@@ -460,12 +461,12 @@ function planKept(facts: CredentialFacts): CredentialAction {
 }
 
 function askAgain(what: string): string {
-  return `The parameter ${what}. Davit has no copy of the secret: give it again, by REST or with spec.secretRef.`
+  return `The parameter ${what}. Davit keeps no copy of the secret. Provide it again through the REST API or with spec.secretRef.`
 }
 
 export const ACCOUNT_CHANGED = refuse(
   'AccountChanged',
-  'The secret was in an account or region that is not that of the SecretsSettings any more. Davit has no copy of it: connect the account, and give the secret again.',
+  'The secret was stored in an account or region that the SecretsSettings no longer use. Davit keeps no copy of it. Connect the account, then provide the secret again.',
 )
 
 /** Nothing is stored, and there is no value to store. */
@@ -475,7 +476,7 @@ function planWithout(facts: CredentialFacts): CredentialAction {
   if (notReady) return notReady
   if (facts.inputSecret.state === 'missing') {
     const rest =
-      'is not there. Make it in the namespace of the credential, of the type davit.dev/registry-secret.'
+      'does not exist. Create it in the namespace of the credential, with the type davit.dev/registry-secret.'
     return refuseShared(facts) ?? { step: 'wait', reason: 'SecretMissing', message: aboutSecret(facts, rest) }
   }
   const mayBeThere = facts.generatedName && !facts.hasPendingFields
@@ -483,7 +484,7 @@ function planWithout(facts: CredentialFacts): CredentialAction {
 }
 
 const SECRET_REQUIRED =
-  'No secret is stored. Name a Secret of the type davit.dev/registry-secret in spec.secretRef, or give the secret by REST.'
+  'No secret is stored. Reference a Secret of type davit.dev/registry-secret in spec.secretRef, or provide the secret through the REST API.'
 
 function planInputSecret(facts: CredentialFacts, found: UsableInputSecret): CredentialAction {
   const { stored, storedInputSecret, listing, account } = facts
@@ -511,7 +512,7 @@ function planInputSecret(facts: CredentialFacts, found: UsableInputSecret): Cred
 /** With the value at hand a recreated parameter is overwritten, unless it is no longer Davit's. */
 function refuseReplaced(facts: CredentialFacts, by: string, step: CredentialAction): CredentialAction {
   if (step.step !== 'refuse' || step.reason !== 'ParameterNotOurs') return step
-  const message = `The parameter was made anew by ${by}, without the tags of Davit, which does not write over it. Remove it in the account: ${aboutSecret(facts, 'is stored again by itself then.')}`
+  const message = `The parameter was recreated by ${by} without Davit's tags, so Davit does not overwrite it. Delete it in the account. ${aboutSecret(facts, 'is then stored again automatically.')}`
   return refuse('ParameterReplaced', message)
 }
 
@@ -526,7 +527,7 @@ function planPut(
   if (pass.owner === 'not-ours')
     return refuse(
       'ParameterNotOurs',
-      `There is a parameter ${at.name} in account ${at.account}, region ${at.region}, that Davit did not make for this organization. Remove it, or give the credential another name.`,
+      `Parameter ${at.name} already exists in account ${at.account}, region ${at.region}, and Davit did not create it for this organization. Delete the parameter, or rename the credential.`,
     )
   if (pass.failure && !isTaken) return actionAfterFailure(pass.failure)
   // The name was free a moment ago: the store lags, or another writer is at work.
@@ -548,7 +549,7 @@ function waitForAccount({ account }: CredentialFacts): CredentialAction | undefi
       step: 'wait',
       reason: 'SettingsRequired',
       message:
-        'There is no SecretsSettings `default` in the namespace: connect the cloud account that is to hold the secret.',
+        'The namespace does not have a SecretsSettings `default`. Create it to connect the cloud account that stores the secret.',
     }
   if (account.state === 'connecting')
     return { step: 'wait', reason: 'AccountConnecting', message: account.message }

@@ -60,7 +60,7 @@ describe('a credential', () => {
     expect(world.credentialOf('acme', 'ghcr')).toBeUndefined()
     expect(world.events.at(-1)).toMatchObject({
       reason: 'ParameterRemoved',
-      message: `The parameter ${NAME} was not there any more.`,
+      message: `Parameter ${NAME} no longer existed.`,
     })
   })
 

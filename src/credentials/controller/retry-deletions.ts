@@ -55,7 +55,7 @@ export class FailedDeletionReconciler implements Reconciler {
     } catch (error) {
       signal.throwIfAborted()
       if (isApiError(error, 'Unavailable', 'TooManyRequests')) throw error
-      log.warn('An orphaned parameter could not be looked at', { error, ...record })
+      log.warn('orphan_check_failed', 'failed to check orphaned parameter', { error, ...record })
       return false
     }
   }
@@ -89,7 +89,7 @@ export class FailedDeletionReconciler implements Reconciler {
     const { value: outcome } = await tryCloud(() => cloud.remove(access, name, limits))
     if (outcome === undefined) return false
     metrics.parameterRemoved(outcome)
-    log.info('Removed an orphaned parameter', { ...record })
+    log.info('orphan_deleted', 'deleted orphaned parameter', { ...record })
     return true
   }
 

@@ -172,7 +172,7 @@ describe('the log of an endpoint', () => {
     await settle(20)
     expect(await bed.ids()).toEqual([idAt(1)])
     expect(bed.index.stats().restarts).toBe(1)
-    expect(bed.logLines).toContain('The log of deliveries is read again')
+    expect(bed.logLines).toContain('rebuilding delivery index')
   })
 
   it('keeps the process from being ready only while it is read for the first time', async () => {
@@ -196,7 +196,7 @@ describe('the log of an endpoint', () => {
     open()
     await settle(20)
     expect(bed.index.progress).toBeUndefined()
-    expect(bed.logLines).toContain('The log of deliveries was read again')
+    expect(bed.logLines).toContain('rebuilt delivery index')
   })
 
   it('finds after a watch was cut off what went meanwhile', async () => {

@@ -113,7 +113,7 @@ export class OpenDeliveryIndex {
     if (await this.#waitFor(id, isKnown)) return true
     if (!this.#reading.isCutOff) return false
     throw new Problem('overloaded', {
-      detail: 'The log of deliveries cannot be watched now; whether it has this one is not known.',
+      detail: 'The watch of the delivery log is interrupted, so it is unknown whether this delivery exists.',
       retryAfter: RETRY_AFTER_SECONDS,
     })
   }
@@ -227,7 +227,7 @@ export class OpenDeliveryIndex {
     const { progress, lines } = this.#reading
     if (progress === undefined) return lines.lines
     throw new Problem('overloaded', {
-      detail: `The log of deliveries is not complete yet (${progress}).`,
+      detail: `The delivery log is not fully loaded yet (${progress}).`,
       retryAfter: RETRY_AFTER_SECONDS,
     })
   }
@@ -237,7 +237,9 @@ export class OpenDeliveryIndex {
     const reading = new IndexReading(needs, store, maxEntries, (why) => this.#readAgain(why))
     void reading.ready.then(() => {
       const { lines } = reading
-      if (this.#wasRead) needs.log.info('The log of deliveries was read again', { lines: lines.size })
+      if (this.#wasRead) {
+        needs.log.info('delivery_index_rebuilt', 'rebuilt delivery index', { lines: lines.size })
+      }
       this.#wasRead = true
       this.#ready.resolve()
     })
@@ -246,7 +248,7 @@ export class OpenDeliveryIndex {
 
   #readAgain(why: string): void {
     if (this.#stopped) return
-    this.#options.needs.log.warn('The log of deliveries is read again', { why })
+    this.#options.needs.log.warn('delivery_index_rebuild_started', 'rebuilding delivery index', { why })
     const before = this.#reading
     this.#restarts += 1
     this.#dropped += before.lines.lines.dropped
@@ -263,28 +265,28 @@ export function registerIndexGauges(
     registry.gauge(name, help, () => read(index.stats()))
   gauge(
     'davit_index_deliveries',
-    'Deliveries in the log of all endpoints, as the facade shows it.',
+    'Number of deliveries in the delivery index of the REST API.',
     ({ lines }) => lines,
   )
-  gauge('davit_index_bytes', 'Memory of that log, about.', ({ bytes }) => bytes)
+  gauge('davit_index_bytes', 'Approximate memory of the delivery index, in bytes.', ({ bytes }) => bytes)
   gauge(
     'davit_index_dropped',
-    'Deliveries that are not shown because there are more than may be kept in mind, since the start: the oldest of those that have ended.',
+    'Number of deliveries that the delivery index has dropped since the start because its limit was reached. The oldest finished deliveries are dropped.',
     ({ dropped }) => dropped,
   )
   gauge(
     'davit_index_held_outcomes',
-    'Outcomes that wait until the events they speak of are seen.',
+    'Number of outcomes that wait until the delivery index has read their events.',
     ({ held }) => held,
   )
   gauge(
     'davit_index_restarts',
-    'How often that log had to be read again from the beginning.',
+    'Number of times that the delivery index was rebuilt from the beginning.',
     ({ restarts }) => restarts,
   )
   gauge(
     'davit_index_reading',
-    'Whether that log is being read, so that its routes are put off: 0 or 1.',
+    '1 while the delivery index is being read and its routes respond with 503, otherwise 0.',
     ({ reading }) => Number(reading),
   )
 }

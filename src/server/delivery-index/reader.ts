@@ -223,10 +223,10 @@ export class IndexReading {
       if (!this.#stopped) onLost(why)
     }
     this.lines = new DeliveryLines(capacity, () =>
-      lost('outcomes came faster than the segments that they speak of'),
+      lost('outcomes arrived faster than the segments that they refer to'),
     )
     this.#stages = createStages(needs, store, this.lines, () =>
-      lost('the store of the cluster was set back to an older one'),
+      lost('the cluster storage was restored to an earlier state'),
     )
     this.#needs = needs
     this.#stage = this.#stages[0]
@@ -282,7 +282,7 @@ export class IndexReading {
       try {
         return await read()
       } catch (error) {
-        log.warn('Who drove which shards could not be read; trying again', { error })
+        log.warn('shard_claims_read_failed', 'failed to read shard claims; retrying', { error })
         await sleep(clock, exponentialMs(failures, CLAIMS_RETRY), this.#stopping.signal)
       }
     }

@@ -18,17 +18,17 @@ test('the value of Authorization alone is the key', () => {
 })
 
 test.each([
-  { given: ['Host', 'x'], code: 'unauthenticated', detail: 'There is no Authorization header.' },
-  { given: ['Authorization', ''], code: 'unauthenticated', detail: 'There is no Authorization header.' },
+  { given: ['Host', 'x'], code: 'unauthenticated', detail: 'The Authorization header is missing.' },
+  { given: ['Authorization', ''], code: 'unauthenticated', detail: 'The Authorization header is missing.' },
   {
     given: ['Authorization', KEY, 'authorization', KEY],
     code: 'bad_request',
-    detail: 'Authorization was sent twice.',
+    detail: 'The Authorization header must not be sent twice.',
   },
   ...['Bearer', 'bearer', 'Basic', 'Token', 'ApiKey'].map((word) => ({
     given: ['Authorization', `${word} ${KEY}`],
     code: 'unauthenticated',
-    detail: 'Send the key alone as the value of Authorization, without a word such as Bearer before it.',
+    detail: 'Send the API token alone as the value of Authorization, without a prefix such as Bearer.',
   })),
   ...['garbage', `${KEY}.x`, `${KEY} `, `${KEY}\t`, 'a..b', 'a.b.\u00e9', `a.b.${'c'.repeat(9_000)}`].map(
     (value) => ({
@@ -36,7 +36,7 @@ test.each([
       code: 'unauthenticated',
       // The same for all, so that it tells nothing of any.
       detail:
-        'A key is a token of a ServiceAccount for the audience davit, as kubectl create token NAME --audience davit makes it, and ends with its time.',
+        'The API token must be a ServiceAccount token for the audience davit that has not expired. Create one with: kubectl create token NAME --audience davit',
     }),
   ),
 ])('$given.1 is refused without asking anybody', ({ given, code, detail }) => {

@@ -116,7 +116,7 @@ async function bodyOf(
   })
   if (text !== undefined) return readJson(text)
   if (route.bodyOptional) return NO_BODY
-  throw new Problem('bad_json', { detail: 'There is no body.' })
+  throw new Problem('bad_json', { detail: 'The body is missing.' })
 }
 
 export type AppOptions = {
@@ -203,11 +203,13 @@ function failing(log: Logger, clock: Clock): ErrorRequestHandler {
     const problem = problemOf(error)
     const { code, status } = problem
     const { requestId, route } = contextOf(response)
-    if (code === 'internal') log.error('a request failed', { requestId, route, error: stackOf(error) })
+    if (code === 'internal') {
+      log.error('request_failed', 'failed to handle request', { requestId, route, error: stackOf(error) })
+    }
     const now = clock.monotonic()
     if (status === 503 && now - (loggedAt.get(code) ?? Number.NEGATIVE_INFINITY) >= LOG_EVERY_MS) {
       loggedAt.set(code, now)
-      log.warn('requests are put off', {
+      log.warn('request_unavailable', 'responding with 503', {
         requestId,
         route,
         code,

@@ -227,7 +227,7 @@ test('without a key there is nothing but the pages that need none', async () => 
   const hint = await ask(bed, HOOKS, { key: `Bearer ${key}` })
   expect([hint.status, hint.json.detail]).toEqual([
     401,
-    expect.stringContaining('without a word such as Bearer'),
+    expect.stringContaining('without a prefix such as Bearer'),
   ])
   expect(bed.reviewed).toEqual([])
 })

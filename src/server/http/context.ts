@@ -94,7 +94,10 @@ export class RequestContext {
     if (!isChange(this.#method, route) || organization === undefined) return
     const { name: caller, keyId } = client?.caller ?? {}
     const fields = { requestId, route, organization, caller, keyId, status: statusOf(this.#response) }
-    this.#options.log.info('a change was asked for', { ...fields, ms: Math.round(this.#seconds() * 1000) })
+    this.#options.log.info('change_requested', 'handled change request', {
+      ...fields,
+      ms: Math.round(this.#seconds() * 1000),
+    })
   }
 
   #seconds(): number {
@@ -114,7 +117,7 @@ export function contextOf(response: Pick<Response, 'locals'>): RequestContext {
 
 /** Call it before work for a client begins. @throws Problem bad_request, which the client will not read */
 export function refuseGone({ socket }: IncomingMessage): void {
-  if (socket.destroyed) throw new Problem('bad_request', { detail: 'The client left.' })
+  if (socket.destroyed) throw new Problem('bad_request', { detail: 'The client disconnected.' })
 }
 
 /** As nginx reports a client that left before the response. */

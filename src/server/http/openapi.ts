@@ -33,31 +33,43 @@ const EVERY_ROUTE: readonly ProblemCode[] = [
 const WITH_BODY: readonly ProblemCode[] = ['bad_json', 'body_too_large', 'unsupported_media_type']
 
 const place = z.object({
-  pointer: z.string().meta({ description: 'JSON pointer into the body, or the name of a parameter.' }),
-  message: z.string().meta({ description: 'What is allowed there.' }),
+  pointer: z
+    .string()
+    .meta({ description: 'pointer is a JSON pointer into the body, or the name of a parameter.' }),
+  message: z.string().meta({ description: 'message specifies what is allowed there.' }),
 })
 
 const condition = z.object({
   type: z.string(),
   status: z.enum(['True', 'False', 'Unknown']),
-  reason: z.string().meta({ description: 'One word for programs.' }),
-  message: z.string().meta({ description: 'Why, and what to do, for people.' }),
+  reason: z.string().meta({ description: 'reason is the machine-readable cause, in one word.' }),
+  message: z.string().meta({ description: 'message explains the cause and what to do.' }),
 })
 
 const problemCodes = Object.keys(PROBLEMS) as [ProblemCode, ...ProblemCode[]]
 
 const problem = z
   .object({
-    type: z.string().meta({ description: '`urn:davit:problem:` and the code.' }),
+    type: z.string().meta({ description: 'type is `urn:davit:problem:` followed by the code.' }),
     title: z.string(),
     status: z.int().meta({ override: { type: 'integer', minimum: 400, maximum: 599 } }),
-    code: z.enum(problemCodes).meta({ description: 'Stable; to be branched on.' }),
-    detail: z.string().optional().meta({ description: 'What is wrong with this request, for people.' }),
-    errors: z.array(place).optional().meta({ description: 'Each place that is wrong.' }),
-    condition: condition.optional().meta({ description: 'Of the resource that is why.' }),
-    requestId: z.string().meta({ description: 'Names the request in the log; also in X-Request-Id.' }),
+    code: z
+      .enum(problemCodes)
+      .meta({ description: 'code identifies the problem. It is stable, so clients can branch on it.' }),
+    detail: z
+      .string()
+      .optional()
+      .meta({ description: 'detail describes the cause of the problem in this request, and what to do.' }),
+    errors: z.array(place).optional().meta({ description: 'errors lists each invalid value.' }),
+    condition: condition
+      .optional()
+      .meta({ description: 'condition is the condition of the resource that causes the problem.' }),
+    requestId: z.string().meta({
+      description:
+        'requestId identifies the request in the log. The X-Request-Id header contains it as well.',
+    }),
   })
-  .meta({ id: 'Problem', description: 'Why a request was refused (RFC 9457).' })
+  .meta({ id: 'Problem', description: 'A problem document (RFC 9457) that explains why a request failed.' })
 
 /** One response for each status, which names its codes. */
 function problemsOf(route: Route, shared: Map<string, ProblemResponse>): ZodOpenApiResponsesObject {
@@ -101,16 +113,17 @@ function responseOf(codes: readonly ProblemCode[], id: string): ProblemResponse 
 
 type Document = ReturnType<typeof createDocument>
 
-const DESCRIPTION = `Signed webhooks for organizations: at least once, retried, logged, replayable. And credentials for private
-registries, whose secrets are in the organization's own cloud account and nowhere else.
+const DESCRIPTION = `The REST API of Davit manages webhooks and registry credentials of organizations. Webhooks are signed, delivered at
+least once, retried, logged and replayable. The secrets of registry credentials are stored in the AWS account of the
+organization and nowhere else.
 
-Send the API key alone as the value of \`Authorization\`. A key is a Kubernetes ServiceAccount token for the audience
+Send the API token alone as the value of \`Authorization\`. An API token is a Kubernetes ServiceAccount token for the audience
 \`davit\`: \`kubectl create token NAME --namespace ORGANIZATION --audience davit\`.
 
-Every error is an \`application/problem+json\` with a stable \`code\`.`
+Every error response is an \`application/problem+json\` document with a stable \`code\`.`
 
 const organization = z.string().meta({
-  description: 'The organization, which is a namespace of the cluster.',
+  description: 'orgId is the organization, which is a namespace in the cluster.',
   maxLength: 63,
   pattern: '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$',
   example: 'acme',
@@ -118,13 +131,13 @@ const organization = z.string().meta({
 
 const idempotencyKey = z.string().regex(IDEMPOTENCY_KEY).optional().meta({
   description:
-    'Makes repeating the request harmless: for 24 hours the same key and body give the same answer, without doing it again.',
+    'Idempotency-Key makes it safe to repeat the request. For 24 hours, the same key and body return the same response without repeating the operation.',
   maxLength: 255,
   example: 'order-4711',
 })
 
 const ifMatch = z.string().regex(IF_MATCH).optional().meta({
-  description: 'An ETag: the request is refused with 412 if the object has changed since.',
+  description: 'If-Match is an ETag. If the object has changed since, the request is rejected with 412.',
   example: '"6a2f9f0e-0f0f-4e0c-9d7e-1a2b3c4d5e6f.3"',
 })
 
@@ -155,7 +168,7 @@ export function openApiDocument(routes: readonly Route[], version: string): Docu
           type: 'apiKey',
           in: 'header',
           name: 'Authorization',
-          description: 'The key alone, without a word such as Bearer before it.',
+          description: 'The API token alone, without a prefix such as Bearer.',
         },
       },
     },
@@ -200,9 +213,7 @@ function successOf({ success, idempotent }: Route): ZodOpenApiResponsesObject {
   const described = Object.entries({
     ...DESCRIBED_HEADERS,
     ...success.headers,
-    ...(idempotent
-      ? { 'Idempotency-Replayed': '`true` where the same request had been answered before.' }
-      : {}),
+    ...(idempotent ? { 'Idempotency-Replayed': '`true` if the same request was answered before.' } : {}),
   })
   return {
     [success.status]: {

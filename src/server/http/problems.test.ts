@@ -13,7 +13,7 @@ it('leaves the word to the places that are wrong', () => {
   const errors = [{ pointer: '/url', message: 'must be an https URL' }]
   expect(problemBody(new Problem('invalid', { errors }), 'req_1')).toEqual({
     type: 'urn:davit:problem:invalid',
-    title: 'The request is well-formed, and wrong',
+    title: 'Validation failed',
     status: 422,
     code: 'invalid',
     errors,

@@ -20,159 +20,168 @@ type Entry = {
 export const PROBLEMS = {
   bad_request: {
     status: 400,
-    title: 'The request cannot be understood',
-    description: 'Its path, query or a header is not well-formed.',
+    title: 'Invalid request',
+    description: 'The path, the query or a header is malformed.',
   },
   bad_json: {
     status: 400,
-    title: 'The body is not JSON as it has to be',
+    title: 'Invalid JSON',
     description:
-      'It does not parse, names a member twice, nests too deep, or uses a name that no member may have.',
+      'The body does not parse, contains a member twice, is nested too deeply, or has a member with a forbidden name.',
   },
   unauthenticated: {
     status: 401,
-    title: 'The API key is missing or not valid',
+    title: 'Authentication failed',
     description:
-      'Send the key alone as the value of Authorization, without a word before it. A key ends with its time, or when what it is bound to is deleted.',
+      'Send the API token alone as the value of Authorization, without a prefix. A token becomes invalid when it expires, or when the object that it is bound to is deleted.',
   },
   forbidden: {
     status: 403,
-    title: 'The key may not do this',
-    description: 'The organization is visible to the key, but RBAC does not allow the operation.',
+    title: 'Permission denied',
+    description: 'The API token can see the organization, but RBAC does not allow the operation.',
   },
   not_found: {
     status: 404,
-    title: 'There is nothing here',
-    description: 'No such route, organization or object, or none that the key may see.',
+    title: 'Not found',
+    description:
+      'The route, organization or object does not exist, or the API token does not have access to it.',
   },
   method_not_allowed: {
     status: 405,
-    title: 'The method does not exist here',
-    description: 'The header Allow names those that do.',
+    title: 'Method not allowed',
+    description: 'The Allow header lists the supported methods.',
   },
   request_timeout: {
     status: 408,
-    title: 'The request came too slowly',
-    description: 'Headers and body have to arrive within seconds.',
+    title: 'Request timeout',
+    description: 'The headers and the body must arrive within a few seconds.',
   },
   endpoint_disabled: {
     status: 409,
-    title: 'The endpoint is disabled',
-    description: 'Enable it before pinging it or delivering to it again.',
+    title: 'Endpoint disabled',
+    description: 'Enable the endpoint before you ping it or redeliver to it.',
   },
   idempotency_conflict: {
     status: 409,
-    title: 'The Idempotency-Key was used for something else',
-    description: 'A key stands for one request for 24 hours: send the same body again, or another key.',
+    title: 'Idempotency-Key already used',
+    description:
+      'An Idempotency-Key belongs to one request for 24 hours. Send the same body again, or use another key.',
   },
   managed_elsewhere: {
     status: 409,
-    title: 'It is managed elsewhere',
+    title: 'Object managed elsewhere',
     description:
-      'Its spec is applied from Git or by Helm, or its secret comes from a Secret of the cluster: change it there. Of an endpoint the status can be changed here all the same.',
+      'The spec is applied from Git or by Helm, or the secret comes from a Secret in the cluster. Make the change there. You can still change the status of an endpoint here.',
   },
   too_many_endpoints: {
     status: 409,
-    title: 'The organization has as many endpoints as it may',
-    description: 'Delete one first.',
+    title: 'Endpoint limit reached',
+    description: 'The organization has the maximum number of endpoints. Delete one first.',
   },
   too_many_credentials: {
     status: 409,
-    title: 'The organization has as many registry credentials as it may',
-    description: 'Delete one first.',
+    title: 'Registry credential limit reached',
+    description: 'The organization has the maximum number of registry credentials. Delete one first.',
   },
   too_many_secrets: {
     status: 409,
-    title: 'As many signing secrets as may be are in force',
-    description: 'Wait until one expires, or roll with expireOld.',
+    title: 'Signing secret limit reached',
+    description:
+      'The endpoint has the maximum number of active signing secrets. Wait until one expires, or rotate with expireOld.',
   },
   secrets_settings_required: {
     status: 409,
-    title: 'There is no cloud account to keep the secret in',
+    title: 'AWS account required',
     description:
-      'Connect one first (`PUT /secrets-settings`). Nothing was stored. A credential of the type ecr needs none.',
+      'The organization has no AWS account for the secret, and nothing was stored. Connect an account first (`PUT /secrets-settings`). Credentials of type ecr do not need one.',
   },
   cloud_account_not_ready: {
     status: 409,
-    title: 'The cloud account does not take the secret',
+    title: 'AWS account not ready',
     description:
-      "Nothing was stored. `condition` is that of the secrets settings, where they are why; `detail` has the cloud's own words.",
+      'The AWS account did not accept the secret, and nothing was stored. `detail` contains the error from AWS. If the secrets settings are the cause, `condition` contains their condition.',
   },
   unreadable: {
     status: 409,
-    title: 'What is stored of it cannot be used',
+    title: 'Stored object is invalid',
     description:
-      'It breaks the rules of this version: mend it with kubectl, or delete it. `detail` says more.',
+      'The stored object violates the rules of this version. Fix it with kubectl, or delete it. `detail` contains the cause.',
   },
   cursor_expired: {
     status: 410,
-    title: 'The cursor has expired',
-    description: 'Begin the list again without it.',
+    title: 'Cursor expired',
+    description: 'Start the list again without a cursor.',
   },
   precondition_failed: {
     status: 412,
-    title: 'The object has changed',
-    description: 'It no longer has the ETag of If-Match: read it, and decide again.',
+    title: 'Object has changed',
+    description:
+      'The object no longer has the ETag in If-Match. Read it again, then decide whether to repeat the request.',
   },
   body_too_large: {
     status: 413,
-    title: 'The body is too large',
-    description: 'A body may have 256 KiB.',
+    title: 'Body too large',
+    description: 'The body must be at most 256 KiB.',
   },
   uri_too_long: {
     status: 414,
-    title: 'The URL is too long',
-    description: 'It may have 2,048 characters.',
+    title: 'URL too long',
+    description: 'The URL must be at most 2,048 characters.',
   },
   unsupported_media_type: {
     status: 415,
-    title: 'The body is of a wrong type',
+    title: 'Unsupported media type',
     description: 'Send Content-Type: application/json, in UTF-8 and without a Content-Encoding.',
   },
   invalid: {
     status: 422,
-    title: 'The request is well-formed, and wrong',
-    description: '`errors` names each place (JSON pointer) and what is allowed there.',
+    title: 'Validation failed',
+    description:
+      '`errors` lists the location of each invalid value (JSON pointer or parameter name) and what is allowed there.',
   },
   headers_too_large: {
     status: 431,
-    title: 'The headers are too large',
-    description: 'All of them together may have 16 KiB.',
+    title: 'Headers too large',
+    description: 'All headers together must be at most 16 KiB.',
   },
   rate_limited: {
     status: 429,
     title: 'Too many requests',
-    description: 'Come again after the seconds of Retry-After.',
+    description: 'Retry after the number of seconds in the Retry-After header.',
   },
   internal: {
     status: 500,
-    title: 'Something went wrong here',
-    description: 'Give the requestId to whoever runs Davit.',
+    title: 'Internal error',
+    description: 'Report the requestId to your cluster operator.',
   },
   overloaded: {
     status: 503,
-    title: 'There is too much to do',
-    description: 'Nothing was done; come again after the seconds of Retry-After.',
+    title: 'Service overloaded',
+    description: 'Nothing was done. Retry after the number of seconds in the Retry-After header.',
   },
   intake_full: {
     status: 503,
-    title: 'The organization has as many deliveries waiting as it may',
-    description: 'Nothing was accepted. `detail` names the endpoint that holds most of them.',
+    title: 'Publishing limit reached',
+    description:
+      'The limit for pending deliveries or for written bytes is reached, and nothing was accepted. `detail` names the limit and, if there is one, the endpoint with the largest backlog.',
   },
   unavailable: {
     status: 503,
-    title: 'The cluster does not answer',
-    description: 'It is not known whether the request was done; repeat it with the same Idempotency-Key.',
+    title: 'Cluster unavailable',
+    description:
+      'The cluster does not respond, so the result of the request is unknown. Repeat the request with the same Idempotency-Key.',
   },
   cloud_unavailable: {
     status: 503,
-    title: 'The cloud account does not answer',
-    description: 'Nothing of it is in force; come again after the seconds of Retry-After.',
+    title: 'AWS account unavailable',
+    description:
+      'AWS does not respond, and no change took effect. Retry after the number of seconds in the Retry-After header.',
   },
   not_acknowledged: {
     status: 503,
-    title: 'The change is stored, and not in force yet',
-    description: 'It stays and will be. Read the object again.',
+    title: 'Change not active yet',
+    description:
+      'The change is saved but has not taken effect everywhere yet. It takes effect automatically. Read the object again to check.',
   },
 } as const satisfies Record<string, Entry>
 
@@ -270,15 +279,19 @@ export function problemOf(error: unknown): Problem {
 /** The one place that decides what an error of the cluster means to a client. */
 function ofCluster(error: unknown): Problem | undefined {
   if (error instanceof OverloadedError)
-    return overloaded('Too much waits to be stored; nothing was accepted.', BUSY_SECONDS, error)
+    return overloaded('Too many writes are waiting. Nothing was accepted.', BUSY_SECONDS, error)
   if (isApiError(error, 'NoSpace'))
-    return overloaded("The cluster's store is full; nothing was accepted.", FIX_SECONDS, error)
+    return overloaded('The storage of the cluster is full. Nothing was accepted.', FIX_SECONDS, error)
   // Not a quota of the organization: creating an endpoint or a credential handles that one.
   if (isApiError(error, 'Quota'))
-    return overloaded("A quota of the cluster's does not allow it now.", FIX_SECONDS, error)
+    return overloaded('A quota of the cluster currently does not allow this request.', FIX_SECONDS, error)
   // Davit itself lacks a permission, or the API server has just started and has not loaded it yet.
   if (isApiError(error, 'Forbidden'))
-    return overloaded('The cluster does not let Davit do that now; nothing was done.', BUSY_SECONDS, error)
+    return overloaded(
+      'The cluster currently does not allow Davit to do this. Nothing was done.',
+      BUSY_SECONDS,
+      error,
+    )
   if (isApiError(error, 'TooManyRequests'))
     return new Problem('overloaded', { retryAfter: secondsOf(error), cause: error })
   // Unauthorized is Davit itself, whose token has to be renewed.
@@ -306,7 +319,8 @@ function ofCloud(error: unknown): Problem | undefined {
       ? new Problem('cloud_unavailable', { detail, retryAfter: FIX_SECONDS, cause: error })
       : new Problem('cloud_account_not_ready', { detail, cause: error })
   if (remedy === 'retry' && code === 'Busy') {
-    const busy = 'Too many secrets wait to be stored in the account and its region; nothing was stored.'
+    const busy =
+      'Too many secrets are waiting to be stored in this AWS account and region. Nothing was stored.'
     return overloaded(busy, CLOUD_SECONDS, error)
   }
   return new Problem('cloud_unavailable', { detail, retryAfter: CLOUD_SECONDS, cause: error })
@@ -320,20 +334,23 @@ export function describeCloudError({ code, message, operation }: CloudError): st
   return sanitizeText(message === '' ? `${about}.` : `${about}: ${message}`, LONGEST_CLOUD_ERROR)
 }
 
+const BREAKS_RULES =
+  'The stored object violates the rules of this version. Fix it with kubectl, or delete it.'
+
 /** The object and its content are the cluster operator's business, so the detail names neither. */
 function ofStored(error: unknown): Problem | undefined {
   if (error instanceof UnreadableError)
-    return new Problem('unreadable', { detail: 'It does not fit the rules of this version.', cause: error })
+    return new Problem('unreadable', { detail: BREAKS_RULES, cause: error })
   if (!(error instanceof KeysDamagedError)) return undefined
   const detail =
-    'Its signing keys cannot be read. Whoever runs Davit can restore them, or delete them for new ones.'
+    'The signing secrets of the endpoint cannot be read. Ask your cluster operator to restore them, or to delete them so that Davit creates new ones.'
   return new Problem('unreadable', { detail, cause: error })
 }
 
 /** An object that passed our rules and not those of the API server, say an admission policy. Other errors stay as they are. */
 export function rejectedByCluster(error: unknown): unknown {
   if (!isApiError(error, 'Invalid', 'BadRequest', 'TooLarge')) return error
-  return new Problem('invalid', { detail: `The cluster refuses it: ${error.message}`, cause: error })
+  return new Problem('invalid', { detail: `The cluster rejected the object: ${error.message}`, cause: error })
 }
 
 /**
@@ -344,7 +361,7 @@ export function rejectedByCluster(error: unknown): unknown {
  */
 export function refuseWhileStale(what: string, behind: () => string | undefined): void {
   const why = behind()
-  if (why !== undefined) throw overloaded(`${what} is not known: ${why}.`, STALE_SECONDS)
+  if (why !== undefined) throw overloaded(`${what} may be out of date: ${why}.`, STALE_SECONDS)
 }
 
 /**
@@ -358,7 +375,11 @@ export function withLogProblems(log: EventLog): EventLog {
         return await log.append(events)
       } catch (error) {
         if (!isApiError(error, 'Quota', 'Forbidden', 'Terminating', 'NotFound')) throw error
-        throw overloaded('The delivery log takes no events now; nothing was accepted.', FIX_SECONDS, error)
+        throw overloaded(
+          'The delivery log currently accepts no events. Nothing was stored.',
+          FIX_SECONDS,
+          error,
+        )
       }
     },
   }

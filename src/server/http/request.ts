@@ -43,12 +43,13 @@ export const IF_MATCH = /^(\*|((W\/)?"[\x21\x23-\x7e]*")([ \t]*,[ \t]*(W\/)?"[\x
 export function readIfMatch(rawHeaders: readonly string[]): string | undefined {
   const value = only(rawHeaders, 'If-Match')
   if (value === undefined || IF_MATCH.test(value)) return value
-  throw new Problem('bad_request', { detail: 'If-Match must be an ETag in its quotes, or *.' })
+  throw new Problem('bad_request', { detail: 'If-Match must be an ETag in quotes, or *.' })
 }
 
 function only(rawHeaders: readonly string[], name: string): string | undefined {
   const [value, another] = headerValues(rawHeaders, name.toLowerCase())
-  if (another !== undefined) throw new Problem('bad_request', { detail: `${name} was sent twice.` })
+  if (another !== undefined)
+    throw new Problem('bad_request', { detail: `The ${name} header must not be sent twice.` })
   return value
 }
 
@@ -78,16 +79,17 @@ export function readRawUrl(url: string): RawUrl {
 }
 
 function checkCharacters(part: string): void {
-  if (!ALLOWED.test(part.replaceAll(' ', ''))) throw badUrl('The URL has a character that must be escaped.')
+  if (!ALLOWED.test(part.replaceAll(' ', '')))
+    throw badUrl('The URL contains a character that must be escaped.')
   const decoded = decode(part)
-  if (CONTROL.test(decoded)) throw badUrl('The URL has a control character.')
+  if (CONTROL.test(decoded)) throw badUrl('The URL must not contain a control character.')
 }
 
 function decode(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
-    throw badUrl('A percent sign in the URL is not followed by an escape of UTF-8.')
+    throw badUrl('The URL contains a percent sign that does not start a UTF-8 escape.')
   }
 }
 
@@ -110,7 +112,7 @@ export function readQuery(search: string): Record<string, string> {
   const found = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(search)) {
     if (found.has(name))
-      throw new Problem('bad_request', { detail: `The parameter ${quoted(name)} is there twice.` })
+      throw new Problem('bad_request', { detail: `The parameter ${quoted(name)} must not be repeated.` })
     found.set(name, value)
   }
   return Object.fromEntries(found)
@@ -151,7 +153,7 @@ export type BodyReader = {
 }
 
 const WANTED =
-  'Send Content-Type: application/json, in UTF-8 and without a Content-Encoding; with curl that is --json instead of -d.'
+  'Send Content-Type: application/json, in UTF-8 and without a Content-Encoding. With curl, use --json instead of -d.'
 /** `application/json`, with no parameter but UTF-8. */
 const JSON_TYPE = /^application\/json[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i
 
@@ -198,7 +200,8 @@ function collect(request: IncomingMessage, reader: BodyReader, announced: number
       }
     }
     const onEnd = () => end()
-    const onClose = () => end(new Problem('bad_request', { detail: 'The body ended before its time.' }))
+    const onClose = () =>
+      end(new Problem('bad_request', { detail: 'The connection closed before the body was complete.' }))
     const end = (error?: unknown) => {
       stopTimer()
       request.off('data', onData).off('end', onEnd).off('close', onClose)
@@ -215,7 +218,7 @@ function decodeUtf8(chunks: readonly Buffer[]): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks))
   } catch {
-    throw new Problem('bad_json', { detail: 'It is not UTF-8.' })
+    throw new Problem('bad_json', { detail: 'The body is not valid UTF-8.' })
   }
 }
 
@@ -294,7 +297,7 @@ class Outline {
 
   #open(kind: number, at: number): void {
     if (this.#levels.length === MAX_JSON_DEPTH) {
-      throw badJson(`It nests deeper than ${MAX_JSON_DEPTH} levels${positionOf(this.#text, at)}.`)
+      throw badJson(`The body is nested deeper than ${MAX_JSON_DEPTH} levels${positionOf(this.#text, at)}.`)
     }
     this.#levels.push(kind === OPEN_BRACE ? new Set() : undefined)
   }
@@ -303,9 +306,9 @@ class Outline {
     const { value, at } = this.string
     const names = this.#levels.at(-1)
     if (outermost && value === '__proto__')
-      this.fault ??= `No member may be called __proto__${positionOf(this.#text, at)}.`
+      this.fault ??= `Forbidden member name __proto__${positionOf(this.#text, at)}.`
     if (names?.has(value)) {
-      this.fault ??= `The member ${JSON.stringify(value.slice(0, 100))} is there twice${positionOf(this.#text, at)}.`
+      this.fault ??= `Duplicate member ${JSON.stringify(value.slice(0, 100))}${positionOf(this.#text, at)}.`
     }
     names?.add(value)
     if (outermost) this.#member = { name: value, from: -1, to: after }
@@ -327,7 +330,7 @@ function parse(text: string): unknown {
   try {
     return parseJson(text)
   } catch {
-    throw badJson(`It does not parse${positionOfError(text)}.`)
+    throw badJson(`JSON syntax error${positionOfError(text)}.`)
   }
 }
 
@@ -387,8 +390,8 @@ function errorsOf(issue: z.core.$ZodIssue, pointerTo: (path: Path) => string): P
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) =>
       key.length > MAX_NAME
-        ? { pointer: pointerTo(issue.path), message: 'has a field that is not known here' }
-        : { pointer: pointerTo([...issue.path, key]), message: 'is not known here' },
+        ? { pointer: pointerTo(issue.path), message: 'must not contain unknown fields' }
+        : { pointer: pointerTo([...issue.path, key]), message: 'is unknown' },
     )
   }
   return [{ pointer: pointerTo(issue.path), message: issue.message.slice(0, MAX_MESSAGE) }]

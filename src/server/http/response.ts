@@ -18,9 +18,9 @@ export const FIXED_HEADERS = { 'cache-control': 'no-store', 'x-content-type-opti
 
 /** Headers of every response of an operation, as the OpenAPI document describes them; `reply` sends them. */
 export const DESCRIBED_HEADERS = {
-  'X-Request-Id': 'Names the request in the log.',
-  RateLimit: 'What is left of the limits of the key and of the organization.',
-  'RateLimit-Policy': 'The limits, in requests a second.',
+  'X-Request-Id': 'ID of the request in the log.',
+  RateLimit: 'Remaining requests within the limits of the API token and the organization.',
+  'RateLimit-Policy': 'Limits of the API token and the organization, in requests per second.',
 } as const
 
 /** How much a rejected client may still send before its connection is closed. */

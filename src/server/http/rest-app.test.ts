@@ -166,7 +166,7 @@ test('the log says why requests are put off, once in a while for each reason', a
   for (const error of [away, away, new Problem('intake_full')]) await ping(error)
   clock.advance(10_000)
   await ping(away)
-  const told = bed.logged.filter(({ message }) => message === 'requests are put off')
+  const told = bed.logged.filter(({ message }) => message === 'responding with 503')
   expect(told.map(({ fields }) => fields)).toMatchObject([
     { code: 'unavailable', route: 'pingEndpoint', cause: expect.stringContaining('dial tcp 10.0.0.1') },
     { code: 'intake_full' },
@@ -217,9 +217,9 @@ test('changes are in the log with who made them, and neither a key nor a secret 
   bed.services.failWith = new Error('broken')
   await ask(bed, `${ORG}/webhooks/${ID}/secret/roll`, send('POST'))
   expect(bed.logged.map(({ message }) => message)).toEqual([
-    'a change was asked for',
-    'a request failed',
-    'a change was asked for',
+    'handled change request',
+    'failed to handle request',
+    'handled change request',
   ])
   expect(bed.logged[0]?.fields).toMatchObject({
     route: 'createEndpoint',

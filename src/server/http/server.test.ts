@@ -127,7 +127,7 @@ test('a change whose client has gone is told when it is done, and not as answere
   release()
   while (bed.logged.length === 0) await nextTurn()
   expect(bed.logged).toMatchObject([
-    { message: 'a change was asked for', fields: { route: 'deleteEndpoint', caller: 'owner', status: 499 } },
+    { message: 'handled change request', fields: { route: 'deleteEndpoint', caller: 'owner', status: 499 } },
   ])
   expect(bed.answered).toEqual([{ route: 'deleteEndpoint', status: 499 }])
 })

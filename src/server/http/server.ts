@@ -40,9 +40,12 @@ export async function watchCertificateFiles(
       if (found.cert === current.cert && found.key === current.key) return
       for (const listener of listeners) listener(found)
       current = found
-      log.info('Took up a renewed certificate', { file: files.certFile })
+      log.info('certificate_renewed', 'loaded renewed certificate', { file: files.certFile })
     } catch (error) {
-      log.warn('The certificate cannot be renewed; the one before stays', { file: files.certFile, error })
+      log.warn('certificate_reload_failed', 'failed to load certificate; keeping the previous one', {
+        file: files.certFile,
+        error,
+      })
     }
   }
   const timer = setInterval(() => void look(), lookMs)
@@ -129,7 +132,7 @@ export function createHttpServer(
     ? createTlsServer({ ...options, ...certificate, handshakeTimeout: limits.headersMs }, answer)
     : createServer(options, answer)
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    const problem = new Problem('bad_request', { detail: 'Of expectations only 100-continue is met.' })
+    const problem = new Problem('bad_request', { detail: 'The only supported Expect value is 100-continue.' })
     send(request, response, problemResponse(problem, nextId()))
   })
   server.timeout = limits.idleMs
@@ -159,7 +162,7 @@ export function createHttpServer(
 function problemOfParser(code: string | undefined): Problem {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Problem('request_timeout')
   if (code === 'HPE_HEADER_OVERFLOW') return new Problem('headers_too_large')
-  return new Problem('bad_request', { detail: 'It is not HTTP/1.1 as it has to be.' })
+  return new Problem('bad_request', { detail: 'Malformed HTTP/1.1 request.' })
 }
 
 /** Lingers, since the client may still be sending and would lose the response if the socket closed at once. */

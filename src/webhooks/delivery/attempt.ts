@@ -65,7 +65,10 @@ export async function attempt(ctx: EngineContext, delivery: Delivery): Promise<v
     if (queue.ordered || prepared.object) await settled
     else engine.runInBackground(settled, queue, 'settles')
   } catch (error) {
-    ctx.log.error('An attempt could not be made', { error, delivery: messageId(delivery.name) })
+    ctx.log.error('attempt_not_made', 'failed to make a delivery attempt; retrying', {
+      error,
+      delivery: messageId(delivery.name),
+    })
     putBack(ctx, delivery, RETRY_MS)
   } finally {
     // A receiver may answer as late as it likes, but not with the places that others wait for.
@@ -131,8 +134,9 @@ async function prepareFromObject(ctx: EngineContext, delivery: Delivery): Promis
 /** Lets those behind a delivery that cannot be read go on. It stays pending, and the next start tries it again. */
 export function leaveUnread(ctx: EngineContext, delivery: Delivery, error: UnreadableError): void {
   const id = messageId(delivery.name)
-  ctx.log.error('A delivery cannot be read and waits for the next start', { delivery: id, error })
-  const message = `${id} is not sent: ${error.message}. It is looked at again when Davit starts.`
+  const skipped = 'failed to read a delivery; skipped until the next start'
+  ctx.log.error('delivery_unreadable', skipped, { delivery: id, error })
+  const message = `Cannot send ${id}: ${error.message}. Davit skips it and retries at its next start.`
   warnOnEndpoint(ctx, delivery.queue.endpoint, 'UnreadableDelivery', message)
   delivery.queue.pass(delivery)
 }
@@ -217,12 +221,15 @@ async function recordOutcome(
 ): Promise<void> {
   const result = toAttemptResult(end.outcome, end.startedAt)
   try {
-    await retryUntilDurable(ctx, 'an outcome', () =>
+    await retryUntilDurable(ctx, 'store outcome', () =>
       object ? recordInObject(ctx, end, result, object) : recordInLog(ctx, end, result),
     )
   } catch (error) {
     // Only at the end of the process; the next one repeats the attempt.
-    ctx.log.warn('An outcome was not stored', { error, delivery: messageId(end.delivery.name) })
+    ctx.log.warn('outcome_not_stored', 'failed to store an outcome; the attempt may be repeated', {
+      error,
+      delivery: messageId(end.delivery.name),
+    })
   }
 }
 
@@ -306,7 +313,7 @@ async function readAgain(ctx: EngineContext, delivery: Delivery): Promise<Webhoo
     return await ctx.objects.read(delivery)
   } catch (error) {
     if (error instanceof UnreadableError)
-      ctx.log.warn('What became of a delivery cannot be stored; trying again', { error })
+      ctx.log.warn('outcome_store_failed', 'failed to store the outcome of an attempt; retrying', { error })
     return undefined
   }
 }

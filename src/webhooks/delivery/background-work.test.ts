@@ -10,7 +10,11 @@ function made() {
   const errors: string[] = []
   const ended: EndpointQueue[] = []
   const nothing = () => undefined
-  const log = { info: nothing, warn: nothing, error: (message: string) => void errors.push(message) }
+  const log = {
+    info: nothing,
+    warn: nothing,
+    error: (_event: string, message: string) => void errors.push(message),
+  }
   const epochs = new OwnershipEpochs()
   const shards = { owns: () => true, epochs }
   const work = new BackgroundWork({ giveUp: giveUp.signal, log, shards }, (queue) => void ended.push(queue))
@@ -47,7 +51,7 @@ it('has ended as well when it failed, and says so, unless it was given up', asyn
   work.add(Promise.reject(new Error('no')), queue, true)
   await settle()
   expect([work.size, queue.busy, queue.settling]).toEqual([0, 0, 0])
-  expect(errors).toEqual(['Work of the delivery plane failed'])
+  expect(errors).toEqual(['delivery task failed'])
   giveUp.abort()
   work.add(Promise.reject(new Error('no')), queue)
   await settle()

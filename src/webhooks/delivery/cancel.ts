@@ -32,7 +32,7 @@ export async function cancelDelivery(ctx: EngineContext, delivery: Delivery): Pr
     if (storage.promotion) await storage.promotion
     if (delivery.storage.kind === 'log') return await cancelEntry(ctx, delivery, storage, 'EndpointDeleted')
   }
-  await retryUntilDurable(ctx, 'the end of a delivery', async () => {
+  await retryUntilDurable(ctx, 'delete WebhookDelivery', async () => {
     try {
       await ctx.objects.remove(delivery)
     } catch (error) {

@@ -71,7 +71,7 @@ export const PAUSES = { firstMs: 100, longestMs: 5000 }
 /** Repeats `work`, with growing pauses. @throws its last error once the process ends or the shard is lost */
 export async function retryUntilDurable<T>(
   ctx: Pick<EngineContext, 'clock' | 'random' | 'log' | 'giveUp' | 'shards'>,
-  what: string,
+  operation: string,
   work: () => Promise<T>,
 ): Promise<T> {
   for (let failures = 1; ; failures += 1) {
@@ -81,7 +81,10 @@ export async function retryUntilDurable<T>(
       if (ctx.giveUp.aborted || hasLostShard(ctx)) throw error
       // The first failures while an API server restarts are not worth a log line.
       if (exponentialMs(failures, PAUSES) === PAUSES.longestMs)
-        ctx.log.warn('The store does not take it; trying again', { what, error })
+        ctx.log.warn('delivery_store_failed', 'failed to access the delivery store; retrying', {
+          operation,
+          error,
+        })
       await sleep(ctx.clock, backoffMs(failures, PAUSES, ctx.random), ctx.giveUp)
     }
   }
@@ -141,7 +144,7 @@ export class BackgroundWork {
       .catch((error: unknown) => {
         // If the shard was lost, its new owner continues.
         if (this.#ctx.giveUp.aborted || hasLostShard(this.#ctx)) return
-        this.#ctx.log.error('Work of the delivery plane failed', { error })
+        this.#ctx.log.error('delivery_task_failed', 'delivery task failed', { error })
       })
       .then(() => {
         this.#underWay.give(namespace, 1)

@@ -95,7 +95,7 @@ export function deliveryFromEntry(
 /** The body of an entry that is open. */
 export function bodyOf({ segment, entry }: InLog): EventBody {
   const body = segment.bodies.get(entry.eventIndex)
-  if (!body) throw new Error('an entry has an event')
+  if (!body) throw new Error('log entry has no event')
   return body
 }
 

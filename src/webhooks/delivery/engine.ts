@@ -247,7 +247,7 @@ export class DeliveryEngine implements EngineActions {
   async #lookUp(queue: EndpointQueue): Promise<void> {
     const { namespace, name, uid } = queue.endpoint
     const read = () => this.#options.statuses.read(namespace, name)
-    const found = await retryUntilDurable(this.ctx, 'reading an endpoint', read)
+    const found = await retryUntilDurable(this.ctx, 'read WebhookEndpoint', read)
     if (found?.metadata.uid !== uid) this.#cancel(queue)
   }
 

@@ -301,6 +301,6 @@ describe('reading back', () => {
     })
     const next = await bed.restarted()
     expect(next.engine.counters.total).toBe(2)
-    expect(next.complaints).toEqual(['A WebhookDelivery cannot be read'])
+    expect(next.complaints).toEqual(['failed to read a WebhookDelivery'])
   })
 })

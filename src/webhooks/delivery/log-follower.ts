@@ -86,8 +86,8 @@ function setAside(engine: DeliveryEngine, delivery: Delivery): void {
   const { ctx } = engine
   const id = messageId(delivery.name)
   const { namespace, name } = delivery.queue.endpoint
-  ctx.log.warn('A delivery was set aside', { delivery: id, namespace, endpoint: name })
-  const message = `Davit ended, or lost its way to the API server, ${MAX_STARTS + 1} times while ${id} was under way; it goes on apart from the others, and later.`
+  ctx.log.warn('delivery_set_aside', 'set a delivery aside', { delivery: id, namespace, endpoint: name })
+  const message = `Davit restarted or lost its connection to the API server ${MAX_STARTS + 1} times while delivering ${id}. The delivery is retried later, separately from other deliveries.`
   warnOnEndpoint(ctx, delivery.queue.endpoint, 'SetAside', message)
   promoteOwed(engine, delivery, setAsideStatus(ctx.clock.now(), ctx.waitScale))
 }
@@ -159,7 +159,10 @@ export class LogFollower {
     }
     const { name, version, unreadable: lines } = segment
     if (lines > 0)
-      ctx.log.error('Deliveries of the log cannot be read and are left out', { segment: name, lines })
+      ctx.log.error('deliveries_unreadable', 'failed to read deliveries from the log; skipped', {
+        segment: name,
+        lines,
+      })
     const early = this.#early.take(version)
     for (const open of [...opened.open.values()])
       this.#addEntry(opened, open, { early: early.get(open.entry.index), bodies: segment.bodies })

@@ -46,7 +46,7 @@ it('an object that could not be made while its shard was held is not made when a
   epochs.end([shard])
   await bed.elapse(MINUTE)
   expect(mayWrite.slice(tries)).toEqual([false])
-  expect(bed.complaints.filter((words) => words.includes('was not given its object'))).toEqual([])
+  expect(bed.complaints.filter((words) => words.includes('failed to create a WebhookDelivery'))).toEqual([])
 })
 
 it('it is asked for anew where the shard has come back', async () => {

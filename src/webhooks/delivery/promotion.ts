@@ -50,7 +50,7 @@ async function store(
   const result = await ctx.objects.store(delivery, storage, storage.status)
   // Keeps the entry open: an object that came after it was closed would never show its end.
   if (result.kind === 'refused' && isFinal(storage.status?.state) && mayCome(ctx, storage))
-    throw new ApiError('Unavailable', 'a call that was not answered may still make the object')
+    throw new ApiError('Unavailable', 'an earlier call without a response may still create the object')
   return result
 }
 
@@ -65,7 +65,7 @@ async function promote(
   storage: InLog,
   onCreated: () => void,
 ): Promise<void> {
-  const result = await retryUntilDurable(ctx, 'a delivery', () => store(ctx, delivery, storage))
+  const result = await retryUntilDurable(ctx, 'create WebhookDelivery', () => store(ctx, delivery, storage))
   onCreated()
   const end = endOf(storage)
   if (!result) {
@@ -110,8 +110,11 @@ async function continueRefused(
 }
 
 export function warnOfRefusedObject(ctx: EngineContext, { name, queue }: Delivery, message: string): void {
-  warnOnEndpoint(ctx, queue.endpoint, 'CannotStoreDelivery', `No WebhookDelivery can be made: ${message}`)
-  ctx.log.warn('A delivery object was refused', { delivery: messageId(name), message })
+  warnOnEndpoint(ctx, queue.endpoint, 'CannotStoreDelivery', `Cannot create WebhookDelivery: ${message}`)
+  ctx.log.warn('delivery_object_rejected', 'API server rejected a WebhookDelivery', {
+    delivery: messageId(name),
+    message,
+  })
 }
 
 export async function cancelEntry(
@@ -194,7 +197,7 @@ export class PromotionQueue {
       await promoteToObject(this.#ctx, delivery, storage, onCreated)
     } catch (error) {
       if (!giveUp.aborted && !hasLostShard(this.#ctx))
-        log.error('A delivery was not given its object', { error })
+        log.error('delivery_object_failed', 'failed to create a WebhookDelivery; retrying', { error })
     }
     if (delivery.storage !== storage) return
     const failures = (this.#retries.get(storage)?.failures ?? 0) + 1

@@ -61,9 +61,9 @@ function endDecided({ ctx }: DeliveryEngine, delivery: Delivery, wasRestored: bo
   const wasCounted = ctx.directory.find(queue.endpoint)?.endpoint.status?.lastCounted === id
   if (!wasRestored && !wasCounted) return
   delivery.stage = 'sending'
-  const what = wasRestored ? 'the end of a restored delivery' : 'the end of an exhausted delivery'
+  const operation = wasRestored ? 'cancel restored delivery' : 'store end of exhausted delivery'
   const write = () =>
-    retryUntilDurable(ctx, what, async () => {
+    retryUntilDurable(ctx, operation, async () => {
       const object = await ctx.objects.find(delivery)
       if (!object) ctx.engine.drop(delivery)
       else if (wasRestored) await cancelObject(ctx, delivery, object, 'Restored')
@@ -121,7 +121,7 @@ export class RecoveryFromObjects {
     if (outline && this.#isForeign(outline)) return undefined
     this.#missing.delete(key)
     if (!outline) {
-      this.#engine.ctx.log.warn('A WebhookDelivery cannot be read', { name })
+      this.#engine.ctx.log.warn('delivery_object_unreadable', 'failed to read a WebhookDelivery', { name })
       this.#leaveUnread(key, known)
       return undefined
     }
@@ -141,7 +141,7 @@ export class RecoveryFromObjects {
   async #lookUp(key: string, delivery: Delivery, signal: AbortSignal): Promise<void> {
     const { ctx } = this.#engine
     const giveUp = AbortSignal.any([ctx.giveUp, signal])
-    const object = await retryUntilDurable({ ...ctx, giveUp }, 'reading a delivery', () =>
+    const object = await retryUntilDurable({ ...ctx, giveUp }, 'read WebhookDelivery', () =>
       ctx.objects.find(delivery).catch((error: unknown) => {
         if (error instanceof UnreadableError) return error
         throw error
@@ -164,7 +164,8 @@ export class RecoveryFromObjects {
     const owner = this.#organizations.get(spec.endpointUid) ?? namespace
     if (owner === namespace && name === deliveryObjectName(event, spec.endpointUid)) return false
     const fields = { namespace, name }
-    this.#engine.ctx.log.warn('A WebhookDelivery is none that Davit has made, and is left alone', fields)
+    const message = 'ignored a WebhookDelivery that Davit did not create'
+    this.#engine.ctx.log.warn('foreign_delivery_ignored', message, fields)
     return true
   }
 

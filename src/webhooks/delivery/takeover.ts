@@ -71,7 +71,8 @@ export class RemoteDeliverySweeper {
       if (delivery.queue.driver === 'others' && this.#engine.objectBacked.has(delivery))
         this.#engine.leave(delivery)
     } catch (error) {
-      if (!giveUp.aborted) log.info('A delivery of another replica could not be looked at', { error })
+      if (!giveUp.aborted)
+        log.info('remote_delivery_check_failed', 'failed to check a delivery of another replica', { error })
     }
   }
 }
@@ -130,7 +131,7 @@ export class ShardTakeover {
       }
       await follower.seen(version, signal)
       signal.throwIfAborted()
-      if (!follower.holdsClaims(shards)) throw new Error('another replica has claimed a shard meanwhile')
+      if (!follower.holdsClaims(shards)) throw new Error('another replica claimed a shard in the meantime')
       await Promise.all([this.#readEndpoints(signal), this.#readKeysInTime(signal)])
       const result = await this.#adopt(shards, signal)
       for (const shard of shards) this.#adopted.add(shard)
@@ -201,7 +202,9 @@ export class ShardTakeover {
       } catch (error) {
         signal.throwIfAborted()
         if (giveUp.aborted || !late.aborted) throw error
-        log.warn('Signing keys could not be read; what the watch has told of them is used', { error })
+        log.warn('signing_secrets_unreadable', 'failed to read signing secrets; using those from the watch', {
+          error,
+        })
       }
     })
   }
@@ -254,7 +257,7 @@ export class ShardTakeover {
     const ctx = { ...engineContext, giveUp: AbortSignal.any([engineContext.giveUp, signal]) }
     // Undefined if the continuation has expired.
     const ask = (from?: string) =>
-      retryUntilDurable(ctx, `reading ${type.plural}`, async (): Promise<Page | undefined> => {
+      retryUntilDurable(ctx, `list ${type.plural}`, async (): Promise<Page | undefined> => {
         signal.throwIfAborted()
         try {
           return await ctx.resources.list(type, query, from)

@@ -157,7 +157,9 @@ export class ViewWriter {
     try {
       if (!(await withOwnership(shards, shard, write))) this.#abandon(view)
     } catch (error) {
-      log.warn('The object of a delivery that succeeded cannot be made now', { error })
+      log.warn('delivery_view_failed', 'failed to create the WebhookDelivery of a success; retrying', {
+        error,
+      })
       this.#slowDown()
       await sleep(clock, RETRY_MS, giveUp)
       this.#push(view)

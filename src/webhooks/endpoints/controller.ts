@@ -100,14 +100,14 @@ export class EndpointReconciler implements Reconciler {
     const { namespace = '' } = endpoint.metadata
     const problems: Problem[] = []
     if (!organizations.get(namespace)) {
-      const message = `The namespace ${namespace} is no organization: it lacks the label davit.dev/organization=true.`
+      const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true.`
       problems.push({ reason: 'NotAnOrganization', message })
     }
     const rejection = rejectUrl(endpoint.spec.url)
     if (rejection) problems.push({ reason: 'UrlNotAllowed', message: `spec.url: ${rejection}` })
     const unknown = catalogue.unknown(endpoint.spec.eventTypes)
     if (unknown.length > 0) {
-      const message = `spec.eventTypes: no EventType named ${unknown.join(', ')}; it works once the type exists (kubectl get eventtypes).`
+      const message = `spec.eventTypes: EventType not found: ${unknown.join(', ')}. Create it, or correct the name. To list event types, run: kubectl get eventtypes`
       problems.push({ reason: 'UnknownEventTypes', message })
     }
     return problems
@@ -131,10 +131,10 @@ export class EndpointReconciler implements Reconciler {
     if (request.kind === 'invalid')
       this.#recordEvent(view, 'InvalidRequest', `${PING_ANNOTATION}: ${request.message}`)
     if (request.kind === 'new' && !view.enabled)
-      this.#recordEvent(view, 'EndpointDisabled', 'A disabled endpoint cannot be pinged; enable it first.')
+      this.#recordEvent(view, 'EndpointDisabled', 'Cannot ping a disabled endpoint. Enable it first.')
     if (request.kind === 'new' && view.enabled) {
       const id = await this.#options.publisher.ping(view.endpoint, request)
-      this.#recordEvent(view, 'Pinged', `webhook.ping is delivered as ${messageId(id)}.`, 'Normal')
+      this.#recordEvent(view, 'Pinged', `Sending webhook.ping as ${messageId(id)}.`, 'Normal')
     }
     return { ping: request.value }
   }
@@ -156,7 +156,7 @@ export class EndpointReconciler implements Reconciler {
     for (const item of request.invalid)
       this.#recordEvent(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}.`)
     if (request.items.length > 0 && !view.enabled) {
-      const message = 'Nothing can be redelivered to a disabled endpoint; enable it first.'
+      const message = 'Cannot redeliver to a disabled endpoint. Enable it first.'
       this.#recordEvent(view, 'EndpointDisabled', message)
     } else {
       for (const item of request.items) await this.#redeliverOne(view, item, found.get(item.deliveryId))
@@ -170,11 +170,11 @@ export class EndpointReconciler implements Reconciler {
     original: Original | undefined,
   ): Promise<void> {
     if (!original) {
-      const message = `This endpoint has no delivery ${deliveryId} (any more); it cannot be repeated.`
+      const message = `Cannot redeliver ${deliveryId}: this endpoint does not have such a delivery, or it was deleted.`
       return this.#recordEvent(view, 'DeliveryNotFound', message)
     }
     const id = await this.#options.publisher.redeliver(view.endpoint, original, { value: raw, at })
-    this.#recordEvent(view, 'Redelivered', `${deliveryId} is delivered again as ${messageId(id)}.`, 'Normal')
+    this.#recordEvent(view, 'Redelivered', `Redelivering ${deliveryId} as ${messageId(id)}.`, 'Normal')
   }
 
   #recordEvent(

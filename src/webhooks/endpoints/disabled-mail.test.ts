@@ -11,7 +11,7 @@ const DISABLED = {
 
 test('owners read what happened, since when, why to look where, and how to enable again', () => {
   const { subject, text } = disabledMail(DISABLED)
-  expect(subject).toBe('Webhook endpoint billing of acme was disabled')
+  expect(subject).toBe('Webhook endpoint billing in acme was disabled')
   for (const part of [
     'whe_billing',
     'organization acme',

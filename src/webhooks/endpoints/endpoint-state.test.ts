@@ -226,12 +226,12 @@ describe('requests by annotation', () => {
     {
       given: { enable: 'soon', status: AUTO },
       want: auto,
-      says: 'davit.dev/enable-requested-at: "soon" is not a time',
+      says: 'davit.dev/enable-requested-at: "soon" is not a valid time',
     },
     {
       given: { disable: 'true' },
       want: enabled,
-      says: 'davit.dev/disable-requested-at: "true" is not a time',
+      says: 'davit.dev/disable-requested-at: "true" is not a valid time',
     },
     {
       given: { enable: T1, disable: 'no', status: AUTO },

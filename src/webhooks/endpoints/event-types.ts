@@ -46,10 +46,11 @@ export async function ensureBuiltinEventTypes(
   for (const type of builtinEventTypes.filter(({ metadata }) => !isKnown(metadata.name))) {
     try {
       await api.create(eventTypes, { ...type, metadata: { ...type.metadata } } satisfies RawObject)
-      log.info('Made an event type that ships', { name: type.metadata.name })
+      log.info('event_type_created', 'created built-in event type', { name: type.metadata.name })
     } catch (error) {
       if (isApiError(error, 'AlreadyExists')) continue
-      log.warn('An event type that ships could not be made', { name: type.metadata.name, error })
+      const fields = { name: type.metadata.name, error }
+      log.warn('event_type_create_failed', 'failed to create built-in event type', fields)
     }
   }
 }

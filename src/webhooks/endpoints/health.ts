@@ -67,10 +67,11 @@ export class EndpointHealth {
   ): Promise<void> {
     await this.#outcomes.run(endpoint.uid, async () => {
       // An entry made now would never be removed: another replica counts, until this one owns the shard again.
-      if (this.#epochs?.mayWrite === false) throw new Error('Its shard is not driven here any more')
+      if (this.#epochs?.mayWrite === false)
+        throw new Error('this replica no longer owns the shard of the endpoint')
       const unstored = this.#unstored.get(endpoint.uid) ?? deliveryId
       // The status keeps only the last one counted: after another one, a crash would count this one again.
-      if (unstored !== deliveryId) throw new Error(`The end of ${unstored} is not stored yet`)
+      if (unstored !== deliveryId) throw new Error(`the outcome of ${unstored} is not stored yet`)
       this.#unstored.set(endpoint.uid, deliveryId)
       await this.#statuses.exclusively(endpoint, async (view) => {
         if (view) await this.#statuses.write(view, (now) => this.#patchFor(now, deliveryId))

@@ -8,6 +8,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { Mailer } from '../../lib/mail.ts'
 import type { MailMetrics } from '../../lib/metrics.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
+import { counted } from '../../lib/text.ts'
 import { type Clock, exponentialMs, sleep } from '../../lib/time.ts'
 import type { EndpointDirectory, EndpointIdentity, EndpointStatusWriter } from './directory.ts'
 
@@ -23,17 +24,17 @@ type DisabledEndpoint = Omit<EndpointIdentity, 'uid'> &
 export function disabledMail(endpoint: DisabledEndpoint): { subject: string; text: string } {
   const { namespace, name, consecutiveFailures = 0, failingSince, disabledAt } = endpoint
   return {
-    subject: `Webhook endpoint ${name} of ${namespace} was disabled`,
+    subject: `Webhook endpoint ${name} in ${namespace} was disabled`,
     text: [
       `The webhook endpoint whe_${name} of the organization ${namespace} was disabled automatically${disabledAt ? ` at ${disabledAt}` : ''}.`,
       '',
-      `${consecutiveFailures} deliveries in a row used up all their attempts${failingSince ? `, the first of them at ${failingSince}` : ''}.`,
-      'Deliveries that had not ended are held for seven days and go on when the endpoint is enabled.',
-      'Events that come while it is disabled are not delivered to it.',
+      `${consecutiveFailures} deliveries in a row used up all their attempts${failingSince ? `, the first at ${failingSince}` : ''}.`,
+      'Unfinished deliveries are held for seven days and continue when you enable the endpoint.',
+      'Events published while the endpoint is disabled are not delivered to it.',
       '',
-      'See why the attempts failed:',
+      'To see why the attempts failed, run:',
       `  kubectl -n ${namespace} get webhookdeliveries --field-selector spec.endpoint=${name},status.state=exhausted -o wide`,
-      'When the receiver is mended, enable the endpoint:',
+      'After you fix the receiver, enable the endpoint:',
       `  kubectl -n ${namespace} annotate webhookendpoint ${name} --overwrite davit.dev/enable-requested-at="$(date -u +%FT%TZ)"`,
       '',
     ].join('\n'),
@@ -141,22 +142,25 @@ export class DisabledNotifier {
     const { mailer, organizations } = this.#options
     const to = organizations.get(namespace)?.ownerEmails ?? []
     if (!mailer) {
-      const message = 'Nobody was told by e-mail: the operator has no mail server (DAVIT_SMTP_URL).'
+      const message =
+        'No email was sent: Davit has no mail server. Ask your cluster operator to set DAVIT_SMTP_URL.'
       return notNotified('NoMailServer', message)
     }
     if (to.length === 0) {
-      const message = `Nobody was told by e-mail: the namespace ${namespace} has no annotation davit.dev/owner-emails.`
+      const message = `No email was sent: namespace ${namespace} does not have the annotation davit.dev/owner-emails. Set it to get emails in the future.`
       return notNotified('NoOwners', message)
     }
     try {
       const send = () => mailer.send({ to, ...disabledMail({ namespace, name, ...status }) })
       const accepted = await this.#mails.run(send, { group: namespace })
-      const owners = accepted === to.length ? `${accepted} owner(s)` : `${accepted} of ${to.length} owners`
-      return { type: TYPE, status: 'True', reason: MAILED, message: `${owners} were told by e-mail.` }
+      const owners =
+        accepted === to.length ? counted(accepted, 'owner') : `${accepted} of ${to.length} owners`
+      return { type: TYPE, status: 'True', reason: MAILED, message: `Notified ${owners} by email.` }
     } catch (error) {
-      const words = error instanceof Error ? error.message : String(error)
-      this.#options.log.warn('A mail to owners was not accepted', { namespace, endpoint: name, words })
-      return notNotified(MAIL_REFUSED, `Nobody was told by e-mail yet: ${words}. It is tried again.`)
+      const cause = error instanceof Error ? error.message : String(error)
+      const fields = { namespace, endpoint: name, error: cause }
+      this.#options.log.warn('owner_mail_failed', 'failed to send an email to owners', fields)
+      return notNotified(MAIL_REFUSED, `No email was sent yet: ${cause}. Davit retries for a week.`)
     }
   }
 
@@ -168,7 +172,8 @@ export class DisabledNotifier {
       try {
         return await this.#write(notice, condition)
       } catch (error) {
-        log.warn('How owners were told could not be noted', { error, endpoint: notice.name })
+        const fields = { error, endpoint: notice.name }
+        log.warn('notification_not_recorded', 'failed to record the notification of owners', fields)
         if (signal.aborted) return
         await sleep(clock, STATUS_RETRY_MS, signal)
       }

@@ -11,9 +11,16 @@ import {
 const ENABLED: StateDecision = { state: 'enabled', newStreak: false, handled: {}, problems: [] }
 const PAUSED: StateDecision = { ...ENABLED, state: 'disabled', disabledReason: 'Requested' }
 const AUTO: StateDecision = { ...ENABLED, state: 'disabled', disabledReason: 'ConsecutiveFailures' }
-const HEALTHY: EndpointFacts = { decision: ENABLED, keysReady: true, problems: [], consecutiveFailures: 0 }
+const BILLING = { namespace: 'acme', name: 'billing' }
+const HEALTHY: EndpointFacts = {
+  endpoint: BILLING,
+  decision: ENABLED,
+  keysReady: true,
+  problems: [],
+  consecutiveFailures: 0,
+}
 const URL_REFUSED: Problem = { reason: 'UrlNotAllowed', message: 'spec.url: 10.0.0.1 is a private address' }
-const UNKNOWN: Problem = { reason: 'UnknownEventTypes', message: 'spec.eventTypes: no EventType named a.b' }
+const UNKNOWN: Problem = { reason: 'UnknownEventTypes', message: 'spec.eventTypes: EventType not found: a.b' }
 const FAILING = { consecutiveFailures: 3, failingSince: '2026-01-31T12:00:00.000Z' }
 
 /** Status and reason by type. */
@@ -78,6 +85,7 @@ test.each([
 
 describe('any endpoint', () => {
   const facts: fc.Arbitrary<EndpointFacts> = fc.record({
+    endpoint: fc.constant(BILLING),
     decision: fc.constantFrom(ENABLED, PAUSED, AUTO),
     keysReady: fc.boolean(),
     problems: fc.subarray([URL_REFUSED, UNKNOWN]),

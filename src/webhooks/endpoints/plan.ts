@@ -109,6 +109,7 @@ export type Problem = {
 }
 
 export type EndpointFacts = {
+  endpoint: { namespace: string; name: string }
   decision: StateDecision
   /** The signing keys exist. */
   keysReady: boolean
@@ -140,10 +141,10 @@ export function endpointConditions(facts: EndpointFacts): ConditionUpdate[] {
 
 type Obstacle = { reason: string; message: string }
 
-const MAKING_KEY: Obstacle = { reason: 'MakingSigningKey', message: 'The signing key is being made.' }
+const MAKING_KEY: Obstacle = { reason: 'MakingSigningKey', message: 'Davit is creating the signing secret.' }
 
 function stalledBy(facts: EndpointFacts): Obstacle | undefined {
-  const { problems, decision, consecutiveFailures, failingSince = 'an unknown time' } = facts
+  const { endpoint, problems, decision, consecutiveFailures, failingSince = 'an unknown time' } = facts
   const [problem] = problems
   if (problem) return problem
   if (decision.disabledReason !== 'ConsecutiveFailures') return undefined
@@ -151,7 +152,8 @@ function stalledBy(facts: EndpointFacts): Obstacle | undefined {
     reason: 'ConsecutiveFailures',
     message:
       `Disabled automatically: ${consecutiveFailures} deliveries in a row used up their attempts, the first at ` +
-      `${failingSince}. Mend the receiver, then set the annotation davit.dev/enable-requested-at to the time now.`,
+      `${failingSince}. Fix the receiver, then run: kubectl -n ${endpoint.namespace} annotate webhookendpoint ` +
+      `${endpoint.name} --overwrite ${ENABLE_ANNOTATION}="$(date -u +%FT%TZ)"`,
   }
 }
 
@@ -159,10 +161,10 @@ function readyCondition(decision: StateDecision, obstacle: Obstacle | undefined)
   const type = 'Ready'
   if (obstacle) return { type, status: 'False', ...obstacle }
   if (decision.state === 'disabled') {
-    const message = 'Disabled as asked; nothing is sent until it is enabled.'
+    const message = 'Disabled as requested. Davit sends nothing until you enable the endpoint.'
     return { type, status: 'True', reason: 'Paused', message }
   }
-  const message = 'Subscribed; deliveries are signed and sent.'
+  const message = 'The endpoint is subscribed; deliveries are signed and sent.'
   return { type, status: 'True', reason: 'Accepted', message }
 }
 
@@ -208,7 +210,9 @@ export function endpointStatus(
   const before: Partial<WebhookEndpointStatus> = endpoint.status ?? {}
   const generation = endpoint.metadata.generation ?? 0
   const streak = streakAfter(before, decision)
+  const { namespace = '', name } = endpoint.metadata
   const conditions = endpointConditions({
+    endpoint: { namespace, name },
     decision,
     keysReady: keys !== undefined,
     problems: found.problems,
@@ -268,7 +272,7 @@ const SOME_LEFT_OUT: ConditionUpdate = {
   status: 'False',
   reason: 'TooMany',
   message:
-    'Some deliveries that succeeded at once have no WebhookDelivery, since there were more than Davit writes objects for. The REST API lists them all.',
+    'Some deliveries that succeeded on the first attempt have no WebhookDelivery, because there were more than Davit creates objects for. The REST API lists all deliveries.',
 }
 const ALL_COVERED: ConditionUpdate = {
   type: COVERAGE,

@@ -49,7 +49,7 @@ export class KeysDamagedError extends Error {
   readonly secret: string
 
   constructor(secret: string) {
-    super(`the Secret ${secret} holds no signing keys`)
+    super(`Secret ${secret} does not contain valid signing secrets`)
     this.secret = secret
   }
 }
@@ -310,7 +310,7 @@ export class SharedSecrets {
   #conflictOf(endpoint: WebhookEndpoint, name: string, held: Secret | undefined): Problem | undefined {
     if (!held) return undefined
     if (held.type !== SIGNING_KEY_TYPE) {
-      const reason = `it exists and is not of type ${SIGNING_KEY_TYPE}; name another one, or make it with that type`
+      const reason = `it exists with another type than ${SIGNING_KEY_TYPE}. Choose another name, or recreate the Secret with that type.`
       return secretRefused(name, reason)
     }
     const owner = held.metadata.labels?.[SIGNING_SECRET_OWNER_LABEL]
@@ -319,7 +319,7 @@ export class SharedSecrets {
       .map((view) => view.endpoint)
       .find(({ metadata, spec }) => metadata.uid === owner && spec.signingSecret?.name === name)
     if (!other || owner === endpoint.metadata.uid) return undefined
-    return secretRefused(name, `it has the keys of the endpoint ${other.metadata.name}; name another one`)
+    return secretRefused(name, `it belongs to the endpoint ${other.metadata.name}. Choose another name.`)
   }
 }
 
@@ -349,13 +349,13 @@ function sharedSecret(endpoint: WebhookEndpoint, name: string, data: Record<stri
 /** How the API server, unlike a quota or a policy, words a missing right. */
 const NO_RIGHT = / cannot \w+ resource "secrets"/
 const BIND_IT =
-  'Davit has the right to Secrets where it was given it. Whoever runs Davit binds the ClusterRole davit-organization-secrets to its controller in this namespace.'
+  'Davit does not have access to Secrets in this namespace. Ask your cluster operator to bind the ClusterRole davit-organization-secrets to the Davit controller in this namespace.'
 
 function secretRefused(name: string, reason: string): Problem {
   const why = NO_RIGHT.test(reason) ? BIND_IT : reason
   return {
     reason: 'SigningSecretRefused',
-    message: `spec.signingSecret: the Secret ${name} cannot be written: ${why}`,
+    message: `spec.signingSecret: cannot write Secret ${name}: ${why}`,
   }
 }
 
@@ -414,7 +414,7 @@ export class SigningKeyReconciler {
       return { problems: [], handled: request.kind === 'none' ? {} : { roll: request.value }, rolled: false }
     } catch (error) {
       if (!(error instanceof KeysDamagedError)) throw error
-      const message = `Nothing is sent: the Secret ${error.secret}, which holds the signing keys, cannot be read. Whoever runs Davit can restore it, or delete it for a new key.`
+      const message = `Davit sends nothing to this endpoint: Secret ${error.secret} with its signing secrets is unreadable. Ask your cluster operator to restore the Secret, or to delete it to get a new signing secret.`
       const problems: Problem[] = [{ reason: 'SigningKeysDamaged', message }]
       return { problems, handled: {}, rolled: false, requeueAt: this.#options.clock.now() + PROBLEM_RETRY_MS }
     }
@@ -440,14 +440,14 @@ export class SigningKeyReconciler {
     }
     const result = rollKeys(held.keys, roll, clock.now())
     if (result.kind === 'tooMany') {
-      const message = `${MAX_ACTIVE_KEYS} keys are in force; wait until one ends, or roll with ${ROLL_EXPIRE_OLD_ANNOTATION}=true`
+      const message = `Signing secret limit reached (${MAX_ACTIVE_KEYS} are active). Wait until one expires, or rotate with ${ROLL_EXPIRE_OLD_ANNOTATION}=true.`
       emit('Warning', 'TooManySigningKeys', message)
     }
     if (result.kind !== 'rolled') return { handled: { roll: request.value } }
     await keyStore.replace(endpoint, result.keys, held.version)
     const message = roll.expireOld
-      ? 'A new signing key is in force; earlier keys are invalid from now on.'
-      : 'A new signing key is in force; earlier keys go on signing beside it for 24 hours.'
+      ? 'A new signing secret is active. Earlier signing secrets are no longer valid.'
+      : 'A new signing secret is active. Davit also signs with the earlier ones for 24 hours.'
     emit('Normal', 'SigningKeyRolled', message)
     return { keys: result.keys, handled: { roll: request.value } }
   }

@@ -105,7 +105,9 @@ describe('an exhausted delivery', () => {
     expect(await epochs.runWithin(shard, () => again('msg_1'))).toBe(refused)
     streaks.forget(shard)
     epochs.end([shard])
-    expect(await late('msg_1')).toMatchObject({ message: 'Its shard is not driven here any more' })
+    expect(await late('msg_1')).toMatchObject({
+      message: 'this replica no longer owns the shard of the endpoint',
+    })
     epochs.begin([shard])
     await epochs.runWithin(shard, () => streaks.exhausted(of, 'msg_2', async () => undefined))
     expect((await read()).status).toMatchObject({ lastCounted: 'msg_2' })

@@ -210,8 +210,8 @@ class EventStatusWriter {
     if (!unreported || this.#options.clock.monotonic() - unreported.since < forMs) return
     this.#unreported.delete(namespace)
     const { first, count, cause } = unreported
-    const others = count > 1 ? ` and of ${count - 1} others` : ''
-    throw new Error(`the status of the WebhookEvent ${namespace}/${first}${others} cannot be written`, {
+    const others = count > 1 ? ` and ${count - 1} others` : ''
+    throw new Error(`failed to write the status of WebhookEvent ${namespace}/${first}${others}`, {
       cause,
     })
   }

@@ -182,7 +182,7 @@ describe('what is known of an event', () => {
     expect(bed.unconfirmed.size).toBe(0)
     bed.refusals.set('two', 'Forbidden')
     await bed.publish('two')
-    await expect(pass()).rejects.toThrow('cannot be written')
+    await expect(pass()).rejects.toThrow('failed to write the status')
     bed.reconciler.release('acme')
     expect(bed.unconfirmed.size).toBe(0)
   })

@@ -29,7 +29,7 @@ test.each(['Invalid', 'Forbidden'] as const)(
     await bed.publish('b')
     bed.refusals.set('a', kind)
     await expect(bed.reconciler.reconcile('acme')).rejects.toThrow(
-      'the status of the WebhookEvent acme/a cannot be written',
+      'failed to write the status of WebhookEvent acme/a',
     )
     await bed.publish('c')
     expect(await bed.reconciler.reconcile('acme')).toEqual({ afterMs: 1000 })

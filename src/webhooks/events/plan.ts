@@ -3,6 +3,7 @@ import { messageId } from '../../apis/ids.ts'
 import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
 import { type EventOutline, MAX_DATA_BYTES, type WebhookEventStatus } from '../../apis/webhook-event.ts'
 import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
+import { counted } from '../../lib/text.ts'
 import { byteLength, webhookPayload } from '../log/codec.ts'
 import { eventName } from './store.ts'
 
@@ -84,15 +85,15 @@ export function refuseEvent(
   dataText: string,
 ): EventRefusal | undefined {
   if (type.name.startsWith(RESERVED_PREFIX)) {
-    const message = `${type.name} is published by Davit only; types that start with "webhook." are reserved`
+    const message = `${type.name} is reserved: only Davit publishes types that start with "webhook."`
     return { reason: 'Reserved', part: 'type', message }
   }
   if (!type.known) {
-    return { reason: 'UnknownType', part: 'type', message: `there is no EventType ${type.name}` }
+    return { reason: 'UnknownType', part: 'type', message: `EventType ${type.name} does not exist` }
   }
   const bytes = byteLength(dataText)
   if (bytes > MAX_DATA_BYTES) {
-    const message = `${bytes} bytes of JSON; at most ${MAX_DATA_BYTES} are allowed`
+    const message = `must be at most ${MAX_DATA_BYTES} bytes of JSON; it has ${bytes} bytes`
     return { reason: 'TooLarge', part: 'data', message }
   }
   return undefined
@@ -137,8 +138,8 @@ export function eventStatus(
   const { deliveries } = decision
   const none = deliveries === 0
   const message = none
-    ? 'No enabled endpoint subscribes to its type.'
-    : `It goes to ${deliveries} endpoint(s).`
+    ? 'No enabled endpoint subscribes to this event type.'
+    : `Accepted for delivery to ${counted(deliveries, 'endpoint')}.`
   const reason = none ? 'NobodySubscribed' : 'Accepted'
   return {
     state: none || isOver ? 'dispatched' : 'accepted',

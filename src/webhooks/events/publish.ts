@@ -129,7 +129,7 @@ type ValidatedEvent = { decision: EventDecision; append: AcceptedEvent[]; isInLo
 /** Stored under the rules of another version; it must not block those behind it. */
 const UNREADABLE: Refusal = {
   reason: 'Unreadable',
-  message: 'spec: it does not fit the rules of this version; make a new WebhookEvent',
+  message: 'spec is not valid in this version of Davit. Create a new WebhookEvent.',
 }
 
 /** @throws ApiError transient */
@@ -181,14 +181,14 @@ async function check(
   dataText: string,
 ): Promise<Refusal | undefined> {
   if (!organizations.get(namespace) && !(await isOrganization(resources, namespace))) {
-    const message = `The namespace ${namespace} is no organization: it lacks the label davit.dev/organization=true.`
+    const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true.`
     return { reason: 'NotAnOrganization', message }
   }
   const entry = catalogue.get(type) ?? (await findType(resources, type))
   const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
   if (refusal) {
     const { reason, part, message } = refusal
-    const hint = reason === 'UnknownType' ? '; see kubectl get eventtypes' : ''
+    const hint = reason === 'UnknownType' ? '. To list event types, run: kubectl get eventtypes' : ''
     return { reason, message: `${part === 'type' ? 'spec.type' : 'data'}: ${message}${hint}` }
   }
   if (!entry) return undefined
@@ -196,7 +196,7 @@ async function check(
   try {
     data = parseJson(dataText)
   } catch {
-    return { reason: 'NotJson', message: 'spec.dataText is not JSON' }
+    return { reason: 'NotJson', message: 'spec.dataText must be valid JSON' }
   }
   return entry.spec.schema && checkSchema(validator, type, entry.spec.schema, data)
 }
@@ -225,11 +225,11 @@ function checkSchema(
     const list = problems
       .map(({ pointer, message }) => `${pointer === '' ? '/' : pointer} ${message}`)
       .join('; ')
-    const message = `data does not fit the schema of ${type}: ${list}`.slice(0, 1000)
+    const message = `data does not match the schema of EventType ${type}: ${list}`.slice(0, 1000)
     return { reason: 'SchemaMismatch', message }
   } catch (error) {
     const cause = error instanceof Error ? error.message : String(error)
-    const message = `the schema of the EventType ${type} cannot be used: ${cause}`.slice(0, 1000)
+    const message = `the schema of EventType ${type} cannot be used: ${cause}`.slice(0, 1000)
     return { reason: 'SchemaInvalid', message }
   }
 }

@@ -105,7 +105,7 @@ export class PublishQuota {
     if (remainingShare(bytes, limits.writtenBytes) === 0) {
       return {
         reason: 'TooMuchWritten',
-        message: `New events wait: as many bytes as may be were written in the last ten minutes (${bytes.organization} of this organization, ${bytes.all} in all).`,
+        message: `Publishing is paused and new events wait: the write limit for the last 10 minutes was reached (${bytes.organization} bytes by this organization, ${bytes.all} bytes in total).`,
       }
     }
     const remaining = remainingShare(
@@ -121,14 +121,14 @@ export class PublishQuota {
   #tooMuchOpen(namespace: string, bytes: number): QuotaExceeded {
     const fullest = this.#fullest(namespace, (queue) => queue.bytes)
     const most = fullest ? `, most of them ${nameOf(fullest)}` : ''
-    const message = `New events wait: deliveries of this organization that have not ended hold ${bytes} bytes${most}. Mend, enable or delete that endpoint.`
+    const message = `Publishing is paused and new events wait: unfinished deliveries of this organization hold ${bytes} bytes${most}. Fix, enable or delete that endpoint.`
     return { reason: 'TooMuchOpen', message, ...(fullest ? { fullest: fullest.endpoint } : {}) }
   }
 
   #tooManyPending(namespace: string, pending: number): QuotaExceeded {
     const fullest = this.#fullest(namespace, (queue) => (queue.held ? 0 : queue.size))
     const most = fullest ? `, ${fullest.size} of them ${nameOf(fullest)}` : ''
-    const message = `New events wait: ${pending} deliveries of this organization have not ended${most}. Mend, disable or delete what does not take them.`
+    const message = `Publishing is paused and new events wait: this organization has ${pending} unfinished deliveries${most}. Fix, disable or delete the endpoint that does not accept them.`
     return { reason: 'TooManyPending', message, ...(fullest ? { fullest: fullest.endpoint } : {}) }
   }
 
@@ -145,5 +145,5 @@ export class PublishQuota {
 }
 
 function nameOf(queue: EndpointBacklog | undefined): string {
-  return queue ? `of the endpoint ${queue.endpoint.name}` : 'of endpoints that are gone'
+  return queue ? `for the endpoint ${queue.endpoint.name}` : 'for deleted endpoints'
 }

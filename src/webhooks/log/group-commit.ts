@@ -142,7 +142,9 @@ export class GroupCommit<I, R> {
     const { clock, maxWaiting } = this.#options
     if (this.waiting >= maxWaiting)
       return Promise.reject(
-        new OverloadedError(`${this.waiting} items wait already, of at most ${maxWaiting}`),
+        new OverloadedError(
+          `the write queue is full: ${this.waiting} of at most ${maxWaiting} items are waiting`,
+        ),
       )
     const added = dualTimestamp(clock)
     if (isUrgent) this.#urgent += 1
@@ -246,7 +248,7 @@ export class GroupCommit<I, R> {
       const items = batch.map((entry) => entry.item)
       const results = await this.#options.write(items, added)
       if (results.length !== batch.length) {
-        throw new Error(`the write gave ${results.length} results for ${batch.length} items`)
+        throw new Error(`the write returned ${results.length} results for ${batch.length} items`)
       }
       batch.forEach((entry, index) => {
         entry.resolve(results[index] as R)

@@ -130,10 +130,7 @@ export async function createIdempotently(
 /** This try wrote nothing; an earlier one may have. */
 class WaitedTooLong extends ApiError {
   constructor() {
-    super(
-      'Unavailable',
-      'it has waited for longer than what was looked up before it holds, and is not written',
-    )
+    super('Unavailable', 'not written: the write waited longer than the lookups before it are valid')
   }
 }
 
@@ -189,7 +186,7 @@ export class KubernetesLogStore implements LogStore {
   /** @throws Error if the log cannot be followed here */
   feed<T>(sequence: Sequence, { pageSize, decode, handler, ...feed }: Feed<T>): Watch {
     const { namespace, watching } = this.#options
-    if (!watching) throw new Error('this process does not follow the log')
+    if (!watching) throw new Error('this process does not follow the delivery log')
     const names = this.#names[sequence]
     return new Informer<T>(
       {

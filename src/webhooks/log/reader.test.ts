@@ -53,7 +53,7 @@ describe('outcomes that are read back', () => {
     const log = {
       info: () => undefined,
       warn: () => undefined,
-      error: (_: string, words?: object) => void told.push(words),
+      error: (_event: string, _message: string, words?: object) => void told.push(words),
     }
     const seen = store.all(outcomeSegments).flatMap((raw) => readLoggedOutcomes(raw, log) ?? [])
     expect(seen.map(({ records }) => records)).toMatchObject([

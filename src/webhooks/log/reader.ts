@@ -86,8 +86,8 @@ export function readLoggedOutcomes(raw: StoredSegment, log: Logger): LoggedOutco
   const { records, unreadable } = decodeLogRecords(spec)
   const { name } = metadata
   if (unreadable > 0) {
-    const message = 'Outcomes cannot be read; what they speak of may be sent again'
-    log.error(message, { segment: name, lines: unreadable })
+    const message = 'failed to read outcomes; their deliveries may be sent again'
+    log.error('outcomes_unreadable', message, { segment: name, lines: unreadable })
   }
   return {
     name,

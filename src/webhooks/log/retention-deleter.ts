@@ -236,7 +236,7 @@ export class Deleter {
         return
       }
       finished.isAbandoned = true
-      log.warn('A delivery that was taken for finished is not; it stays', ref)
+      log.warn('delivery_not_finished', 'kept a delivery that was recorded as finished but is not', ref)
     }
     return this.#attempt(act, () => this.#retries.set(finished, clock.monotonic() + RETRY_AFTER_MS))
   }

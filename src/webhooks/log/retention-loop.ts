@@ -328,7 +328,7 @@ export class Retention {
       try {
         wait = await this.pass(rate, due)
       } catch (error) {
-        log.error('Retention failed; it goes on', { error })
+        log.error('retention_pass_failed', 'retention pass failed; continuing', { error })
       }
       due = clock.monotonic() + wait
       await sleep(clock, wait, signal)
@@ -355,7 +355,7 @@ export class Retention {
     this.#sweep.plan(now)
     const freesMore = await this.#refVerifier.verify(this.#sweep.takeUnverified(), clock.monotonic())
     const error = this.#deleter.takeError()
-    if (error !== undefined) log.warn('Retention could not delete; trying again', { error })
+    if (error !== undefined) log.warn('retention_delete_failed', 'failed to delete; retrying', { error })
     return freesMore
   }
 

@@ -143,7 +143,7 @@ test('one that turns out not to have finished stays', async () => {
   await bed.store.patch(webhookDeliveries, ref, { status: { state: 'retrying' } }, { subresource: 'status' })
   await bed.settle()
   expect(bed.names(webhookDeliveries)).toEqual([name])
-  expect(bed.complaints).toEqual(['A delivery that was taken for finished is not; it stays'])
+  expect(bed.complaints).toEqual(['kept a delivery that was recorded as finished but is not'])
 })
 
 test.each([
@@ -238,7 +238,7 @@ test('what may not be deleted holds nothing up', async () => {
   expect(bed.names(webhookDeliveries)).toEqual(stuck.sort())
   await bed.clock.elapse(5000)
   await bed.retention.pass()
-  expect(bed.complaints).toEqual(['Retention could not delete; trying again'])
+  expect(bed.complaints).toEqual(['failed to delete; retrying'])
 })
 
 test('a store that does not answer is left alone for as long as it asks', async () => {

@@ -15,7 +15,7 @@ function bed() {
   const store = new MemoryStore(() => clock.now())
   const api = new FaultyApi(store)
   const complaints: string[] = []
-  const complain = (message: string) => void complaints.push(message)
+  const complain = (_event: string, message: string) => void complaints.push(message)
   const log = { info: complain, warn: complain, error: complain }
   const ended = new AbortController()
   const scan = async () => {

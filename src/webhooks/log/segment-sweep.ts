@@ -174,7 +174,10 @@ async function scan<T extends { bytes: number }>(
     } catch (error) {
       // The continue token has expired: start over.
       if (isApiError(error, 'Gone')) from = undefined
-      log.warn('The log could not be read through for retention; trying again', { error, sequence })
+      log.warn('log_scan_failed', 'failed to read the delivery log for retention; retrying', {
+        error,
+        sequence,
+      })
       failures += 1
       await sleep(clock, exponentialMs(failures, RETRY_WAITS), signal)
     }

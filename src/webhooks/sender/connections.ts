@@ -75,7 +75,7 @@ export function createDialTarget(
   const sessions = new LRUCache<string, Buffer>({ max: MAX_SESSIONS })
   return ({ origin, secure, hostname, port, internal }, onDialed) => {
     const permits = (address: string) => {
-      const { kind } = policy.classify(address)
+      const { kind } = policy.classify(address, hostname)
       return internal ? kind === 'allowed' : kind !== 'forbidden'
     }
     const onSession = (session: Buffer) => void sessions.set(origin, session)

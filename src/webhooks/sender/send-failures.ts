@@ -33,9 +33,9 @@ export interface WebhookSender {
 export type Failure = { class: FailureClass; error: string }
 
 const REFUSED: Failure = { class: 'refused', error: 'connection refused' }
-const NO_ROUTE: Failure = { class: 'refused', error: 'no route to the host' }
+const NO_ROUTE: Failure = { class: 'refused', error: 'no route to host' }
 /** A problem of this machine, not of the receiver. */
-const NO_SOCKET: Failure = { class: 'refused', error: 'no free socket on the sending side' }
+const NO_SOCKET: Failure = { class: 'refused', error: 'no free socket on the sender' }
 const NO_NAME: Failure = { class: 'dns', error: 'name does not resolve' }
 const NAME_SERVER_FAILED: Failure = { class: 'dns', error: 'name does not resolve: the name server failed' }
 const NAME_SERVER_SILENT: Failure = {
@@ -44,7 +44,7 @@ const NAME_SERVER_SILENT: Failure = {
 }
 const EXPIRED: Failure = { class: 'tls', error: 'TLS certificate has expired' }
 const NOT_YET_VALID: Failure = { class: 'tls', error: 'TLS certificate is not valid yet' }
-const OTHER_NAME: Failure = { class: 'tls', error: 'TLS certificate is for another name' }
+const OTHER_NAME: Failure = { class: 'tls', error: 'TLS certificate does not match the host name' }
 const NOT_TRUSTED: Failure = { class: 'tls', error: 'TLS certificate is not trusted' }
 const HANDSHAKE: Failure = { class: 'tls', error: 'TLS handshake failed' }
 const RESET: Failure = { class: 'reset', error: 'connection reset' }
@@ -99,7 +99,7 @@ export function failureOf(error: unknown, ended: boolean, deadlineMs: number): F
 /** @param hasHead whether a response head had arrived */
 export function timeoutOf(deadlineMs: number, hasHead: boolean): Failure {
   const seconds = `${Math.round(deadlineMs / 100) / 10} s`
-  const error = hasHead ? `response did not end within ${seconds}` : `no answer within ${seconds}`
+  const error = hasHead ? `response was not complete within ${seconds}` : `no answer within ${seconds}`
   return { class: 'timeout', error }
 }
 

@@ -49,7 +49,7 @@ const MAX_TARGETS = 4096
 export function createWebhookSender(options: WebhookSenderOptions): ClosableWebhookSender {
   const { clock, ca, nameServer: server } = options
   const policy = createAddressPolicy(options.networks)
-  const resolve = createResolver({ machineNames: policy.allowsNetworks, server })
+  const resolve = createResolver({ machineNames: policy.allowsInternalNames, server })
   const dialTarget = createDialTarget(policy, resolve, ca)
   const pool = new ConnectionPool(dialTarget, options.maxIdleConnections ?? MAX_IDLE_CONNECTIONS)
   const parse = memoize(MAX_TARGETS, (url) => targetOf(url, policy))

@@ -77,7 +77,7 @@ test('a body that stops at 16 KB and never ends counts, one byte less does not',
   clock.advance(20_000)
   expect(await running).toMatchObject({
     class: 'timeout',
-    error: 'response did not end within 20 s',
+    error: 'response was not complete within 20 s',
     code: 200,
   })
 })
@@ -142,13 +142,13 @@ test.each([
     name: 'a body in drops',
     first: `${HEAD}content-length: 10000\r\n\r\n`,
     piece: 'a',
-    want: { error: 'response did not end within 20 s', code: 200 },
+    want: { error: 'response was not complete within 20 s', code: 200 },
   },
   {
     name: 'a body of empty-handed chunks',
     first: `${HEAD}transfer-encoding: chunked\r\n\r\n`,
     piece: '1\r\na\r\n',
-    want: { error: 'response did not end within 20 s', code: 200 },
+    want: { error: 'response was not complete within 20 s', code: 200 },
   },
 ])('$name ends at the deadline', async ({ first, piece, want }) => {
   const { answer, some } = dripping(first, piece)

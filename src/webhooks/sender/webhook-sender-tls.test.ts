@@ -66,7 +66,7 @@ test.each([
   {
     name: 'for another host',
     certificate: () => authority.issue(['example.com']),
-    want: 'TLS certificate is for another name',
+    want: 'TLS certificate does not match the host name',
   },
   {
     name: 'self-signed',

@@ -151,6 +151,6 @@ export class Member {
   /** It was away for so long that only a restart can help: a kubelet restarts it. */
   async #hasMissed(from: number): Promise<boolean> {
     const log = await readFile(this.logPath)
-    return log.toString('utf8', from).includes('outcomes were out of reach')
+    return log.toString('utf8', from).includes('delivery outcomes were unreachable')
   }
 }

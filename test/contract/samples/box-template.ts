@@ -14,9 +14,12 @@ export const goodTemplate = {
 } satisfies Good
 
 const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`
-const IMAGE_ALLOWED = ['services[0].image', 'must be a reference to an image such as ghcr.io/acme/api:1.4']
-const ID_ALLOWED = ['services[0].registryCredentialId', 'must be the id of a credential: rc_ and the name']
-const SERVICE_ALLOWED = ['services[0].name', 'must be a name of at most 40 lower-case letters']
+const IMAGE_ALLOWED = ['services[0].image', 'must be an image reference such as ghcr.io/acme/api:1.4']
+const ID_ALLOWED = [
+  'services[0].registryCredentialId',
+  'must be the ID of a credential: rc_ followed by the name',
+]
+const SERVICE_ALLOWED = ['services[0].name', 'must be a name of at most 40 lowercase letters']
 
 /** With one service. */
 const only = (change: Record<string, unknown>) => ({ services: [{ ...api, ...change }] })
@@ -87,7 +90,7 @@ export const templateSamples = samplesOf(boxTemplateKind, goodTemplate, [
   ]),
   [
     'an image of 64 digits',
-    { spec: only({ image: '0'.repeat(64) }), refusal: ['services[0]', 'not the 64 digits of an id'] },
+    { spec: only({ image: '0'.repeat(64) }), refusal: ['services[0]', 'not a 64-digit image ID'] },
   ],
   ['an empty image', { spec: only({ image: '' }), refusal: ['services[0].image', 'at least 1 chars'] }],
   ['no image', { spec: only({ image: undefined }), refusal: ['services[0].image: Required value'] }],
@@ -99,17 +102,14 @@ export const templateSamples = samplesOf(boxTemplateKind, goodTemplate, [
     'a credential on a catalog service',
     {
       spec: { services: [{ ...db, registryCredentialId: 'rc_ghcr' }] },
-      refusal: [
-        'services[0]',
-        'registryCredentialId is only for services of the kind custom: catalog images',
-      ],
+      refusal: ['services[0]', 'registryCredentialId must not be set unless kind is custom: catalog images'],
     },
   ],
   [
     'a credential without a role',
     {
       spec: { instanceRole: undefined },
-      refusal: ['spec', 'instanceRole is required where a service has a credential'],
+      refusal: ['spec', 'instanceRole must be set if a service has a credential'],
     },
   ],
   ['neither credential nor role', { spec: { services: [db], instanceRole: undefined } }],

@@ -18,7 +18,7 @@ const L63 = 'a'.repeat(63)
 const N253 = `${L63}.${L63}.${L63}.${'a'.repeat(61)}`
 
 const REGISTRY_ALLOWED = ['spec.registry', 'must be the host of a registry such as ghcr.io']
-const USERNAME_ALLOWED = ['spec.username', 'must be a user name without colons and control characters']
+const USERNAME_ALLOWED = ['spec.username', 'must be a user name without colons or control characters']
 const SECRET_ALLOWED = ['spec.secretRef.name', 'the name of a Secret']
 
 const hosts = [
@@ -89,15 +89,18 @@ export const credentialSamples = samplesOf(registryCredentialKind, goodCredentia
   ['a label of 101 emoji', { spec: { label: EMOJI.repeat(101) }, refusal: ['spec.label: Too long', '100'] }],
   [
     'a token without a user name',
-    { spec: { username: undefined }, refusal: ['spec', 'username is required for the type token'] },
+    { spec: { username: undefined }, refusal: ['spec', 'username must be set if type is token'] },
   ],
   [
     'ecr with a user name',
-    { spec: { ...ecr, username: 'AWS' }, refusal: ['spec', 'username is only for the type token'] },
+    { spec: { ...ecr, username: 'AWS' }, refusal: ['spec', 'username must not be set unless type is token'] },
   ],
   [
     'ecr with a Secret',
-    { spec: { ...ecr, secretRef: { name: 'a' } }, refusal: ['spec', 'secretRef is only for the type token'] },
+    {
+      spec: { ...ecr, secretRef: { name: 'a' } },
+      refusal: ['spec', 'secretRef must not be set unless type is token'],
+    },
   ],
   ['a user name with a colon', { spec: { username: 'acme:bot' }, refusal: USERNAME_ALLOWED }],
   ['a user name with a line end', { spec: { username: 'acme\nbot' }, refusal: USERNAME_ALLOWED }],

@@ -41,6 +41,6 @@ export const ID = '0123456789abcdefghjkmnpqrs'
 
 export const NAME_ALLOWED = [
   'metadata.name',
-  'must be a DNS label: at most 63 lower-case letters, digits and dashes, no dots',
+  'must be a DNS label: at most 63 lowercase letters, digits and dashes, without dots',
 ]
 export const TYPE_ALLOWED = 'an event type such as environment.started'

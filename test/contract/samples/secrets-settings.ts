@@ -9,11 +9,11 @@ export const goodSettings = {
   spec: { region: 'eu-west-1', roleArn: 'arn:aws:iam::123456789012:role/davit-secrets' },
 } satisfies Good
 
-const REGION_ALLOWED = ['spec.region', 'must be a region of AWS such as eu-west-1']
+const REGION_ALLOWED = ['spec.region', 'must be an AWS region such as eu-west-1']
 const ROLE_ALLOWED = ['spec.roleArn', 'must be the ARN of an IAM role']
 const KEY_ALLOWED = ['spec.kmsKeyId', 'must be a KMS key']
-const ONE_PARTITION = ['spec', 'region must be one of the partition that roleArn names']
-const ONE_REGION = ['spec', 'kmsKeyId must be a key of the same region']
+const ONE_PARTITION = ['spec', 'region must be in the partition of roleArn']
+const ONE_REGION = ['spec', 'kmsKeyId must be a key in the same region']
 
 const partitions: [region: string, partition: string][] = [
   ['us-east-1', 'aws'],

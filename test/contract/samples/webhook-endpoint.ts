@@ -69,13 +69,22 @@ export const endpointSamples = samplesOf(webhookEndpointKind, goodEndpoint, [
   ],
   [
     '* beside a type',
-    { spec: { eventTypes: ['a', '*'] }, refusal: ['spec.eventTypes', "'*' stands alone; give ['*']"] },
+    {
+      spec: { eventTypes: ['a', '*'] },
+      refusal: ['spec.eventTypes', "must not combine '*' with other types; use ['*']"],
+    },
   ],
   [
     'a type twice',
-    { spec: { eventTypes: ['a', 'b', 'a'] }, refusal: ['spec.eventTypes', 'must not repeat a type'] },
+    {
+      spec: { eventTypes: ['a', 'b', 'a'] },
+      refusal: ['spec.eventTypes', 'must not contain duplicate types'],
+    },
   ],
-  ['* twice', { spec: { eventTypes: ['*', '*'] }, refusal: ['spec.eventTypes', 'must not repeat a type'] }],
+  [
+    '* twice',
+    { spec: { eventTypes: ['*', '*'] }, refusal: ['spec.eventTypes', 'must not contain duplicate types'] },
+  ],
   [
     'a type in capitals',
     { spec: { eventTypes: ['Started'] }, refusal: ['spec.eventTypes[0]', TYPE_ALLOWED] },

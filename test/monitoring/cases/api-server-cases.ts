@@ -10,7 +10,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
         [`${BUCKET}{verb="create", le="+Inf"}`]: '0+100x30',
       },
       minute: 20,
-      says: 'One of a hundred calls of the Kubernetes API takes 2s or more.',
+      says: 'The 99th percentile of Kubernetes API calls is 2s. Publishing and deliveries slow down with it.',
     },
     quiet: [
       {
@@ -32,7 +32,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
         'davit_api_calls_total{verb="list", code="error"}': '0+5x30',
       },
       minute: 12,
-      says: '10% of all calls of the Kubernetes API are throttled, fail, or are not answered.',
+      says: '10% of Kubernetes API calls are throttled, fail or get no response. Davit retries them, so its work slows down.',
     },
     quiet: [
       {
@@ -50,7 +50,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
       series: { [`davit_log_oldest_write_seconds{kind="outcome", ${POD}}`]: '0 10 70 130x5' },
       labels: { kind: 'outcome' },
       minute: 3,
-      says: 'The oldest outcome has waited 2m 10s to be written to the delivery log.',
+      says: 'The oldest outcome has waited 2m 10s to be written to the delivery log. Until then, Davit stops sending or publishing.',
     },
     quiet: [{ series: { 'davit_log_oldest_write_seconds{kind="outcome"}': '6 0 6 0 6 0' }, minute: 5 }],
   },
@@ -59,7 +59,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
       series: { [`davit_lease_held{${POD}}`]: '1 0x10' },
       labels: POD_LABELS,
       minute: 4,
-      says: 'davit-controller-0 (10.0.0.1:9090) neither sends nor publishes until it has renewed its Lease.',
+      says: 'davit-controller-0 (10.0.0.1:9090) neither sends nor publishes until it renews its Lease.',
     },
     quiet: [{ series: { [`davit_lease_held{${POD}}`]: '0 0 1x10' }, minute: 6 }],
   },
@@ -68,7 +68,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
       series: { [`davit_changes_waiting{${POD}}`]: '2x10' },
       labels: POD_LABELS,
       minute: 7,
-      says: '2 changes or more wait in davit-controller-0 (10.0.0.1:9090) for other replicas of the REST API.',
+      says: 'At least 2 changes in davit-controller-0 (10.0.0.1:9090) are waiting for other REST API replicas. Clients get 503 not_acknowledged.',
     },
     quiet: [{ series: { [`davit_changes_waiting{${POD}}`]: '2 2 0 2 2 0 2 2 0 2 2 0' }, minute: 11 }],
   },
@@ -77,7 +77,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
       series: { [`nodejs_eventloop_lag_p99_seconds{${POD}}`]: '0.75x20', [INFO]: '1x20' },
       labels: POD_LABELS,
       minute: 6,
-      says: 'The event loop of davit-controller-0 (10.0.0.1:9090) is late by 750ms.',
+      says: 'The event loop of davit-controller-0 (10.0.0.1:9090) lags by 750ms. All its work is delayed, and it may lose its Lease.',
     },
     quiet: [
       { series: { [`nodejs_eventloop_lag_p99_seconds{${POD}}`]: '0.02x20', [INFO]: '1x20' }, minute: 10 },
@@ -92,7 +92,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
       },
       labels: POD_LABELS,
       minute: 11,
-      says: 'davit-controller-0 (10.0.0.1:9090) uses 100% of its attempts at a time.',
+      says: 'davit-controller-0 (10.0.0.1:9090) uses 100% of its concurrent attempts. Due deliveries wait for an attempt to finish.',
     },
     quiet: [
       {

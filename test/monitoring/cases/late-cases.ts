@@ -9,7 +9,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
         [`davit_deliveries_late_seconds{waits_for="davit", ${OTHER_POD}}`]: '0x10',
       },
       minute: 3,
-      says: 'A delivery that is due, and that its endpoint would take, has waited 3m 1s.',
+      says: 'A due delivery has waited 3m 1s for Davit to send it. Receivers get accepted events late.',
     },
     quiet: [
       { series: { 'davit_deliveries_late_seconds{waits_for="endpoint"}': '7200x10' }, minute: 10 },
@@ -20,7 +20,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: { davit_events_oldest_waiting_seconds: '121+60x10' },
       minute: 4,
-      says: 'A WebhookEvent has waited 6m 1s to be accepted.',
+      says: 'A WebhookEvent has waited 6m 1s to be accepted. In most cases, none of its deliveries has been sent.',
     },
     quiet: [{ series: { davit_events_oldest_waiting_seconds: '100x10' }, minute: 10 }],
   },
@@ -28,7 +28,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: { [`davit_shards_owned{${POD}}`]: '128x10', [`davit_shards_owned{${OTHER_POD}}`]: '128 100x9' },
       minute: 5,
-      says: 'The replicas of the controller work on 228 of 256 shards.',
+      says: 'Controller replicas own 228 of 256 shards. Endpoints in a shard without an owner get no deliveries.',
     },
     quiet: [
       {
@@ -43,7 +43,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
       series: { 'davit_build_info{role="api"}': '1x20' },
       labels: { role: 'controller' },
       minute: 6,
-      says: 'Prometheus reads no davit controller, so most likely nothing is sent.',
+      says: 'Prometheus has no metrics from a Davit controller. Most likely, nothing is delivered.',
     },
     quiet: [{ series: { 'davit_build_info{role="controller"}': '1x20' }, minute: 10 }],
   },
@@ -52,7 +52,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
       series: { 'davit_build_info{role="controller"}': '1x20' },
       labels: { role: 'api' },
       minute: 6,
-      says: 'Prometheus reads no davit api, so most likely nothing can be published by REST.',
+      says: 'Prometheus has no metrics from a REST server. Most likely, nothing can be published through the REST API.',
     },
     quiet: [{ series: { 'davit_build_info{role="api"}': '1x20' }, minute: 10 }],
   },
@@ -61,7 +61,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
       series: { [`davit_ready{${POD}}`]: '1 0x20' },
       labels: POD_LABELS,
       minute: 12,
-      says: 'davit-controller-0 (10.0.0.1:9090) runs, and is not ready.',
+      says: 'davit-controller-0 (10.0.0.1:9090) is running, but reports that it cannot do its work.',
     },
     quiet: [{ series: { [`davit_ready{${POD}}`]: '0 0 0 1x20' }, minute: 12 }],
   },
@@ -70,7 +70,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
       series: { [`process_start_time_seconds{${POD}}`]: '1 2 3 4x10', [INFO]: '1x20' },
       labels: POD_LABELS,
       minute: 5,
-      says: 'davit-controller-0 (10.0.0.1:9090) has started 3 times in half an hour.',
+      says: 'davit-controller-0 (10.0.0.1:9090) has restarted 3 times in 30 minutes. Receivers may get duplicate deliveries.',
     },
     quiet: [
       { series: { [`process_start_time_seconds{${POD}}`]: '1 2 3 3x10', [INFO]: '1x20' }, minute: 5 },
@@ -87,7 +87,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
       },
       labels: { organization: 'acme', endpoint_name: 'billing' },
       minute: 6,
-      says: 'The endpoint billing of acme has taken nothing for 36m 1s.',
+      says: 'The endpoint billing of acme has failed every attempt for 36m 1s. Davit gives its deliveries up after eight attempts.',
     },
     quiet: [
       {
@@ -107,7 +107,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
         [`davit_endpoints{state="enabled", ${OTHER_POD}}`]: '10x20',
       },
       minute: 11,
-      says: '50% of all enabled endpoints failed at their last attempt: what they share is on this side.',
+      says: '50% of all enabled endpoints failed at their last attempt. The common cause is probably in this cluster.',
     },
     quiet: [
       { series: { davit_endpoints_failing: '4x20', 'davit_endpoints{state="enabled"}': '4x20' }, minute: 20 },
@@ -121,7 +121,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: { [DISABLED]: '3x70 4x70' },
       minute: 75,
-      says: '1 more endpoints are disabled automatically than an hour ago.',
+      says: '1 more endpoints are disabled automatically than an hour ago. Their pending deliveries are held for seven days.',
     },
     quiet: [
       { series: { [DISABLED]: '3x70 4x70' }, minute: 138 },
@@ -132,7 +132,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: { 'davit_mails_total{result="refused"}': '0 0 1x20' },
       minute: 9,
-      says: 'The mail server has refused mails to owners of disabled endpoints within the last hour.',
+      says: 'The mail server has rejected emails to owners of disabled endpoints within the last hour. These owners do not know yet that their endpoints are disabled.',
     },
     quiet: [
       {

@@ -10,7 +10,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
         'davit_limit{of="log_bytes"}': '100x40',
       },
       minute: 16,
-      says: 'The delivery log takes 95% of what it may; beyond it, finished events go before their time.',
+      says: 'The delivery log uses 95% of its limit. At the limit, finished events are deleted before their retention expires.',
     },
     quiet: [
       { series: { davit_log_bytes: '85x40', 'davit_limit{of="log_bytes"}': '100x40' }, minute: 30 },
@@ -21,7 +21,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: { davit_log_bytes: '125x40', 'davit_limit{of="log_bytes"}': '100x40' },
       minute: 11,
-      says: 'The delivery log takes 125% of what it may, and nothing more of it can go.',
+      says: 'The delivery log uses 125% of its limit, and retention cannot shrink it. It may fill the etcd quota, which stops all writes to the cluster.',
     },
     quiet: [{ series: { davit_log_bytes: '101x40', 'davit_limit{of="log_bytes"}': '100x40' }, minute: 30 }],
   },
@@ -29,7 +29,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: { davit_written_bytes: '90x40', 'davit_limit{of="written_bytes"}': '100x40' },
       minute: 3,
-      says: 'What was written in ten minutes is 90% of what may be; beyond it new events wait.',
+      says: 'Davit has used 90% of its write limit for ten minutes. At the limit, new events wait.',
     },
     quiet: [
       { series: { davit_written_bytes: '70x40', 'davit_limit{of="written_bytes"}': '100x40' }, minute: 20 },
@@ -43,7 +43,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
         'davit_limit{of="deliveries_pending"}': '100x40',
       },
       minute: 6,
-      says: '90% of all deliveries that may be pending are; beyond it new events wait.',
+      says: 'Pending deliveries are at 90% of their limit. At the limit, new events wait.',
     },
     quiet: [
       {
@@ -56,7 +56,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: { 'davit_http_requests_total{route="publishEvent", status="503"}': '0+60x20' },
       minute: 6,
-      says: '1 events in a second are refused with 503.',
+      says: '1 publish requests per second are rejected with 503. Publishers that do not retry lose their events.',
     },
     quiet: [
       {
@@ -83,7 +83,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
       },
       labels: { route: 'listEndpoints' },
       minute: 12,
-      says: '10% of the requests of listEndpoints are answered with a status of 500 or more.',
+      says: '10% of the requests to listEndpoints fail with a 5xx status.',
     },
     quiet: [
       {
@@ -101,7 +101,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
       series: { 'controller_runtime_reconcile_total{controller="box-template", result="error"}': '0+1x60' },
       labels: { controller: 'box-template' },
       minute: 18,
-      says: 'Passes of box-template have failed for a quarter of an hour.',
+      says: 'The controller box-template has had reconciliation errors for 15 minutes. The affected objects are not updated.',
     },
     quiet: [
       {
@@ -121,7 +121,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
       },
       labels: { kind: 'RegistryCredential', reason: 'AccountNotReady' },
       minute: 31,
-      says: '4 objects of the kind RegistryCredential are not ready: AccountNotReady.',
+      says: '4 objects of the kind RegistryCredential are not ready (AccountNotReady). Bakes that use them fail.',
     },
     quiet: [
       { series: { 'davit_objects_not_ready{kind="BoxTemplate", reason="BakeFailed"}': '4x60' }, minute: 40 },
@@ -135,7 +135,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: { davit_orphaned_parameters: '2x100' },
       minute: 61,
-      says: '2 parameters of deleted credentials are still in accounts of organizations.',
+      says: '2 parameters of deleted credentials could not be removed from the AWS accounts of organizations.',
     },
     quiet: [{ series: { davit_orphaned_parameters: '2x30 0x60' }, minute: 80 }],
   },
@@ -144,7 +144,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
       series: { 'davit_bakes_total{result="not_found_or_private"}': '0 1 2 3 4x60' },
       labels: { result: 'not_found_or_private' },
       minute: 20,
-      says: '4 bakes of the last hour have failed with not_found_or_private.',
+      says: '4 bakes have failed with not_found_or_private in the last hour. Their boxes keep the images that they have.',
     },
     quiet: [
       {
@@ -161,7 +161,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
       // The clock of the test starts at 0.
       series: { davit_certificate_expiry_timestamp_seconds: '86400x30' },
       minute: 20,
-      says: 'The certificate of the REST API ends in 23h 40m 0s.',
+      says: 'The REST API certificate expires in 23h 40m 0s. After that, clients reject the connection.',
     },
     quiet: [
       { series: { davit_certificate_expiry_timestamp_seconds: '2592000x30' }, minute: 20 },

@@ -32,14 +32,14 @@ const SCRIPT: readonly [number, string, (bed: MonitoringBed) => unknown][] = [
   [32, 'another hangs', (bed) => bed.receiver.answer('/crm', 'hang')],
   [
     46,
-    'the API server is 0.6 s late',
+    'the API server is delayed by 0.6 s',
     ({ members }) => members.forEach(({ proxy }) => void proxy.delay('up', 600)),
   ],
-  [58, 'it is well again', ({ members }) => members.forEach(({ proxy }) => void proxy.heal())],
+  [58, 'it recovers', ({ members }) => members.forEach(({ proxy }) => void proxy.heal())],
   [72, 'one of two controllers is killed', ({ controllers: [, second] }) => second.kill()],
 ]
 const CAPTION = [
-  'Two controllers and two processes of the REST API on one machine, with low limits, read by Prometheus once a second.',
+  'Two controllers and two REST servers on one machine, with low limits, scraped by Prometheus once a second.',
   SCRIPT.map(([, words], index) => `${String.fromCharCode(65 + index)}: ${words}`).join('. '),
 ]
 

@@ -77,13 +77,12 @@ async function said(runbook: string, comment: string): Promise<string[]> {
 test('DavitEventsWait shows the events without a state', async () => {
   await make(webhookEventKind, 'waits', goodEvent.spec)
   await make(webhookEventKind, 'accepted', goodEvent.spec, { state: 'accepted' })
-  const lines = await said('DavitEventsWait', '# The events')
+  const lines = await said('DavitEventsWait', '# Events')
   expect(lines).toEqual([expect.stringContaining('waits')])
 })
 
 test.each(['DavitLogOverLimit', 'DavitPendingNearLimit'])('%s counts by endpoint', async (runbook) => {
   const name = (endpoint: string, n: number) => `${runbook.toLowerCase()}-${endpoint}-${n}`
-  const comment = runbook === 'DavitLogOverLimit' ? '# What waits' : '# Whose'
   for (const [endpoint, n, state] of [
     ['billing', 1, 'retrying'],
     ['billing', 2, 'retrying'],
@@ -93,7 +92,9 @@ test.each(['DavitLogOverLimit', 'DavitPendingNearLimit'])('%s counts by endpoint
     const spec = { ...goodDelivery.spec, endpoint: `${runbook.toLowerCase()}-${endpoint}` }
     await make(webhookDeliveryKind, name(endpoint, n), spec, { state })
   }
-  const lines = (await said(runbook, comment)).filter((line) => line.includes(runbook.toLowerCase()))
+  const lines = (await said(runbook, '# Deliveries that wait')).filter((line) =>
+    line.includes(runbook.toLowerCase()),
+  )
   expect(lines).toEqual([
     `2 ${organization} ${runbook.toLowerCase()}-billing`,
     `1 ${organization} ${runbook.toLowerCase()}-audit`,
@@ -105,7 +106,7 @@ test('DavitCredentialsNotReady shows what is not ready, whatever else is True', 
   await make(registryCredentialKind, 'refused', goodCredential.spec, ready('False', 'AccessDenied'))
   await make(registryCredentialKind, 'new', goodCredential.spec)
   await make(secretsSettingsKind, 'default', goodSettings.spec, ready('Unknown', 'Connecting'))
-  const lines = await said('DavitCredentialsNotReady', '# Which')
+  const lines = await said('DavitCredentialsNotReady', '# Objects')
   expect(lines.sort()).toEqual([
     `RegistryCredential ${organization} new - -`,
     `RegistryCredential ${organization} refused AccessDenied Why.`,

@@ -41,6 +41,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       requireWriteOnly: true,
       allowedNetworks: ['10.0.0.0/8', 'fd00::/8'],
       closedNetworks: ['10.96.0.0/12', '2001:db9::/32'],
+      allowedHosts: ['hooks.example.internal'],
       bakeRealms: ['auth.example.com', 'tokens.example.com:8443'],
       bakeCaConfigMap: 'trust/ca-bundle.crt',
       bakeImage: 'registry.example.com/davit:1',
@@ -50,6 +51,12 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       awsUseFipsEndpoint: true,
     },
     organizations: ['acme', '123'],
+    clusterReceivers: [
+      { namespace: 'acme', service: 'receiver', podLabels: { app: 'receiver' } },
+      { namespace: 'acme', service: 'other' },
+    ],
+    clusterDomain: 'cluster.example',
+    helmTest: { delivery: false },
   },
   'mails, authorities and IPv6': {
     smtp: { existingSecret: 'mail', key: 'smtp-url' },

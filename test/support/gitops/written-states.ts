@@ -79,7 +79,13 @@ function endpointStates(): ConditionUpdate[][] {
   const enabled = { state: 'enabled' } as EndpointFacts['decision']
   const disabled = (reason: string) =>
     ({ state: 'disabled', disabledReason: reason }) as EndpointFacts['decision']
-  const facts: EndpointFacts = { decision: enabled, keysReady: true, problems: [], consecutiveFailures: 0 }
+  const facts: EndpointFacts = {
+    endpoint: { namespace: 'acme', name: 'billing' },
+    decision: enabled,
+    keysReady: true,
+    problems: [],
+    consecutiveFailures: 0,
+  }
   const problems = Object.keys(PROBLEMS) as Problem['reason'][]
   const views: EndpointFacts[] = [
     facts,

@@ -253,7 +253,7 @@ export class SecretsWorld {
   }
 
   #log(life: Lifeline): Logger {
-    const add = (level: string) => (message: string, fields?: unknown) => {
+    const add = (level: string) => (_event: string, message: string, fields?: unknown) => {
       if (!life.dead) this.logLines.push({ level, message, fields })
     }
     return { info: add('info'), warn: add('warn'), error: add('error') } as Logger

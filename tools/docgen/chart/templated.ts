@@ -90,18 +90,18 @@ function withLabels(text: string): string {
 
 /** Wraps the rules that only bakes need: all rules of their role from this one on. */
 function withBakes(text: string): string {
-  const rules = /( {2}# What a template names, and what its bake has seen of it\.\n[\s\S]*?)(?=---\n)/
+  const rules = /( {2}# Reads the objects that a template references[^\n]*\n[\s\S]*?)(?=---\n)/
   return text.replace(rules, '  {{- if .Values.bakes.enabled }}\n$1  {{- end }}\n')
 }
 
 /** The only organization ConfigMap that the controller reads has the name in the settings, or is absent. */
 function withBakeCa(text: string): string {
   const rule =
-    /( {2}# The authorities that bakes trust[^\n]*\n {2}- apiGroups: \[\s*""\s*\]\n(?: {4}[^\n]*\n)*?)(?= {2}- )/
+    /( {2}# The certificate authorities that bakes trust[^\n]*\n {2}- apiGroups: \[\s*""\s*\]\n(?: {4}[^\n]*\n)*?)(?= {2}- )/
   return text.replace(rule, (found: string) => {
     const named = found
       .replace('davit-bake-ca', '{{ . }}')
-      .replace(/ {2}#[^\n]*\n/, '  # The authorities that bakes trust.\n')
+      .replace(/ {2}#[^\n]*\n/, '  # The certificate authorities that bakes trust.\n')
     return `  {{- with include "davit.bakeCa" . }}\n${named}  {{- end }}\n`
   })
 }

@@ -4,167 +4,225 @@ import { configValues } from './config-values.ts'
 import { group, integer, names, object, objects, strings, text, value, yesOrNo } from './value-parts.ts'
 import { autoscaling, httpRoute, ingress, service, tls, workloadValues } from './workload-values.ts'
 
-const image = group('The image of every pod, also of bakes.', {
+const dnsLabel = z
+  .string()
+  .max(63)
+  .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/)
+
+const image = group('The image of every Pod, including those of bakes.', {
   repository: text(
     '',
-    'Where the image is, such as registry.example.com/davit. Required: no image is published yet, and docs/image.md says how to make yours.',
+    'repository is the name of the image, such as registry.example.com/davit. Required: no image is published yet, see docs/image.md to build your own.',
   ),
-  tag: text('', 'The tag of the image; empty: the version of the chart.'),
-  digest: text('', 'The digest of the image, `sha256:...`, which counts more than the tag.'),
+  tag: text('', 'tag is the tag of the image. If empty, the version of the chart is used.'),
+  digest: text('', 'digest is the digest of the image, `sha256:...`. If set, it overrides `image.tag`.'),
   pullPolicy: value(
     z.enum(['Always', 'IfNotPresent', 'Never']),
     'IfNotPresent',
-    'When nodes pull the image.',
+    'pullPolicy specifies when nodes pull the image.',
   ),
   pullSecrets: names(
     [],
-    'Secrets with logins to pull the image, for the pods of Davit. Bakes have those of their ServiceAccount.',
+    'pullSecrets is the list of Secrets that the Davit Pods use to pull the image. Bakes use those of their ServiceAccount.',
   ),
 })
 
 const crds = group('The CustomResourceDefinitions.', {
   install: yesOrNo(
     true,
-    'Install the CustomResourceDefinitions, and bring them to this version at each upgrade.',
+    'install specifies whether the chart installs the CustomResourceDefinitions, and updates them with each upgrade.',
   ),
   keep: yesOrNo(
     true,
-    'Keep the CustomResourceDefinitions, and with them all objects of organizations, when the release is uninstalled.',
+    'keep specifies whether an uninstall keeps the CustomResourceDefinitions, and with them all objects of organizations.',
   ),
 })
 
-const etcd = group('The store of the cluster that Davit is in.', {
+const etcd = group('The etcd of the cluster that Davit runs in.', {
   quotaBytes: value(
     z.int().min(256 * 1024 * 1024),
     2 * 1024 * 1024 * 1024,
-    'The quota of etcd (`--quota-backend-bytes`), 2 GiB where nobody has set it. The limits of `config` may add up to 60 % of it; docs/capacity.md says how.',
+    'quotaBytes is the quota of etcd (`--quota-backend-bytes`), which is 2 GiB if it is not set there. The size limits in `config` must not exceed 60% of it in total, see docs/capacity.md.',
   ),
 })
 
 const aws = group(
-  'Who Davit is for AWS. It needs the right to assume the roles that organizations name, and no other.',
+  'The AWS identity of Davit. It needs permission to assume the roles that organizations name, and no other permission.',
   {
-    region: text('', 'The region of AWS that Davit itself is in.'),
+    region: text('', 'region is the AWS region that Davit itself uses.'),
     identity: value(
       z.enum(['none', 'irsa', 'pod-identity', 'web-identity']),
       'none',
-      'Where the identity for AWS comes from. `irsa`: an annotation of the ServiceAccounts, which EKS reads. `pod-identity`: associations of EKS with the ServiceAccounts, which are made outside of the cluster. `web-identity`: a token that the chart itself mounts, for clusters that are no EKS and whose issuer AWS trusts.',
+      'identity is the source of the AWS identity. `irsa`: an annotation of the ServiceAccounts, which EKS reads. `pod-identity`: EKS Pod Identity associations with the ServiceAccounts, which you create outside of the cluster. `web-identity`: a token that the chart mounts, for clusters other than EKS whose issuer AWS trusts.',
     ),
-    roleArn: text('', 'The IAM role of the controller and of the REST API, with `irsa` and `web-identity`.'),
+    roleArn: text(
+      '',
+      'roleArn is the IAM role of the controller and of the REST API. Required with `irsa` and `web-identity`, unless both roles have their own.',
+    ),
   },
 )
 
-const smtp = group('The mail server that takes the mails to owners; `config.smtpFrom` says from whom.', {
+const smtp = group('The mail server for emails to owners. `config.smtpFrom` is the sender.', {
   existingSecret: text(
     '',
-    'A Secret with the URL of the mail server, `smtp://user:password@host:port`; with it, `config.smtpFrom` is required. Empty: no mails.',
+    'existingSecret is a Secret with the URL of the mail server, `smtp://user:password@host:port`. If set, `config.smtpFrom` is required. If empty, Davit sends no emails.',
   ),
-  key: text('url', 'The key of that URL in the Secret.'),
+  key: text('url', 'key is the key of the URL in `smtp.existingSecret`.'),
 })
 
-const extraCa = group('Certificate authorities that receivers and AWS may have besides the known ones.', {
-  configMap: text(
-    '',
-    'A ConfigMap in the namespace of the release, with certificate authorities that receivers and AWS may have.',
-  ),
-  key: text('ca.crt', 'The key in that ConfigMap, with certificates in PEM form.'),
-})
+const extraCa = group(
+  'Certificate authorities to trust for receivers and AWS, in addition to the well-known ones.',
+  {
+    configMap: text(
+      '',
+      'configMap is a ConfigMap in the namespace of the release with the certificate authorities to trust for receivers and AWS. If empty, only the well-known ones are trusted.',
+    ),
+    key: text(
+      'ca.crt',
+      'key is the key in `extraCa.configMap` that contains the certificates in PEM format.',
+    ),
+  },
+)
 
 const bakes = group('Bakes of boxes.', {
   enabled: yesOrNo(
     true,
-    'Bake the templates of organizations, with the image of the chart or `config.bakeImage`. Otherwise templates say that nothing is baked, and the controller has no right to Jobs and pods.',
+    'enabled specifies whether Davit bakes the templates of organizations, with the image of the chart or `config.bakeImage`. If false, a condition of each template reports this, and the controller has no access to Jobs and Pods.',
   ),
 })
 
 const tenantRoles = group(
-  'The ClusterRoles `davit-owner`, `davit-publisher` and `davit-viewer`, to be bound in organizations.',
+  'The ClusterRoles `davit-owner`, `davit-publisher` and `davit-viewer`, which you bind in organizations.',
   {
-    install: yesOrNo(true, 'Make the ClusterRoles `davit-owner`, `davit-publisher` and `davit-viewer`.'),
+    install: yesOrNo(
+      true,
+      'install specifies whether the chart creates the ClusterRoles `davit-owner`, `davit-publisher` and `davit-viewer`.',
+    ),
     aggregate: yesOrNo(
       true,
-      'Make `davit-owner` part of `admin`, and `davit-viewer` part of `view`. No part of `edit` either way.',
+      'aggregate specifies whether `davit-owner` is aggregated to `admin`, and `davit-viewer` to `view`. `edit` never gets the permissions of `davit-owner`.',
     ),
   },
 )
 
-const networkPolicy = group('NetworkPolicies: nothing goes in or out of the pods but what is needed.', {
-  enabled: yesOrNo(true, 'Make the NetworkPolicies.'),
+const networkPolicy = group('NetworkPolicies that allow only the required traffic to and from the Pods.', {
+  enabled: yesOrNo(true, 'enabled specifies whether the chart creates the NetworkPolicies.'),
   apiServer: objects(
     [{ ipBlock: { cidr: '0.0.0.0/0' } }, { ipBlock: { cidr: '::/0' } }],
-    'Where the Kubernetes API is, as peers. By default that is every address, also private ones, on `networkPolicy.apiServerPorts`: narrow it to the addresses of your API server.',
+    'apiServer is the list of NetworkPolicy peers of the API server. The default is every address, including private ones, on `networkPolicy.apiServerPorts`. Restrict it to the addresses of your API server.',
   ),
-  apiServerPorts: value(z.array(z.int()), [443, 6443], 'Ports of the Kubernetes API.'),
+  apiServerPorts: value(
+    z.array(z.int()),
+    [443, 6443],
+    'apiServerPorts is the list of ports of the API server.',
+  ),
   aws: objects(
     [],
-    'Where AWS is, as peers, beside its public addresses: interface endpoints of a VPC have private ones, which the controller does not reach once `networkPolicy.apiServer` is narrowed. On port 443.',
+    'aws is the list of NetworkPolicy peers of AWS on port 443, in addition to its public addresses. If you restrict `networkPolicy.apiServer`, add the interface endpoints of your VPC here, because they have private addresses.',
   ),
-  dns: objects([{ namespaceSelector: {} }], 'Where DNS is, as peers.'),
+  dns: objects([{ namespaceSelector: {} }], 'dns is the list of NetworkPolicy peers of the DNS server.'),
   apiFrom: objects(
     [],
-    'Who may call the REST API, as peers. Empty: everybody whom the network lets through.',
+    'apiFrom is the list of NetworkPolicy peers that may call the REST API. If empty, all peers may.',
   ),
   opsFrom: objects(
     [],
-    'Who may read metrics and health beside the pods of this release, such as the namespace of Prometheus.',
+    'opsFrom is the list of NetworkPolicy peers that may read metrics and health, such as the namespace of Prometheus. The Pods of this release always may.',
   ),
-  extraEgress: objects([], 'More rules for what goes out, such as to a proxy or a mail server inside.'),
+  extraEgress: objects(
+    [],
+    'extraEgress is a list of additional egress rules, for example for a proxy or an internal mail server.',
+  ),
 })
 
-const serviceMonitor = group('ServiceMonitors, for the Prometheus Operator.', {
-  enabled: yesOrNo(false, 'Make a ServiceMonitor for each role.'),
+const clusterReceivers = value(
+  z.array(
+    z.strictObject({
+      namespace: dnsLabel,
+      service: dnsLabel,
+      podLabels: z.record(z.string(), z.string()).optional(),
+    }),
+  ),
+  [],
+  'clusterReceivers is the list of Services in this cluster that webhooks may reach, also by plain http: `namespace`, `service`, and optionally `podLabels` of its Pods. The chart adds the host names of the Services to `config.allowedHosts`, and lets the controller connect to their Pods. Endpoints use `http://SERVICE.NAMESPACE.svc.cluster.local:PORT`.',
+)
+
+const helmTest = group('`helm test`, which checks the release.', {
+  delivery: yesOrNo(
+    true,
+    'delivery specifies whether `helm test` sends a webhook to its own Pod. For this purpose it creates an organization (a namespace) with the name of the release and `-test`, and deletes it afterwards.',
+  ),
+})
+
+const serviceMonitor = group('ServiceMonitors for the Prometheus Operator.', {
+  enabled: yesOrNo(false, 'enabled specifies whether the chart creates a ServiceMonitor for each role.'),
   labels: strings(
     {},
-    'Labels by which Prometheus finds the ServiceMonitors: with kube-prometheus-stack `release`, and the name of its release.',
+    'labels are added to the ServiceMonitors, so that Prometheus selects them. For kube-prometheus-stack, set `release` to the name of its release.',
   ),
-  interval: text('30s', 'How often Prometheus asks for metrics.'),
+  interval: text('30s', 'interval is the scrape interval.'),
 })
 
 const prometheusRule = group(
-  'A PrometheusRule with the alerts that are in `files/alerts.yaml`; docs/monitoring.md tells of each.',
+  'A PrometheusRule with the alerts in `files/alerts.yaml`, see docs/monitoring.md.',
   {
-    enabled: yesOrNo(false, 'Make a PrometheusRule with the alerts in `files/alerts.yaml`.'),
+    enabled: yesOrNo(
+      false,
+      'enabled specifies whether the chart creates a PrometheusRule with the alerts in `files/alerts.yaml`.',
+    ),
     labels: strings(
       {},
-      'Labels by which Prometheus finds the PrometheusRule: with kube-prometheus-stack `release`, and the name of its release.',
+      'labels are added to the PrometheusRule, so that Prometheus selects it. For kube-prometheus-stack, set `release` to the name of its release.',
     ),
-    annotations: strings({}, 'Annotations of the PrometheusRule.'),
-    alertLabels: strings({}, 'Labels of every alert beside its severity, such as the team to be told.'),
-    disabled: names([], 'Alerts that the PrometheusRule does not have, such as `DavitOwnersNotTold`.'),
+    annotations: strings({}, 'annotations are added to the PrometheusRule.'),
+    alertLabels: strings(
+      {},
+      'alertLabels are added to every alert, in addition to its severity, for example to route it to a team.',
+    ),
+    disabled: names(
+      [],
+      'disabled is the list of alerts to leave out of the PrometheusRule, such as `DavitOwnersNotTold`.',
+    ),
     runbooks: text(
       '',
-      'Where your people read `docs/runbooks`, such as `https://git.example.com/davit/docs/runbooks`: what the annotation `runbook_url` begins with. Empty: alerts have no `runbook_url`.',
+      'runbooks is the URL of your copy of `docs/runbooks`, such as `https://git.example.com/davit/docs/runbooks`. It is the prefix of the annotation `runbook_url`. If empty, alerts have no `runbook_url`.',
     ),
   },
 )
 
-const dashboards = group('ConfigMaps with the dashboards in `files/dashboards`, for Grafana 11 or newer.', {
-  enabled: yesOrNo(false, 'Make ConfigMaps with the dashboards in `files/dashboards`.'),
-  labels: strings({ grafana_dashboard: '1' }, "Labels by which Grafana's sidecar finds the dashboards."),
+const dashboards = group('ConfigMaps with the dashboards in `files/dashboards`, for Grafana 11 or later.', {
+  enabled: yesOrNo(
+    false,
+    'enabled specifies whether the chart creates ConfigMaps with the dashboards in `files/dashboards`.',
+  ),
+  labels: strings(
+    { grafana_dashboard: '1' },
+    'labels are added to the ConfigMaps of the dashboards, so that the Grafana sidecar selects them.',
+  ),
   annotations: strings(
     {},
-    'Annotations of the dashboards, such as the `grafana_folder` that the sidecar puts them into.',
+    'annotations are added to the ConfigMaps of the dashboards, such as `grafana_folder` for the folder in Grafana.',
   ),
 })
 
 /** @param about returns the description of a setting of `config` */
 export function chartValues(about: (variable: string) => string) {
   return z.strictObject({
-    nameOverride: text('', 'Instead of `davit` in names.'),
-    fullnameOverride: text('', 'What all names begin with.'),
+    nameOverride: text('', 'nameOverride replaces `davit` in the names of resources.'),
+    fullnameOverride: text('', 'fullnameOverride replaces the generated prefix of all resource names.'),
     commonLabels: strings(
       {},
-      'Labels of all objects and pods, instead of those that the chart gives them under the same name.',
+      'commonLabels are added to all objects and Pods. They override labels of the chart with the same key.',
     ),
     image,
     crds,
     config: configValues(about).meta({
       description:
-        'Settings of the operator, each with the default of the program. docs/settings.md says when to change them.',
+        'config contains the settings of Davit. Unset settings have their default, see docs/settings.md.',
     }),
     organizations: names(
       [],
-      'Organizations in which Davit takes hand-over Secrets and fills those of `spec.signingSecret`: it gets the right to Secrets there, and nowhere else. More may be bound outside of the chart.',
+      'organizations is the list of organizations in which Davit may access Secrets: to read input Secrets, and to write those of `spec.signingSecret`. Davit has no access to Secrets of other organizations, unless you bind the ClusterRole `davit-organization-secrets` there yourself.',
     ),
     etcd,
     aws,
@@ -172,15 +230,15 @@ export function chartValues(about: (variable: string) => string) {
     extraCa,
     bakes,
     controller: group(
-      '`davit controller`: delivers webhooks, keeps secrets in accounts, starts bakes.',
+      '`davit controller`, which delivers webhooks, stores secrets in AWS accounts and starts bakes.',
       workloadValues(
-        'the controller',
+        'controller',
         CONTROLLER,
-        ' The Jobs of an uninstall and the pod of `helm test` have it too.',
+        ' The Jobs of an uninstall and the Pod of `helm test` use it too.',
       ),
     ),
-    api: group('`davit api`: the REST API.', {
-      ...workloadValues('the REST API', API),
+    api: group('`davit api`, which serves the REST API.', {
+      ...workloadValues('REST API', API),
       autoscaling,
       service,
       tls,
@@ -188,30 +246,37 @@ export function chartValues(about: (variable: string) => string) {
       httpRoute,
     }),
     tenantRoles,
-    admissionPolicies: group('ValidatingAdmissionPolicies that narrow what RBAC cannot.', {
-      install: yesOrNo(true, 'Make the ValidatingAdmissionPolicies.'),
+    admissionPolicies: group('ValidatingAdmissionPolicies for restrictions that RBAC cannot express.', {
+      install: yesOrNo(true, 'install specifies whether the chart creates the ValidatingAdmissionPolicies.'),
     }),
-    cleanup: group('What is done when the release is uninstalled.', {
+    cleanup: group('Cleanup when the release is uninstalled.', {
       enabled: yesOrNo(
         true,
-        'At an uninstall, end the pods while they have their rights, and afterwards take the finalizers of Davit off credentials and settings, so that they and their namespaces can be deleted while no Davit runs: two Jobs, with the image of the chart.',
+        'enabled specifies whether an uninstall runs two Jobs with the image of the chart. The first stops the Pods while they still have their permissions. The second removes the finalizers of Davit from credentials and settings, so that you can delete these objects and their namespaces without Davit.',
       ),
     }),
     networkPolicy,
+    clusterReceivers,
+    clusterDomain: text('cluster.local', 'clusterDomain is the DNS domain of the cluster.'),
+    helmTest,
     serviceMonitor,
     prometheusRule,
     dashboards,
     ipFamily: value(
       z.enum(['IPv4', 'IPv6']),
       'IPv4',
-      'Which addresses the pods listen on; `IPv6` takes both.',
+      'ipFamily is the IP family that the Pods listen on. `IPv6` accepts both.',
     ),
     podSecurityContext: object(
       {},
-      'Fields of the security context of all pods of Davit, such as `fsGroup`, beside those that the chart sets, or instead of them.',
+      'podSecurityContext is merged into the security context of all Davit Pods, for example to set `fsGroup`. It overrides fields that the chart sets.',
     ),
-    revisionHistoryLimit: integer(3, [0, 100], 'Old ReplicaSets that are kept.'),
-    global: object({}, 'For charts that have this one in them; not read.'),
+    revisionHistoryLimit: integer(
+      3,
+      [0, 100],
+      'revisionHistoryLimit is the number of old ReplicaSets to keep.',
+    ),
+    global: object({}, 'global is for parent charts. This chart does not use it.'),
   })
 }
 

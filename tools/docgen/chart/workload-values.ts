@@ -5,132 +5,154 @@ import { group, integer, names, object, objects, strings, text, value, yesOrNo }
 
 const intOrPercent = z.union([z.int().min(0), z.string().regex(/^[0-9]+%$/)])
 
-/** @param role as used in a sentence @param also what else runs in the same place */
+/** @param role as in `controller Pods` @param also a sentence about other Pods with the same placement */
 export function workloadValues(role: string, resources: Record<string, unknown>, also = '') {
   return {
-    replicas: integer(2, [0, 100], `Pods of ${role}.`),
-    resources: object(resources, `What a pod of ${role} asks for, and gets at most.`),
-    serviceAccount: group(`The ServiceAccount of ${role}.`, {
+    replicas: integer(2, [0, 100], `replicas is the number of ${role} Pods.`),
+    resources: object(resources, `resources is the resource requests and limits of the ${role} Pods.`),
+    serviceAccount: group(`The ServiceAccount of the ${role} Pods.`, {
       create: yesOrNo(
         true,
-        `Make the ServiceAccount of ${role}. Otherwise it is there already, by its name.`,
+        `create specifies whether the chart creates the ServiceAccount of the ${role} Pods. If false, it must already exist.`,
       ),
-      name: text('', `The name of the ServiceAccount of ${role}; empty: that of the Deployment.`),
-      annotations: strings({}, `Annotations of the ServiceAccount of ${role}, beside that of \`aws\`.`),
+      name: text(
+        '',
+        `name is the name of the ServiceAccount of the ${role} Pods. If empty, the name of the Deployment is used.`,
+      ),
+      annotations: strings(
+        {},
+        `annotations are added to the ServiceAccount of the ${role} Pods, in addition to the annotation for \`aws\`.`,
+      ),
     }),
-    roleArn: text('', `An IAM role of ${role} of its own, instead of \`aws.roleArn\`.`),
-    podDisruptionBudget: group('How many pods may be missing while nodes are drained.', {
-      enabled: yesOrNo(true, `Make a PodDisruptionBudget for ${role}, where there is more than one pod.`),
+    roleArn: text('', `roleArn is the IAM role of the ${role} Pods. If empty, \`aws.roleArn\` is used.`),
+    podDisruptionBudget: group(`The PodDisruptionBudget of the ${role} Pods.`, {
+      enabled: yesOrNo(
+        true,
+        `enabled specifies whether the chart creates a PodDisruptionBudget if there is more than one ${role} Pod.`,
+      ),
       maxUnavailable: value(
         intOrPercent,
         1,
-        `Pods of ${role}, or a share of them, that may be missing while nodes are drained.`,
+        `maxUnavailable is the number or percentage of ${role} Pods that may be unavailable while nodes are drained.`,
       ),
     }),
     topologySpreadConstraints: value(
       z.array(z.record(z.string(), z.unknown())).nullable(),
       null,
-      `How pods of ${role} are spread; null: over nodes and zones, where that is possible.`,
+      `topologySpreadConstraints of the ${role} Pods. If null, the Pods are spread over nodes and zones if possible.`,
     ),
-    nodeSelector: strings({}, `Labels of the nodes that pods of ${role} may be on.${also}`),
-    tolerations: objects([], `Taints of nodes that pods of ${role} do not mind.${also}`),
-    affinity: object(
+    nodeSelector: strings({}, `nodeSelector of the ${role} Pods.${also}`),
+    tolerations: objects([], `tolerations of the ${role} Pods.${also}`),
+    affinity: object({}, `affinity of the ${role} Pods.`),
+    priorityClassName: text('', `priorityClassName of the ${role} Pods.${also}`),
+    podAnnotations: strings({}, `podAnnotations are added to the ${role} Pods.`),
+    podLabels: strings(
       {},
-      `Where the scheduler puts pods of ${role}: near to or away from nodes and other pods.`,
+      `podLabels are added to the ${role} Pods, in addition to the labels of the chart.`,
     ),
-    priorityClassName: text('', `How important the pods of ${role} are to the scheduler.${also}`),
-    podAnnotations: strings({}, `Annotations of the pods of ${role}.`),
-    podLabels: strings({}, `Labels of the pods of ${role}, beside those of the chart.`),
     extraEnv: objects(
       [],
-      `More variables of ${role}, such as \`HTTPS_PROXY\`; settings of Davit belong into \`config\`.`,
+      `extraEnv is a list of additional environment variables of the ${role} Pods, such as \`HTTPS_PROXY\`. Put settings of Davit into \`config\`.`,
     ),
-    extraVolumes: objects([], `More volumes of the pods of ${role}.`),
-    extraVolumeMounts: objects([], `Where the volumes of \`extraVolumes\` are mounted in ${role}.`),
+    extraVolumes: objects([], `extraVolumes is a list of additional volumes of the ${role} Pods.`),
+    extraVolumeMounts: objects(
+      [],
+      `extraVolumeMounts is a list of additional volume mounts of the ${role} container, for example for \`extraVolumes\`.`,
+    ),
   }
 }
 
-export const autoscaling = group('A HorizontalPodAutoscaler for the REST API, instead of `api.replicas`.', {
+export const autoscaling = group('The HorizontalPodAutoscaler of the REST API.', {
   enabled: yesOrNo(
     false,
-    'Make a HorizontalPodAutoscaler for the REST API, instead of `api.replicas`. It needs metrics-server, or what takes its place.',
+    'enabled specifies whether the chart creates a HorizontalPodAutoscaler for the REST API, which replaces `api.replicas`. It requires metrics-server or another source of resource metrics.',
   ),
   minReplicas: integer(
     2,
     [1, 100],
-    'The fewest pods of the REST API that the autoscaler leaves; not more than `api.autoscaling.maxReplicas`.',
+    'minReplicas is the minimum number of REST API Pods. It must not exceed `api.autoscaling.maxReplicas`.',
   ),
-  maxReplicas: integer(6, [1, 100], 'The most pods of the REST API that the autoscaler makes.'),
-  targetCPUUtilizationPercentage: integer(70, [1, 100], 'Part of the requested CPU that a pod should use.'),
+  maxReplicas: integer(6, [1, 100], 'maxReplicas is the maximum number of REST API Pods.'),
+  targetCPUUtilizationPercentage: integer(
+    70,
+    [1, 100],
+    'targetCPUUtilizationPercentage is the target CPU usage of a Pod, as a percentage of its CPU request.',
+  ),
 })
 
 export const service = group('The Service of the REST API.', {
   type: value(
     z.enum(['ClusterIP', 'NodePort', 'LoadBalancer']),
     'ClusterIP',
-    'The type of the Service of the REST API.',
+    'type is the type of the Service of the REST API.',
   ),
   port: value(
     z.int().min(1).max(65_535).nullable(),
     null,
-    'The port of the Service of the REST API; null: 443 where the pods serve TLS, else 80.',
+    'port is the port of the Service of the REST API. If null, it is 443 if the Pods serve TLS, otherwise 80.',
   ),
   annotations: strings(
     {},
-    'Annotations of the Service of the REST API, such as those that a load balancer reads.',
+    'annotations are added to the Service of the REST API, for example for a load balancer.',
   ),
   loadBalancerSourceRanges: names(
     [],
-    'Networks from which a load balancer in front of the REST API takes connections.',
+    'loadBalancerSourceRanges is the list of networks from which the load balancer of the REST API accepts connections.',
   ),
 })
 
-export const tls = group(
-  'TLS in the pods of the REST API. Without it they serve plain http, and something in front ends TLS.',
-  {
+export const tls = group('TLS in the Pods of the REST API.', {
+  enabled: yesOrNo(
+    false,
+    'enabled specifies whether the Pods of the REST API serve HTTPS. If false, they serve unencrypted HTTP; terminate TLS at a proxy in front of them.',
+  ),
+  secretName: text(
+    '',
+    'secretName is a Secret of the type `kubernetes.io/tls` with the certificate of the REST API. If empty, the Secret that cert-manager creates is used. Renewed certificates are loaded without a restart.',
+  ),
+  certManager: group('A cert-manager Certificate for the Secret.', {
     enabled: yesOrNo(
       false,
-      'Serve https in the pods of the REST API. Without it they serve plain http, and something in front ends TLS.',
+      'enabled specifies whether the chart creates a cert-manager Certificate for the REST API. Requires `api.tls.enabled`.',
     ),
-    secretName: text(
-      '',
-      'A Secret of the type `kubernetes.io/tls` with the certificate of the REST API; empty, with cert-manager: the one that it fills. A renewed certificate is taken up without a restart.',
+    issuerRef: strings(
+      { kind: 'ClusterIssuer', name: '' },
+      'issuerRef is the issuer of the cert-manager Certificate.',
     ),
-    certManager: group('A Certificate of cert-manager that fills the Secret.', {
-      enabled: yesOrNo(
-        false,
-        'Make a Certificate of cert-manager for the REST API. It needs `api.tls.enabled`.',
-      ),
-      issuerRef: strings({ kind: 'ClusterIssuer', name: '' }, 'The issuer of that Certificate.'),
-      internalNames: yesOrNo(
-        true,
-        'Whether that Certificate has the names of the Service inside of the cluster, such as `davit-api.davit-system.svc`. A public ACME issuer refuses them: set it to `false` there, and name what clients call in `dnsNames`. `helm test` then does not call the REST API.',
-      ),
-      dnsNames: names([], 'Names in that Certificate, beside those of the Service.'),
-    }),
-  },
-)
+    internalNames: yesOrNo(
+      true,
+      'internalNames specifies whether the cert-manager Certificate contains the cluster-internal names of the Service, such as `davit-api.davit-system.svc`. Public ACME issuers reject these names: set it to `false` for them, and set `dnsNames` to the names that clients use. `helm test` then does not call the REST API.',
+    ),
+    dnsNames: names(
+      [],
+      'dnsNames is a list of additional names in the cert-manager Certificate. Required if `api.tls.certManager.internalNames` is false.',
+    ),
+  }),
+})
 
-export const ingress = group('An Ingress that leads to the REST API.', {
-  enabled: yesOrNo(false, 'Make an Ingress that leads to the REST API.'),
-  className: text('', 'The class of the controller that serves the Ingress.'),
+export const ingress = group('The Ingress of the REST API.', {
+  enabled: yesOrNo(false, 'enabled specifies whether the chart creates an Ingress for the REST API.'),
+  className: text('', 'className is the IngressClass of the Ingress.'),
   host: text(
     '',
-    'The name under which clients call the REST API through the Ingress. Required with `api.ingress.enabled`.',
+    'host is the host name of the REST API in the Ingress. Required if `api.ingress.enabled` is true.',
   ),
   tlsSecretName: text(
     '',
-    'A Secret with the certificate of `api.ingress.host`; empty: that of the Ingress controller.',
+    'tlsSecretName is a Secret with the certificate for `api.ingress.host`. If empty, the Ingress controller uses its default certificate.',
   ),
-  annotations: strings({}, 'Annotations of the Ingress, which its controller reads.'),
+  annotations: strings({}, 'annotations are added to the Ingress, for example for the Ingress controller.'),
 })
 
-export const httpRoute = group('An HTTPRoute of the Gateway API that leads to the REST API.', {
-  enabled: yesOrNo(false, 'Make an HTTPRoute of the Gateway API that leads to the REST API.'),
+export const httpRoute = group('The Gateway API HTTPRoute of the REST API.', {
+  enabled: yesOrNo(
+    false,
+    'enabled specifies whether the chart creates a Gateway API HTTPRoute for the REST API.',
+  ),
   parentRefs: objects(
     [],
-    'The Gateways that the HTTPRoute belongs to. Required with `api.httpRoute.enabled`.',
+    'parentRefs is the list of Gateways that the HTTPRoute attaches to. Required if `api.httpRoute.enabled` is true.',
   ),
-  hostnames: names([], 'The names under which clients call the REST API through the HTTPRoute.'),
-  annotations: strings({}, 'Annotations of the HTTPRoute.'),
+  hostnames: names([], 'hostnames is the list of host names of the REST API in the HTTPRoute.'),
+  annotations: strings({}, 'annotations are added to the HTTPRoute.'),
 })

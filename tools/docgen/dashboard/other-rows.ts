@@ -6,8 +6,8 @@ const rest: Row = {
   panels: [
     {
       kind: 'stat',
-      title: 'Answers of 500 or more',
-      about: 'Of all requests.',
+      title: '5xx responses',
+      about: 'Share of all requests.',
       unit: 'percentunit',
       thresholds: [0.01, 0.05],
       queries: [
@@ -20,7 +20,7 @@ const rest: Row = {
     {
       kind: 'lines',
       title: 'Requests by status',
-      about: '503: come again. 429: a key asks too much.',
+      about: '503: the client must retry. 429: an API token exceeds its rate limit.',
       unit: 'ops',
       queries: [
         { expr: 'sum by (status) (rate(davit_http_requests_total[$__rate_interval]))', legend: '{{status}}' },
@@ -28,15 +28,15 @@ const rest: Row = {
     },
     {
       kind: 'lines',
-      title: 'How long answers take',
-      about: 'Publishing waits for the write of its events.',
+      title: 'Request latency',
+      about: 'Publish requests wait until their events are written.',
       unit: 's',
       queries: quantiles('davit_http_request_duration_seconds'),
     },
     {
       kind: 'lines',
-      title: 'Changes that wait for other replicas',
-      about: 'Above 0 for long when one of them is behind.',
+      title: 'Changes waiting for other replicas',
+      about: 'Stays above 0 if a replica is behind.',
       unit: 'short',
       queries: [{ expr: 'max by (pod) (davit_changes_waiting)', legend: '{{pod}}' }],
     },
@@ -49,15 +49,15 @@ const objects: Row = {
     {
       kind: 'stat',
       title: 'Orphaned parameters',
-      about: 'Secrets of deleted credentials that could not be removed.',
+      about: 'Secrets of deleted credentials that Davit could not remove.',
       unit: 'short',
       thresholds: [1, 100],
       queries: [{ expr: 'max(davit_orphaned_parameters)', legend: '' }],
     },
     {
       kind: 'lines',
-      title: 'Objects that are not ready',
-      about: 'By kind and reason.',
+      title: 'Objects not ready',
+      about: 'Objects by kind and reason.',
       unit: 'short',
       queries: [
         {
@@ -68,8 +68,8 @@ const objects: Row = {
     },
     {
       kind: 'lines',
-      title: 'Calls to accounts, by answer',
-      about: 'ThrottlingException: the account takes less.',
+      title: 'AWS calls by response',
+      about: 'ThrottlingException: the AWS account limits the call rate.',
       unit: 'ops',
       queries: [
         { expr: 'sum by (code) (rate(davit_cloud_calls_total[$__rate_interval]))', legend: '{{code}}' },
@@ -78,10 +78,10 @@ const objects: Row = {
     {
       kind: 'lines',
       title: 'Bakes',
-      about: 'Under way, waiting for their turn, and failed within an hour.',
+      about: 'Bakes that are running, waiting for their turn, or failed within the last hour.',
       unit: 'short',
       queries: [
-        { expr: 'max(davit_bakes_under_way)', legend: 'under way' },
+        { expr: 'max(davit_bakes_under_way)', legend: 'running' },
         { expr: 'max(davit_bakes_waiting)', legend: 'waiting' },
         { expr: 'sum(increase(davit_bakes_total{result!="succeeded"}[1h]))', legend: 'failed' },
       ],
@@ -95,22 +95,22 @@ const processes: Row = {
     {
       kind: 'stat',
       title: 'Not ready',
-      about: 'Processes that run and are not ready.',
+      about: 'Processes that are running but not ready.',
       unit: 'short',
       thresholds: [1, 2],
       queries: [{ expr: 'count(davit_ready == 0) or vector(0)', legend: '' }],
     },
     {
       kind: 'lines',
-      title: 'Age of Leases',
-      about: 'At two thirds of DAVIT_LEASE_SECONDS a process stops acting.',
+      title: 'Lease age',
+      about: 'At two thirds of DAVIT_LEASE_SECONDS, a process stops working.',
       unit: 's',
       queries: [{ expr: 'max by (pod) (davit_lease_age_seconds)', legend: '{{pod}}' }],
     },
     {
       kind: 'lines',
-      title: 'Lateness of event loops (99 of 100)',
-      about: 'Short of CPU, or busy with one thing for long.',
+      title: 'Event loop lag (p99)',
+      about: 'High if the process is short of CPU, or blocked by one long task.',
       unit: 's',
       queries: [
         {
@@ -122,7 +122,7 @@ const processes: Row = {
     {
       kind: 'lines',
       title: 'Memory',
-      about: 'Of each process.',
+      about: 'Resident memory of each process.',
       unit: 'bytes',
       queries: [
         {

@@ -23,8 +23,8 @@ export type Panel = {
 export type Row = { title: string; panels: readonly Panel[] }
 
 const QUANTILES = [
-  ['0.5', 'half'],
-  ['0.99', '99 of 100'],
+  ['0.5', 'p50'],
+  ['0.99', 'p99'],
 ] as const
 
 /** Lines for the median and the 99th percentile. */

@@ -6,35 +6,34 @@ const late: Row = {
   panels: [
     {
       kind: 'stat',
-      title: 'Late',
-      about:
-        'For how long the delivery that is due longest, and that its endpoint would take, has not been sent.',
+      title: 'Delay',
+      about: 'How long the oldest due delivery has waited for Davit to send it.',
       unit: 's',
       thresholds: [10, 60],
       queries: [{ expr: 'max(davit_deliveries_late_seconds{waits_for="davit"})', legend: '' }],
     },
     {
       kind: 'lines',
-      title: 'What is late, and what it waits for',
+      title: 'Oldest late delivery, by cause',
       about:
-        'What waits for an endpoint that hangs, or for the head of an ordered one, is no fault of Davit.',
+        'endpoint: waits for an endpoint that hangs, or for an earlier delivery of an ordered endpoint. Not caused by Davit.',
       unit: 's',
       queries: [
         { expr: 'max by (waits_for) (davit_deliveries_late_seconds)', legend: 'for {{waits_for}}' },
-        { expr: 'max(davit_events_oldest_waiting_seconds)', legend: 'WebhookEvents, to be accepted' },
+        { expr: 'max(davit_events_oldest_waiting_seconds)', legend: 'WebhookEvents, not accepted' },
       ],
     },
     {
       kind: 'lines',
-      title: 'From acceptance to the first attempt',
-      about: 'Grows with a backlog, or when a process is short of CPU.',
+      title: 'Acceptance to first attempt',
+      about: 'Grows with a backlog or a CPU shortage.',
       unit: 's',
       queries: quantiles('davit_event_to_first_attempt_seconds'),
     },
     {
       kind: 'lines',
-      title: 'Shards that are worked on',
-      about: 'The sum is 256, but for the half minute after the death of a replica.',
+      title: 'Owned shards',
+      about: 'The sum is 256, except for 30 seconds after a replica dies.',
       unit: 'short',
       queries: [
         { expr: 'sum(davit_shards_owned)', legend: 'all' },
@@ -45,11 +44,11 @@ const late: Row = {
 }
 
 const endpoints: Row = {
-  title: 'Which endpoint fails?',
+  title: 'Which endpoints are failing?',
   panels: [
     {
       kind: 'stat',
-      title: 'Failing',
+      title: 'Failing endpoints',
       about: 'Enabled endpoints whose last attempt failed.',
       unit: 'short',
       thresholds: [1, 20],
@@ -57,9 +56,9 @@ const endpoints: Row = {
     },
     {
       kind: 'table',
-      title: 'Failing for longest',
+      title: 'Longest failing endpoints',
       about:
-        'Time since the first attempt that failed after the last success; at most 100 of a replica are known by name.',
+        'Time since the first failed attempt after the last success. Each replica reports at most 100 endpoints by name.',
       unit: 's',
       queries: [
         {
@@ -71,7 +70,7 @@ const endpoints: Row = {
     {
       kind: 'lines',
       title: 'Attempts by result',
-      about: 'Answers by their class, and why there was none.',
+      about: 'Responses by status class, or the reason for a missing response.',
       unit: 'ops',
       queries: [
         { expr: 'sum by (class) (rate(davit_attempts_total[$__rate_interval]))', legend: '{{class}}' },
@@ -79,8 +78,8 @@ const endpoints: Row = {
     },
     {
       kind: 'lines',
-      title: 'Deliveries that ended',
-      about: 'exhausted: given up after eight attempts. canceled: endpoint deleted, or held too long.',
+      title: 'Finished deliveries',
+      about: 'exhausted: given up after eight attempts. canceled: endpoint deleted, or held for too long.',
       unit: 'ops',
       queries: [
         {
@@ -93,21 +92,21 @@ const endpoints: Row = {
 }
 
 const apiServer: Row = {
-  title: 'Is the API server the limit?',
+  title: 'Is the API server the bottleneck?',
   panels: [
     {
       kind: 'stat',
       title: 'Oldest write',
       about:
-        'For how long what waits longest to be written to the log has waited. At 5 s nothing more is sent.',
+        'How long the oldest entry has waited to be written to the delivery log. At 5 s, Davit stops sending.',
       unit: 's',
       thresholds: [1, 5],
       queries: [{ expr: 'max(davit_log_oldest_write_seconds)', legend: '' }],
     },
     {
       kind: 'lines',
-      title: 'How long its calls take (99 of 100)',
-      about: 'Slow writes alone are etcd.',
+      title: 'API server latency (p99)',
+      about: 'If only writes are slow, the cause is etcd.',
       unit: 's',
       queries: [
         {
@@ -118,8 +117,8 @@ const apiServer: Row = {
     },
     {
       kind: 'lines',
-      title: 'Its answers',
-      about: '429 is throttling, error no answer at all.',
+      title: 'API server responses',
+      about: '429: throttled. error: no response.',
       unit: 'ops',
       queries: [
         { expr: 'sum by (code) (rate(davit_api_calls_total[$__rate_interval]))', legend: '{{code}}' },
@@ -127,9 +126,9 @@ const apiServer: Row = {
     },
     {
       kind: 'lines',
-      title: 'Or is it Davit itself?',
+      title: 'Davit saturation',
       about:
-        'Parts of what it has: attempts at a time, and CPU of one core. A late event loop makes all calls look slow.',
+        'Used share of concurrent attempts and of one CPU core. Event loop lag makes all calls look slow.',
       unit: 'percentunit',
       queries: [
         {
@@ -146,20 +145,20 @@ const apiServer: Row = {
 }
 
 const space: Row = {
-  title: 'Does the log fill the cluster?',
+  title: 'Is the delivery log filling etcd?',
   panels: [
     {
       kind: 'stat',
-      title: 'Log, of its limit',
-      about: 'Beyond it, finished events go before their time.',
+      title: 'Delivery log size (% of limit)',
+      about: 'At the limit, finished events are deleted before their retention expires.',
       unit: 'percentunit',
       thresholds: [0.9, 1.1],
       queries: [{ expr: 'max(davit_log_bytes) / max(davit_limit{of="log_bytes"})', legend: '' }],
     },
     {
       kind: 'lines',
-      title: 'Size of the delivery log',
-      about: 'Known by the replica that has shard 0.',
+      title: 'Delivery log size',
+      about: 'Reported by the replica that owns shard 0.',
       unit: 'bytes',
       queries: [
         { expr: 'max(davit_log_bytes)', legend: 'log' },
@@ -168,9 +167,9 @@ const space: Row = {
     },
     {
       kind: 'lines',
-      title: 'Written in ten minutes',
+      title: 'Bytes written in ten minutes',
       about:
-        'Beyond the limit new events wait, or are refused with 503. etcd keeps old versions until it compacts.',
+        'At the limit, new events wait or are rejected with 503. etcd keeps old versions until it compacts.',
       unit: 'bytes',
       queries: [
         { expr: 'max by (pod) (davit_written_bytes)', legend: '{{pod}}' },
@@ -179,8 +178,8 @@ const space: Row = {
     },
     {
       kind: 'lines',
-      title: 'Deliveries that have not ended',
-      about: 'Those held are of disabled endpoints.',
+      title: 'Unfinished deliveries',
+      about: 'held: deliveries of disabled endpoints.',
       unit: 'short',
       queries: [
         { expr: 'max(davit_deliveries_pending)', legend: 'pending' },

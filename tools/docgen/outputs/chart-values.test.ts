@@ -24,5 +24,5 @@ test('no two values say the same, but those of both roles', () => {
 test('links are links', () => {
   expect(PAGE).not.toMatch(/\\\[|\\\]/)
   expect(PAGE).toContain('[image.md](image.md)')
-  expect(PAGE).toContain('[How to make it](bake.md#its-image)')
+  expect(PAGE).toContain('[Bake image](bake.md#bake-image)')
 })

@@ -17,16 +17,15 @@ const PAGE_OF_DOCS = /\bdocs\/([a-z-]+\.md)\b/g
 /** Settings of the SDK: docs/settings.md only names them, so they are described here. */
 const ABOUT_AWS: Readonly<Record<string, string>> = {
   AWS_ENDPOINT_URL:
-    'Where AWS is, for Davit and for bakes, if not at its public addresses: the URL of all services that have none of their own.',
-  AWS_ENDPOINT_URL_ECR: 'Where ECR is, for Davit and for bakes, if not at its public address.',
-  AWS_ENDPOINT_URL_SSM: 'Where SSM is, for Davit and for bakes, if not at its public address.',
-  AWS_ENDPOINT_URL_STS: 'Where STS is, for Davit and for bakes, if not at its public address.',
+    'Endpoint URL of AWS for Davit and for bakes, for all services without their own endpoint URL. If unset, the public addresses are used.',
+  AWS_ENDPOINT_URL_ECR: 'Endpoint URL of ECR for Davit and for bakes. If unset, the public address is used.',
+  AWS_ENDPOINT_URL_SSM: 'Endpoint URL of SSM for Davit and for bakes. If unset, the public address is used.',
+  AWS_ENDPOINT_URL_STS: 'Endpoint URL of STS for Davit and for bakes. If unset, the public address is used.',
   AWS_IGNORE_CONFIGURED_ENDPOINT_URLS:
-    'Whether Davit and bakes use the public addresses of AWS, whatever endpoint URLs are set.',
-  AWS_USE_DUALSTACK_ENDPOINT:
-    'Whether Davit and bakes use the addresses of AWS that are reached by IPv4 and by IPv6.',
+    'Whether Davit and bakes ignore all endpoint URLs and use the public addresses of AWS.',
+  AWS_USE_DUALSTACK_ENDPOINT: 'Whether Davit and bakes use the dual-stack (IPv4 and IPv6) endpoints of AWS.',
   AWS_USE_FIPS_ENDPOINT:
-    'Whether Davit and bakes use the addresses of AWS with validated cryptography (FIPS).',
+    'Whether Davit and bakes use the FIPS endpoints of AWS, which have validated cryptography.',
 }
 
 type Schema = {
@@ -52,7 +51,7 @@ export const chartValuesOutput: Output = {
     }) as Schema & {
       $schema: string
     }
-    const titled = { $schema, $comment: NOTE, title: 'Values of the chart davit', ...schema }
+    const titled = { $schema, $comment: NOTE, title: 'Values of the davit chart', ...schema }
     return [
       { path: 'charts/davit/values.schema.json', content: `${JSON.stringify(titled, null, 2)}\n` },
       { path: 'charts/davit/values.yaml', content: `# ${NOTE}\n${yamlOf(schema, rows)}` },
@@ -66,7 +65,7 @@ function rowOf(rows: readonly SettingRow[], variable: string): SettingRow {
   const row = rows.find(({ name }) => name === variable)
   if (row) return row
   const about = ABOUT_AWS[variable]
-  if (about === undefined) throw new NoPlaceError(`${SETTINGS} does not speak of ${variable}`)
+  if (about === undefined) throw new NoPlaceError(`${SETTINGS} does not describe ${variable}`)
   return { name: variable, standard: 'none', allowed: 'as the AWS SDK has it', about }
 }
 
@@ -129,11 +128,11 @@ function pageOf({ properties = {} }: Schema, rows: readonly SettingRow[]): strin
   return [
     '# Values of the chart',
     `<!-- ${NOTE} -->`,
-    'What `helm install davit charts/davit --values mine.yaml` takes. A value that the chart does not know is refused, so that a typing\nerror does not leave a default in force. No value is a secret: where one is needed, a Secret is named.',
-    markdownTable(['Value', 'Type', 'Default', 'What it does'], values).trimEnd(),
-    '## Settings of the operator',
-    'Each becomes a variable of both roles. [settings.md](settings.md) has what is allowed, and when to change them. Lists are lists here.',
-    `${markdownTable(['Value', 'Variable', 'Default', 'What it does'], config)}`,
+    'Set these values with `helm upgrade --install davit charts/davit --values mine.yaml`.\nHelm rejects unknown values, so a typo cannot leave a default active.\nNo value contains a secret: values that need one name a Secret.',
+    markdownTable(['Value', 'Type', 'Default', 'Description'], values).trimEnd(),
+    '## Settings',
+    'The chart passes each setting to both roles as an environment variable.\n[Settings and metrics](settings.md) describes the allowed values, and when to change them.\nIn these values, write lists as YAML lists.',
+    `${markdownTable(['Value', 'Variable', 'Default', 'Description'], config)}`,
   ].join('\n\n')
 }
 

@@ -39,7 +39,7 @@ export const fieldTables: Output = {
     return Object.entries(PAGES).map(([path, kinds]) => {
       const page = read(path)
       if (page === undefined)
-        throw new NoPlaceError(`${path} is missing: the tables of fields belong into it`)
+        throw new NoPlaceError(`${path} is missing, but the field tables are written to it`)
       return {
         path,
         content: kinds.flatMap(sectionsOf).reduce((text, section) => putSection(path, text, section), page),

@@ -30,11 +30,11 @@ test('each right has the calls that it was needed for, and one that is newer tha
   const text = page(run)
   expect(text).toContain('| `webhookevents/status.davit.dev` | all | `davit-api` | patch 7 |')
   expect(text).toContain('| `secrets` | own | `davit-api` | get 3, create (not run) |')
-  expect(text).toContain('The last run was on 2026-01-31: 0 kinds')
+  expect(text).toContain('Last run: 2026-01-31. 0 kinds')
   expect(text).not.toContain('0123abc')
 })
 
 test('before the first run no right has a figure', () => {
   expect(page()).toContain('patch (not run)')
-  expect(page()).toContain('It has not run.')
+  expect(page()).toContain('The test has not run yet.')
 })

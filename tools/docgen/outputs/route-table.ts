@@ -18,10 +18,11 @@ export const routeTable: Output = {
   owns: [],
   files(read) {
     const page = read(PAGE)
-    if (page === undefined) throw new NoPlaceError(`${PAGE} is missing: the table of routes belongs into it`)
+    if (page === undefined)
+      throw new NoPlaceError(`${PAGE} is missing, but the table of routes is written to it`)
     const roles = ROLES.map((name) => roleNamed(name, read))
     const rows = allRoutes(NO_SERVICES).map((route) => rowOf(route, roles))
-    const content = markdownTable(['Request', 'What it does', 'Answer', 'Who', 'Headers'], rows)
+    const content = markdownTable(['Request', 'Description', 'Response', 'Roles', 'Headers'], rows)
     return [
       { path: PAGE, content: putSection(PAGE, page, { name: 'routes', end: 'end of routes', content }) },
     ]
