@@ -255,15 +255,23 @@ describe('with the policy on what it records of itself', () => {
 
   beforeAll(() =>
     vi.waitFor(
-      () => expect(stolen.create(leases, objectOf('davit-api-1'))).rejects.toThrow(/no other Lease/),
+      () =>
+        expect(stolen.create(leases, objectOf('davit-api-1'))).rejects.toThrow(
+          /must not write Leases other than/,
+        ),
       IN_FORCE,
     ),
   )
 
   test.each([
-    ['a Lease of a REST server', leases, 'davit-api-2', /no other Lease/],
-    ['a Lease of another program', leases, 'scheduler', /no other Lease/],
-    ['another ConfigMap', configMaps, 'settings-of-others', /the ConfigMap davit-orphaned-parameters/],
+    ['a Lease of a REST server', leases, 'davit-api-2', /must not write Leases other than/],
+    ['a Lease of another program', leases, 'scheduler', /must not write Leases other than/],
+    [
+      'another ConfigMap',
+      configMaps,
+      'settings-of-others',
+      /must not write ConfigMaps other than davit-orphaned-parameters/,
+    ],
   ] as const)('it does not make %s', async (_, type, name, words) => {
     await expect(stolen.create(type, objectOf(name))).rejects.toThrow(words)
   })
@@ -272,9 +280,9 @@ describe('with the policy on what it records of itself', () => {
     await admin.create(leases, objectOf('of-others'))
     const ref = { namespace: operator, name: 'of-others' }
     await expect(stolen.patch(leases, ref, { spec: { holderIdentity: 'thief' } })).rejects.toThrow(
-      /no other Lease/,
+      /must not write Leases other than/,
     )
-    await expect(stolen.delete(leases, ref)).rejects.toThrow(/no other Lease/)
+    await expect(stolen.delete(leases, ref)).rejects.toThrow(/must not write Leases other than/)
   })
 
   test('its own Lease and its own list are made, changed and deleted', async () => {
