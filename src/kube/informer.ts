@@ -16,6 +16,7 @@ import { listIntoStore } from './list.ts'
 import {
   CachingStore,
   identityOf,
+  type ListBudget,
   type ObjectIdentity,
   type Source,
   type Store,
@@ -101,6 +102,8 @@ export type InformerOptions<T> = {
   handler: InformerHandler<T>
   /** Only passes each version on and holds nothing: for an append-only log. */
   streaming?: boolean
+  /** With `streaming`: what a list may hold until its end. Absent: everything. */
+  listBudget?: ListBudget<T>
   /** A custom store; the handler is then not called. */
   store?: Store<T>
   /** Called when the API server's store was restored from a backup, before anything from it is delivered. */
@@ -219,7 +222,10 @@ export class Informer<T> implements Watch {
       gone: (key: string) => this.#handler.run(key, () => options.handler.gone?.(key)),
     }
     this.#store =
-      options.store ?? (options.streaming ? new StreamingStore<T>(listener) : new CachingStore<T>(listener))
+      options.store ??
+      (options.streaming
+        ? new StreamingStore<T>(listener, options.listBudget)
+        : new CachingStore<T>(listener))
     this.#decoder = new Decoder(options.decode, options.type.plural, needs)
     this.#restart = new RestartPolicy(needs.random)
     this.health = new WatchHealth(needs.clock)

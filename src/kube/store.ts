@@ -143,17 +143,30 @@ export type StreamListener<T> = {
  * is read. A list is passed on at its end, in the order of versions, since the API server sorts it by name. A
  * deletion is reported by key only: the object was read when it was added, and parsing it again would cost as much.
  */
+/** What keeps a list in memory, which is passed on at its end, from holding all that its objects hold. */
+export type ListBudget<T> = {
+  maxBytes: number
+  /** What `lighten` would free. */
+  bytesOf(object: T): number
+  lighten(object: T): T
+}
+
 export class StreamingStore<T> implements Store<T> {
   readonly #listener: StreamListener<T>
+  readonly #budget: ListBudget<T> | undefined
   /** Everything up to this version was passed on. */
   #floor = 0
   /** Versions above the floor that were passed on: the floor rises only at a list's end and with the watch. */
   #passed = new Set<number>()
   /** Objects of the current list. */
   #listed: { key: string; version: number; object: T }[] | undefined
+  /** Of the objects of the current list that are not lightened. */
+  #listedBytes = 0
+  #lightened = 0
 
-  constructor(listener: StreamListener<T>) {
+  constructor(listener: StreamListener<T>, budget?: ListBudget<T>) {
     this.#listener = listener
+    this.#budget = budget
   }
 
   isNews({ version }: ObjectIdentity, _source: Source): boolean {
@@ -162,8 +175,23 @@ export class StreamingStore<T> implements Store<T> {
 
   apply({ key, version }: ObjectIdentity, object: T): void {
     this.#passed.add(version)
-    if (this.#listed) this.#listed.push({ key, version, object })
-    else this.#listener.applied(key, object)
+    if (!this.#listed) {
+      this.#listener.applied(key, object)
+      return
+    }
+    this.#listed.push({ key, version, object })
+    if (this.#budget) this.#lighten(this.#budget, object)
+  }
+
+  /** The first ones of the list, which are the last to be passed on where a list goes backwards. */
+  #lighten({ maxBytes, bytesOf, lighten }: ListBudget<T>, added: T): void {
+    this.#listedBytes += bytesOf(added)
+    for (; this.#listedBytes > maxBytes; this.#lightened += 1) {
+      const first = this.#listed?.[this.#lightened]
+      if (!first) return
+      this.#listedBytes -= bytesOf(first.object)
+      first.object = lighten(first.object)
+    }
   }
 
   delete({ key }: ObjectIdentity): void {
@@ -173,6 +201,8 @@ export class StreamingStore<T> implements Store<T> {
   beginList(): void {
     this.abandonList()
     this.#listed = []
+    this.#listedBytes = 0
+    this.#lightened = 0
   }
 
   abandonList(): void {

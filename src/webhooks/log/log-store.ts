@@ -45,7 +45,7 @@ export type PageQuery = { limit: number; claimsOnly?: boolean }
 /** What a reader does with the segments of a sequence, which it gets each once: first those that exist, then those that are appended. */
 export type Feed<T> = Pick<
   InformerOptions<T>,
-  'decode' | 'onStoreRestored' | 'gapDetection' | 'largestPage'
+  'decode' | 'onStoreRestored' | 'gapDetection' | 'largestPage' | 'listBudget'
 > & {
   /** Segments for each page of the first list. */
   pageSize: number

@@ -110,8 +110,18 @@ export type LogWatch = {
   logger: Logger
 }
 
+/** Of bodies in memory while the log is listed, which goes backwards. Those of older segments stay; others are read again when due. */
+const LISTED_BODY_BYTES = 64 * 1024 * 1024
+
+const LISTED_BODIES = {
+  maxBytes: LISTED_BODY_BYTES,
+  /** A character takes two bytes at most. */
+  bytesOf: ({ bodies }: LogSegment) => bodies.reduce((sum, body) => sum + 2 * (body?.length ?? 0), 0),
+  lighten: (segment: LogSegment): LogSegment => ({ ...segment, bodies: [] }),
+}
+
 export function segmentsOf(log: LogWatch) {
-  return { ...fromLowWater(log), decode: readLiveSegment }
+  return { ...fromLowWater(log), decode: readLiveSegment, listBudget: LISTED_BODIES }
 }
 
 /** How far the clocks of the replica that deletes and of the one that watches may differ, plus the time from decision to deletion. */
