@@ -4,7 +4,7 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Webhook } from 'standardwebhooks'
+import { AttemptCounts, readBody, signatureProblem } from '../src/receiver/delivery-request.ts'
 
 export type Received = {
   at: Date
@@ -41,11 +41,9 @@ const FAULTS: Faults = { every: 6, attempts: 2 }
 const ORDERED_FAULTS: Faults = { every: 25, attempts: 1 }
 /** Early, so that the first fault comes soon. */
 const FIRST_FAULT = 4
-const MAX_BODY_BYTES = 1024 * 1024
-const REMEMBERED_IDS = 10_000
 
 export async function startPlaygroundReceiver(options: ReceiverOptions): Promise<PlaygroundReceiver> {
-  const attempts = new Map<string, number>()
+  const attempts = new AttemptCounts()
   const faults = new FaultPlan(options.isOrdered)
   const server = createServer((request, response) => {
     void answer(options, { request, response, attempts, faults }).catch(() => response.destroy())
@@ -68,7 +66,7 @@ export async function startPlaygroundReceiver(options: ReceiverOptions): Promise
 type Exchange = {
   request: IncomingMessage
   response: ServerResponse
-  attempts: Map<string, number>
+  attempts: AttemptCounts
   faults: FaultPlan
 }
 
@@ -78,11 +76,12 @@ async function answer(
 ): Promise<void> {
   const endpoint = (request.url ?? '/').split('?', 1)[0]?.slice(1) ?? ''
   const body = await readBody(request)
+  if (!body) throw new Error('too large')
   const id = String(request.headers['webhook-id'] ?? '')
-  const attempt = count(attempts, `${endpoint} ${id}`)
-  const verified =
-    isSigned(await options.secretsOf(endpoint, false), request, body) ||
-    isSigned(await options.secretsOf(endpoint, true), request, body)
+  const attempt = attempts.count(`${endpoint} ${id}`)
+  const isSigned = async (fresh: boolean) =>
+    signatureProblem(await options.secretsOf(endpoint, fresh), request.headers, body) === undefined
+  const verified = (await isSigned(false)) || (await isSigned(true))
   const fails = options.mayFail(endpoint) && faults.fails(endpoint, id, attempt)
   const code = !verified ? 401 : fails ? 503 : 200
   response.writeHead(code, { 'content-type': 'text/plain' }).end(code === 200 ? 'thank you' : 'not now')
@@ -112,39 +111,10 @@ class FaultPlan {
   }
 }
 
-function isSigned(secrets: readonly string[], request: IncomingMessage, body: Buffer): boolean {
-  return secrets.some((secret) => {
-    try {
-      new Webhook(secret).verify(body, request.headers as Record<string, string>)
-      return true
-    } catch {
-      return false
-    }
-  })
-}
-
-function count(attempts: Map<string, number>, key: string): number {
-  const attempt = (attempts.get(key) ?? 0) + 1
-  attempts.set(key, attempt)
-  if (attempts.size > REMEMBERED_IDS) attempts.delete(attempts.keys().next().value ?? '')
-  return attempt
-}
-
 function typeOf(body: Buffer): string {
   try {
     return String((JSON.parse(body.toString('utf8')) as { type?: unknown }).type)
   } catch {
     return '?'
   }
-}
-
-async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > MAX_BODY_BYTES) throw new Error('too large')
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
 }

@@ -4,9 +4,9 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Webhook } from 'standardwebhooks'
 import { z } from 'zod'
 import { sanitizeText } from '../lib/text.ts'
+import { AttemptCounts, MAX_BODY_BYTES, readBody, signatureProblem } from './delivery-request.ts'
 
 export type ReceiverOptions = {
   host: string
@@ -20,12 +20,8 @@ export type ReceiverOptions = {
 
 export type Receiver = { port: number; close(): Promise<void> }
 
-/** A delivery has at most 256 KiB of data. */
-const MAX_BODY_BYTES = 1024 * 1024
 const MAX_CONNECTIONS = 256
 const REQUEST_TIMEOUT_MS = 30_000
-/** So many ids are remembered, to tell repeated deliveries. */
-const REMEMBERED_IDS = 10_000
 const PRINTED_CHARACTERS = 128
 
 const envelope = z.object({ type: z.string() })
@@ -34,7 +30,7 @@ type Answer = { code: number; line: string }
 
 /** @throws Error when it cannot listen */
 export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
-  const attempts = new Attempts()
+  const attempts = new AttemptCounts()
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {
     void serve(request, response, options, attempts).catch(() => response.destroy())
   })
@@ -48,7 +44,7 @@ async function serve(
   request: IncomingMessage,
   response: ServerResponse,
   options: ReceiverOptions,
-  attempts: Attempts,
+  attempts: AttemptCounts,
 ): Promise<void> {
   if (request.method === 'GET') {
     response.writeHead(200, { 'content-type': 'text/plain' }).end('ready\n')
@@ -66,43 +62,24 @@ const TOO_LARGE: Answer = { code: 413, line: `rejected: the body is larger than 
 
 async function judge(
   { headers }: IncomingMessage,
-  body: string,
+  body: Buffer,
   { secrets }: ReceiverOptions,
-  attempts: Attempts,
+  attempts: AttemptCounts,
 ): Promise<Answer> {
   const id = printable(String(headers['webhook-id'] ?? 'without webhook-id'))
   const active = await secrets().catch((error: unknown) => error as Error)
   if (active instanceof Error) return { code: 503, line: `not verified ${id}: ${printable(active.message)}` }
   if (active.length === 0) return { code: 503, line: `not verified ${id}: there is no signing secret yet` }
-  const problem = problemOf(active, headers, body)
+  const problem = signatureProblem(active, headers, body)
   if (problem !== undefined) return { code: 401, line: `not verified ${id}: ${printable(problem)}` }
   const attempt = attempts.count(id)
-  const bytes = Buffer.byteLength(body)
   const repeated = attempt > 1 ? `, received ${attempt} times` : ''
-  return { code: 204, line: `verified ${printable(typeOf(body))} ${id} ${bytes} bytes${repeated}` }
+  return { code: 204, line: `verified ${printable(typeOf(body))} ${id} ${body.length} bytes${repeated}` }
 }
 
-/** @returns why no secret fits; undefined if one does */
-function problemOf(
-  secrets: readonly string[],
-  headers: IncomingMessage['headers'],
-  body: string,
-): string | undefined {
-  let problem: string | undefined
-  for (const secret of secrets) {
-    try {
-      new Webhook(secret).verify(body, headers as Record<string, string>)
-      return undefined
-    } catch (error) {
-      problem = error instanceof Error ? error.message : String(error)
-    }
-  }
-  return problem
-}
-
-function typeOf(body: string): string {
+function typeOf(body: Buffer): string {
   try {
-    return envelope.parse(JSON.parse(body)).type
+    return envelope.parse(JSON.parse(body.toString('utf8'))).type
   } catch {
     return 'without type'
   }
@@ -110,32 +87,6 @@ function typeOf(body: string): string {
 
 function printable(text: string): string {
   return sanitizeText(text, PRINTED_CHARACTERS).replaceAll(/\s+/g, ' ')
-}
-
-/** @returns undefined if it is too large */
-async function readBody(request: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of request) {
-    bytes += (chunk as Buffer).length
-    if (bytes > MAX_BODY_BYTES) return undefined
-    chunks.push(chunk as Buffer)
-  }
-  return Buffer.concat(chunks).toString('utf8')
-}
-
-/** How often each id has come, the latest ones. */
-class Attempts {
-  readonly #counts = new Map<string, number>()
-
-  count(id: string): number {
-    const count = (this.#counts.get(id) ?? 0) + 1
-    this.#counts.delete(id)
-    this.#counts.set(id, count)
-    const [oldest] = this.#counts.keys()
-    if (this.#counts.size > REMEMBERED_IDS && oldest !== undefined) this.#counts.delete(oldest)
-    return count
-  }
 }
 
 async function listen(server: Server, { host, port }: Pick<ReceiverOptions, 'host' | 'port'>): Promise<void> {

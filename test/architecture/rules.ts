@@ -51,7 +51,7 @@ export const ZONES: readonly Zone[] = [
     imports: [...PLUMBING, ...FEATURES],
     libraries: ['express', 'jsonc-parser', 'lru-cache', 'swagger-ui-dist', 'zod', 'zod-openapi'],
   },
-  { path: 'src/receiver/', imports: ['src/lib/'], libraries: ['standardwebhooks', 'zod'] },
+  { path: 'src/receiver/', imports: ['src/lib/'], libraries: ['lru-cache', 'standardwebhooks', 'zod'] },
   {
     path: 'src/cmd/config.ts',
     imports: ['src/cmd/setting-parsers.ts', 'src/lib/', 'src/apis/'],
