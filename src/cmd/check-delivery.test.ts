@@ -104,6 +104,14 @@ test('fails with the reason if the REST API cannot be reached', async () => {
   expect(await check()).toMatch(/ECONNREFUSED/)
 })
 
+test('fails with the reason if its port is taken', async () => {
+  const { port } = api.address() as AddressInfo
+  const receiver = { address: { host: '127.0.0.1', port }, url: `http://127.0.0.1:${port}/` }
+  const given = { api: url, token: 'token', organization: 'acme', limitMs: 1000 }
+  expect(await checkDelivery({ ...given, ...receiver })).toMatch(/EADDRINUSE/)
+  expect(requests).toEqual([])
+})
+
 test('passes although its endpoint cannot be deleted', async () => {
   refusals.set('DELETE', 503)
   expect(await check()).toBeUndefined()

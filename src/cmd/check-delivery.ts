@@ -1,7 +1,7 @@
 /** The last step of `davit check`: a delivery that goes the whole way, to a receiver in this process. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { startReceiver } from '../receiver/receiver.ts'
+import { type Receiver, startReceiver } from '../receiver/receiver.ts'
 
 export type DeliveryCheck = {
   /** The REST API, without a path. */
@@ -27,9 +27,10 @@ export async function checkDelivery(check: DeliveryCheck): Promise<string | unde
   const lines: string[] = []
   let secrets: string[] = []
   const print = (line: string) => void lines.push(line)
-  const receiver = await startReceiver({ ...check.address, secrets: async () => secrets, print })
+  let receiver: Receiver | undefined
   let id: string | undefined
   try {
+    receiver = await startReceiver({ ...check.address, secrets: async () => secrets, print })
     const { endpoint, secret } = created.parse(
       await call(check, 'POST', '', { url: check.url, eventTypes: ['*'] }),
     )
@@ -41,7 +42,7 @@ export async function checkDelivery(check: DeliveryCheck): Promise<string | unde
     return reasonOf(error)
   } finally {
     if (id !== undefined) await call(check, 'DELETE', `/${id}`).catch(() => undefined)
-    await receiver.close()
+    await receiver?.close()
   }
 }
 
