@@ -30,6 +30,7 @@ const TEXT_FIELDS = new Set(['title', 'description', 'summary', 'legendFormat', 
 /** `verb_object`, so that searches and runbooks can name it. */
 const EVENT = /^[a-z0-9]+(_[a-z0-9]+){1,5}$/
 
+const sources = sourceFiles(CODE)
 const { values: options } = parseArgs({ options: { list: { type: 'boolean', default: false } } })
 const texts = [...pages(), ...strings(), ...comments(), ...configuration()]
 if (options.list) for (const { path, line, text } of texts) console.log(`${path}:${line}: ${text}`)
@@ -52,23 +53,29 @@ function pages(): Text[] {
 }
 
 function strings(): Text[] {
-  return sourceFiles(CODE).flatMap((file) =>
+  return sources.flatMap((file) =>
     stringsOf(file, lineCounter(file.path)).map((piece) => ({ ...piece, path: file.path })),
   )
 }
 
 /** Titles of problems are noun phrases. */
 function titles(): Finding[] {
-  return sourceFiles([PROBLEMS]).flatMap((file) =>
-    titlesOf(file, lineCounter(file.path))
-      .filter(({ text }) => wordsOf(text) > MAX_TITLE_WORDS)
-      .map((piece) => ({ ...piece, path: file.path, says: `a title has at most ${MAX_TITLE_WORDS} words` })),
-  )
+  return sources
+    .filter(({ path }) => path === PROBLEMS)
+    .flatMap((file) =>
+      titlesOf(file, lineCounter(file.path))
+        .filter(({ text }) => wordsOf(text) > MAX_TITLE_WORDS)
+        .map((piece) => ({
+          ...piece,
+          path: file.path,
+          says: `a title has at most ${MAX_TITLE_WORDS} words`,
+        })),
+    )
 }
 
 /** A log call has a code of its own kind, and a message that starts in lower case and has no full stop. */
 function logs(): Finding[] {
-  return sourceFiles(CODE).flatMap((file) =>
+  return sources.flatMap((file) =>
     logCallsOf(file, lineCounter(file.path)).flatMap(({ line, event = '', message = '' }) => {
       const place = { path: file.path, line, text: `${event}: ${message}` }
       return [
