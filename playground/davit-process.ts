@@ -45,7 +45,7 @@ export function startDavitProcess(options: DavitProcessOptions): DavitProcess {
       DAVIT_REPLICA: `playground-${options.role}`,
       DAVIT_ALLOWED_NETWORKS: '127.0.0.0/8,::1/128',
       DAVIT_OPS_ADDRESS: `127.0.0.1:${options.opsPort}`,
-      DAVIT_DRAIN_SECONDS: '1',
+      DAVIT_SHUTDOWN_TIMEOUT: '1s',
       ...options.settings,
     },
   })

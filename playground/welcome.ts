@@ -110,19 +110,19 @@ export function exercises(): { why: string; command: string }[] {
     { why: 'list the delivery log, newest first; add -w to watch', command: `${k} get webhookdeliveries` },
     {
       why: 'pause audit; set "enabled" to resume with the held deliveries',
-      command: `${k} patch whe audit --type merge -p '{"spec":{"state":"disabled"}}'`,
+      command: `${k} patch wep audit --type merge -p '{"spec":{"state":"disabled"}}'`,
     },
     {
       why: 'rotate the signing secret; the old one also signs for another 24 hours',
-      command: `${k} annotate whe billing --overwrite davit.dev/roll-requested-at=${now}`,
+      command: `${k} annotate wep billing --overwrite davit.dev/rotate-requested-at=${now}`,
     },
     {
       why: 'show the endpoints with their status and Events',
-      command: `${k} describe whe`,
+      command: `${k} describe wep`,
     },
     {
       why: 'list the registry credentials with the locations of their secrets',
-      command: `${k} get regcred -o wide`,
+      command: `${k} get rcr -o wide`,
     },
   ]
 }

@@ -130,6 +130,16 @@ describe('the settings on the page', () => {
     expect(allowed).toMatch(new RegExp(`^${least} to ${most} \\w+$`))
   })
 
+  const measures = ownSettings.filter(({ name }) =>
+    /must be a (duration|size)/.test(mistakeIn(name, 'x') ?? ''),
+  )
+
+  test.for(measures)('$name takes what the page says: $allowed', ({ name, allowed }) => {
+    const [, least, most] = /from (\w+) to (\w+)/.exec(mistakeIn(name, 'x') ?? '') ?? []
+    expect(allowed).toBe(`${least} to ${most}`)
+    for (const value of [least, most]) expect(mistakeIn(name, value ?? '') ?? '').not.toMatch(/duration|size/)
+  })
+
   test('and what the text names are no others', () => {
     const named = new Set(PAGE.match(/\bDAVIT_[A-Z_]*[A-Z]/g))
     expect([...named].filter((name) => !knownSettings().includes(name))).toEqual([])

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { MAX_REDELIVERIES, readRedeliverRequest, readRequest } from './annotations.ts'
+import { MAX_REDELIVERIES, readRedeliverRequest, readRequest, readRotateRequest } from './annotations.ts'
 import { lastHandled } from './webhook-endpoint.ts'
 
 const CREATED = Date.parse('2026-01-31T12:00:00Z')
@@ -10,6 +10,40 @@ const AT = Date.parse(NEW)
 /** Any text, half characters and control characters included. */
 const anyText = (maxLength: number) =>
   fc.array(fc.nat(0xffff), { maxLength }).map((units) => String.fromCharCode(...units))
+
+describe('a request to rotate', () => {
+  const EXPIRING = `${NEW};expire-old`
+
+  test.each([
+    { given: undefined, handled: undefined, want: { kind: 'none' }, expireOld: false },
+    { given: NEW, handled: undefined, want: { kind: 'new', value: NEW, at: AT }, expireOld: false },
+    { given: EXPIRING, handled: undefined, want: { kind: 'new', value: EXPIRING, at: AT }, expireOld: true },
+    { given: EXPIRING, handled: EXPIRING, want: { kind: 'old' }, expireOld: true },
+    { given: EXPIRING, handled: NEW, want: { kind: 'new' }, expireOld: true },
+    { given: '2026-01-31T11:00:00Z;expire-old', handled: undefined, want: { kind: 'old' }, expireOld: true },
+  ])('"$given" after "$handled" is $want.kind', ({ given, handled, want, expireOld }) => {
+    expect(readRotateRequest(given, handled, CREATED)).toMatchObject({ request: want, expireOld })
+  })
+
+  test.each([
+    `${NEW};`,
+    `${NEW};expire`,
+    `${NEW}; expire-old`,
+    `${NEW};expire-old;expire-old`,
+    ';expire-old',
+    'expire-old',
+  ])('"%s" is refused in words', (given) => {
+    const { request } = readRotateRequest(given, undefined, CREATED)
+    expect(request).toMatchObject({
+      kind: 'invalid',
+      message: expect.stringContaining('is not a valid time'),
+    })
+    expect(request.kind === 'invalid' && request.message.includes(', or a time with ;expire-old')).toBe(
+      given.includes(';'),
+    )
+    expect(readRotateRequest(given, given, CREATED).request.kind).toBe('old')
+  })
+})
 
 describe('a request', () => {
   test.each([

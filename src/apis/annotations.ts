@@ -22,10 +22,36 @@ export function readRequest(
   handled: string | undefined,
   createdAt: number,
 ): Request {
+  return requestAt(value, value, { handled, createdAt })
+}
+
+const EXPIRE_OLD = ';expire-old'
+
+/** A request whose time `;expire-old` may follow. Parameters as for `readRequest`. */
+export function readRotateRequest(
+  value: string | undefined,
+  handled: string | undefined,
+  createdAt: number,
+): { request: Request; expireOld: boolean } {
+  const expireOld = value?.endsWith(EXPIRE_OLD) === true
+  const time = expireOld ? value.slice(0, -EXPIRE_OLD.length) : value
+  const request = requestAt(value, time, { handled, createdAt })
+  if (request.kind !== 'invalid' || !value?.includes(';')) return { request, expireOld }
+  const message = `${request.message}, or a time with ${EXPIRE_OLD}`
+  return { request: { ...request, message }, expireOld }
+}
+
+/** @param time the part of the value that is the time */
+function requestAt(
+  value: string | undefined,
+  time: string | undefined,
+  { handled, createdAt }: { handled: string | undefined; createdAt: number },
+): Request {
   if (value === undefined || value === '') return { kind: 'none' }
   const kept = value.length > MAX_VALUE ? sanitizeText(value, MAX_VALUE) : value
   if (kept === handled) return { kind: 'old', value: kept }
-  const at = RFC3339.test(value) && value.length <= MAX_VALUE ? Date.parse(value) : Number.NaN
+  const isTime = time !== undefined && RFC3339.test(time) && value.length <= MAX_VALUE
+  const at = isTime ? Date.parse(time) : Number.NaN
   if (Number.isNaN(at)) {
     const message = `"${sanitizeText(value, 64)}" is not a valid time such as 2026-01-31T12:00:00Z`
     return { kind: 'invalid', value: kept, message }

@@ -3,7 +3,7 @@
  * the state of the bake in the status of its template (interface §3.3).
  */
 import { z } from 'zod'
-import { DNS_LABEL, instant, text } from './meta.ts'
+import { DNS_LABEL, generation, instant, text } from './meta.ts'
 import { credentialType } from './registry-credential.ts'
 
 /**
@@ -136,8 +136,7 @@ const bakedService = z
           description:
             'parameterVersion is the version of the stored secret. It is unset for type ecr, which stores no secret.',
         }),
-        generation: z
-          .int32()
+        generation: generation
           .optional()
           .meta({ description: 'generation is the generation of the credential that is used.' }),
         why: text({
@@ -217,8 +216,7 @@ export const bakeStatus = z
       description:
         'attempts is the number of Jobs that were created for this bake. Davit retries temporary failures.',
     }),
-    generation: z
-      .int32()
+    generation: generation
       .optional()
       .meta({ description: 'generation is the generation of the template that is baked.' }),
     observedRebake: text({

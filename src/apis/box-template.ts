@@ -182,7 +182,7 @@ export const boxTemplateKind: KindDefinition = {
   kind: 'BoxTemplate',
   plural: 'boxtemplates',
   singular: 'boxtemplate',
-  shortNames: ['bt'],
+  shortNames: ['btp'],
   scope: 'Namespaced',
   description:
     'BoxTemplate defines the services of a box. Davit pulls all of their images in one bake, which succeeds or fails as a whole.',

@@ -103,6 +103,11 @@ export const builtinEventTypes: readonly EventTypeManifest[] = [
   }),
 ]
 
+/** Those that the platform publishes, not Davit. */
+export const platformEventTypes: readonly string[] = builtinEventTypes
+  .map(({ metadata }) => metadata.name)
+  .filter((name) => !name.startsWith('webhook.'))
+
 function entry(
   name: string,
   about: { description: string; fields: Fields; example: Record<string, unknown> },

@@ -125,7 +125,8 @@ export const deliverySegmentKind: KindDefinition = {
   kind: 'DeliverySegment',
   plural: 'deliverysegments',
   singular: 'deliverysegment',
-  shortNames: ['wds'],
+  shortNames: [],
+  isNumerous: true,
   scope: 'Namespaced',
   description:
     'DeliverySegment is a group of accepted events in the delivery log. It is internal to Davit and not a stable API.',

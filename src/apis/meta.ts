@@ -157,17 +157,31 @@ export function objectOf<Spec extends z.ZodType, Status extends z.ZodType>(spec:
   return z.object({ metadata: objectMeta, spec, status: status.optional() })
 }
 
+/** `metadata.generation` of an object. */
+export const generation = z.int().min(0)
+
+/** The bounds are those of `metav1.Condition`. */
 export const condition = z
   .object({
-    type: text({ min: 1, max: 64, describe: 'type is the type of the condition.' }),
+    type: text({
+      min: 1,
+      max: 316,
+      pattern:
+        /^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$/,
+      describe: 'type is the type of the condition.',
+    }),
     status: z.enum(['True', 'False', 'Unknown']).meta({ description: 'status is True, False or Unknown.' }),
-    observedGeneration: z
-      .int32()
+    observedGeneration: generation
       .optional()
       .meta({ description: 'observedGeneration is the generation that the condition applies to.' }),
     lastTransitionTime: instant('lastTransitionTime is when the status last changed.'),
-    reason: text({ min: 1, max: 128, describe: 'reason is the cause as one CamelCase word, for programs.' }),
-    message: text({ max: 2048, describe: 'message explains the cause and what to do, for people.' }),
+    reason: text({
+      min: 1,
+      max: 1024,
+      pattern: /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/,
+      describe: 'reason is the cause as one CamelCase word, for programs.',
+    }),
+    message: text({ max: 32_768, describe: 'message explains the cause and what to do, for people.' }),
   })
   .meta({ description: 'A condition describes one aspect of the observed state.' })
 export type Condition = z.infer<typeof condition>
@@ -182,7 +196,7 @@ export const conditions = z
     'x-kubernetes-list-map-keys': ['type'],
   })
 
-export const observedGeneration = z.int32().default(-1).meta({
+export const observedGeneration = z.int().default(-1).meta({
   description:
     'observedGeneration is the generation that the status reflects. It is -1 until Davit first processes the object.',
 })
@@ -204,6 +218,8 @@ export type KindDefinition = {
   plural: string
   singular: string
   shortNames: string[]
+  /** There may be thousands of them, so `kubectl get davit` leaves them out. */
+  isNumerous?: boolean
   scope: 'Namespaced' | 'Cluster'
   description: string
   spec: z.ZodType

@@ -68,7 +68,8 @@ export const outcomeSegmentKind: KindDefinition = {
   kind: 'OutcomeSegment',
   plural: 'outcomesegments',
   singular: 'outcomesegment',
-  shortNames: ['wos'],
+  shortNames: [],
+  isNumerous: true,
   scope: 'Namespaced',
   description:
     'OutcomeSegment is a group of delivery outcomes in the delivery log. It is internal to Davit and not a stable API.',

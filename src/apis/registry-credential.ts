@@ -4,6 +4,7 @@ import {
   DNS_LABEL_NAME,
   DNS_SUBDOMAIN,
   GROUP,
+  generation,
   instant,
   type KindDefinition,
   objectOf,
@@ -168,8 +169,7 @@ export const credentialVerification = z
     parameterVersion: z.int().min(1).optional().meta({
       description: 'parameterVersion is the version of the secret that was used. It is unset for type ecr.',
     }),
-    generation: z
-      .int32()
+    generation: generation
       .optional()
       .meta({ description: 'generation is the generation of the credential that was used.' }),
   })
@@ -264,7 +264,7 @@ export const registryCredentialKind: KindDefinition = {
   kind: 'RegistryCredential',
   plural: 'registrycredentials',
   singular: 'registrycredential',
-  shortNames: ['regcred'],
+  shortNames: ['rcr'],
   scope: 'Namespaced',
   description:
     'RegistryCredential is a credential for a private container registry. Its secret is stored only in the AWS account of its organization.',
@@ -276,17 +276,12 @@ export const registryCredentialKind: KindDefinition = {
     { name: 'Registry', type: 'string', jsonPath: '.spec.registry' },
     { name: 'Label', type: 'string', jsonPath: '.spec.label' },
     { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+    { name: 'Reason', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].reason' },
     { name: 'Version', type: 'integer', jsonPath: '.status.parameter.version' },
     {
       name: 'Drifted',
       type: 'string',
       jsonPath: '.status.conditions[?(@.type=="Drifted")].status',
-      priority: 1,
-    },
-    {
-      name: 'Reason',
-      type: 'string',
-      jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
       priority: 1,
     },
     { name: 'Parameter', type: 'string', jsonPath: '.status.parameter.name', priority: 1 },

@@ -175,8 +175,8 @@ export const SETTINGS_WAITS = ['Connecting', 'CloudUnavailable'] as const
 export const secretsSettingsKind: KindDefinition = {
   kind: 'SecretsSettings',
   plural: 'secretssettings',
-  singular: 'secretssetting',
-  shortNames: [],
+  singular: 'secretssettings',
+  shortNames: ['sst'],
   scope: 'Namespaced',
   description:
     'SecretsSettings configures the AWS account in which an organization stores the secrets of its registry credentials.',
@@ -193,13 +193,8 @@ export const secretsSettingsKind: KindDefinition = {
     { name: 'Region', type: 'string', jsonPath: '.spec.region' },
     { name: 'Account', type: 'string', jsonPath: '.status.account' },
     { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+    { name: 'Reason', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].reason' },
     { name: 'Write-only', type: 'string', jsonPath: '.status.conditions[?(@.type=="WriteOnly")].status' },
-    {
-      name: 'Reason',
-      type: 'string',
-      jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
-      priority: 1,
-    },
     { name: 'Role', type: 'string', jsonPath: '.spec.roleArn', priority: 1 },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],

@@ -5,6 +5,7 @@ import {
   DNS_LABEL_NAME,
   DNS_SUBDOMAIN,
   GROUP,
+  generation,
   instant,
   type KindDefinition,
   objectOf,
@@ -12,6 +13,7 @@ import {
   resourceType,
   text,
 } from './meta.ts'
+import { deliveryAttempt } from './webhook-delivery.ts'
 
 /** WebhookEndpoint: where an organization wants its events delivered (interface §2.3). */
 
@@ -19,9 +21,8 @@ import {
 export const PING_ANNOTATION = `${GROUP}/ping-requested-at`
 export const ENABLE_ANNOTATION = `${GROUP}/enable-requested-at`
 export const DISABLE_ANNOTATION = `${GROUP}/disable-requested-at`
-export const ROLL_ANNOTATION = `${GROUP}/roll-requested-at`
-/** "true" with a roll request ends the old key at once. */
-export const ROLL_EXPIRE_OLD_ANNOTATION = `${GROUP}/roll-expire-old`
+/** With `;expire-old` after the time, the earlier signing secrets end at once. */
+export const ROTATE_ANNOTATION = `${GROUP}/rotate-requested-at`
 /** `msg_...@<time>`, or several of them separated by commas. */
 export const REDELIVER_ANNOTATION = `${GROUP}/redeliver-requested`
 
@@ -138,7 +139,7 @@ export const lastHandled = z
     ping: text({ max: 256, describe: 'ping is the value of the last ping request.' }).optional(),
     enable: text({ max: 256, describe: 'enable is the value of the last enable request.' }).optional(),
     disable: text({ max: 256, describe: 'disable is the value of the last disable request.' }).optional(),
-    roll: text({ max: 256, describe: 'roll is the value of the last rotation request.' }).optional(),
+    rotate: text({ max: 256, describe: 'rotate is the value of the last rotation request.' }).optional(),
     redeliver: text({
       max: 8192,
       describe: 'redeliver is the value of the last redelivery request.',
@@ -177,15 +178,28 @@ export const webhookEndpointStatus = z
     override: z
       .object({
         state: endpointState.meta({ description: 'state is the active state: enabled or disabled.' }),
-        generation: z
-          .int32()
-          .meta({ description: 'generation is the generation of the spec that the override applies to.' }),
+        generation: generation.meta({
+          description: 'generation is the generation of the spec that the override applies to.',
+        }),
       })
       .optional()
       .meta({
         description:
           'override is a state that was requested by annotation. It takes effect while the spec has this generation.',
       }),
+    lastAttempt: z
+      .object({
+        deliveryId: text({ max: 64, describe: 'deliveryId is the ID of the delivery.' }),
+        ...deliveryAttempt.pick({ at: true, code: true, latencyMs: true, error: true }).shape,
+      })
+      .optional()
+      .meta({
+        description:
+          'lastAttempt is a recent delivery attempt: the last one whose result differed from the one before, or a later one. Davit updates it at most once a minute, and less often for many endpoints.',
+      }),
+    lastSuccessTime: instant(
+      'lastSuccessTime is when a recent attempt succeeded, updated with lastAttempt.',
+    ).optional(),
     updatedAt: instant('updatedAt is when a field that the owner can see last changed.').optional(),
     observedGeneration,
     conditions: conditions.optional(),
@@ -211,7 +225,7 @@ export const webhookEndpointKind: KindDefinition = {
   kind: 'WebhookEndpoint',
   plural: 'webhookendpoints',
   singular: 'webhookendpoint',
-  shortNames: ['whe'],
+  shortNames: ['wep'],
   scope: 'Namespaced',
   description:
     "WebhookEndpoint is an HTTPS URL that receives signed deliveries of its organization's events.",
@@ -219,19 +233,17 @@ export const webhookEndpointKind: KindDefinition = {
   status: webhookEndpointStatus,
   rules: [DNS_LABEL_NAME],
   columns: [
-    { name: 'URL', type: 'string', jsonPath: '.spec.url' },
     { name: 'State', type: 'string', jsonPath: '.status.state' },
     { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+    { name: 'Reason', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].reason' },
     { name: 'Failures', type: 'integer', jsonPath: '.status.consecutiveFailures' },
+    { name: 'Code', type: 'integer', jsonPath: '.status.lastAttempt.code' },
+    { name: 'Last-Success', type: 'date', jsonPath: '.status.lastSuccessTime' },
     { name: 'Ordered', type: 'boolean', jsonPath: '.spec.ordered', priority: 1 },
     { name: 'Events', type: 'string', jsonPath: '.spec.eventTypes', priority: 1 },
-    {
-      name: 'Reason',
-      type: 'string',
-      jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
-      priority: 1,
-    },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+    { name: 'Error', type: 'string', jsonPath: '.status.lastAttempt.error' },
+    { name: 'URL', type: 'string', jsonPath: '.spec.url' },
   ],
   selectable: ['.spec.state', '.status.state'],
 }

@@ -42,7 +42,7 @@ const environment = () => ({
   DAVIT_CHECK_READY: `${url}/readyz,${url}/readyz`,
   DAVIT_CHECK_API: url,
   DAVIT_CHECK_TOKEN_FILE: join(folder, 'token'),
-  DAVIT_CHECK_SECONDS: '1',
+  DAVIT_CHECK_TIMEOUT: '1s',
 })
 
 test('a release whose roles are ready and whose REST API knows keys is well', async () => {

@@ -15,7 +15,7 @@ test('names of Deployments are separated by commas', () => {
   const given = {
     DAVIT_RELEASE: 'a',
     DAVIT_RELEASE_DEPLOYMENTS: 'a-controller,a-api',
-    DAVIT_RELEASE_SECONDS: '55',
+    DAVIT_RELEASE_TIMEOUT: '55s',
   }
   const { deployments, limitMs } = parseUninstallConfig(given)
   expect(deployments).toEqual(['a-controller', 'a-api'])
@@ -23,13 +23,13 @@ test('names of Deployments are separated by commas', () => {
 })
 
 test('what is left is for the other settings, which know none of these', () => {
-  const given = { DAVIT_RELEASE: 'a', DAVIT_RELEASE_SECONDS: '55', DAVIT_NAMESPACE: 'davit-system' }
+  const given = { DAVIT_RELEASE: 'a', DAVIT_RELEASE_TIMEOUT: '55s', DAVIT_NAMESPACE: 'davit-system' }
   expect(withoutUninstallVariables(given)).toEqual({ DAVIT_NAMESPACE: 'davit-system' })
 })
 
 test('every mistake is named', () => {
-  const given = { DAVIT_RELEASE: 'a,b=c', DAVIT_RELEASE_DEPLOYMENTS: 'A B', DAVIT_RELEASE_SECONDS: '0' }
+  const given = { DAVIT_RELEASE: 'a,b=c', DAVIT_RELEASE_DEPLOYMENTS: 'A B', DAVIT_RELEASE_TIMEOUT: '0s' }
   expect(() => parseUninstallConfig(given)).toThrow(
-    /DAVIT_RELEASE:.*DAVIT_RELEASE_DEPLOYMENTS:.*DAVIT_RELEASE_SECONDS:/s,
+    /DAVIT_RELEASE:.*DAVIT_RELEASE_DEPLOYMENTS:.*DAVIT_RELEASE_TIMEOUT:/s,
   )
 })

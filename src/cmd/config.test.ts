@@ -8,7 +8,7 @@ test('without any variable everything has its documented default', () => {
   expect(config).toEqual({
     namespace: 'davit-system',
     kubeconfig: undefined,
-    networks: { allowed: [], closed: [], hosts: [] },
+    networks: { allowed: [], denied: [], hosts: [] },
     api: {
       address: { host: '0.0.0.0', port: 8080 },
       certificate: undefined,
@@ -23,7 +23,7 @@ test('without any variable everything has its documented default', () => {
     extraCaFile: undefined,
     formerOrganizations: [],
     waitScale: 1,
-    shippedEventTypes: true,
+    omittedEventTypes: [],
     retention: {
       succeededMs: 86_400_000,
       failedMs: 604_800_000,
@@ -86,12 +86,12 @@ test.each([
   {
     given: {
       DAVIT_ALLOWED_NETWORKS: '10.0.0.0/8, fd00::/8,127.0.0.1/32',
-      DAVIT_CLOSED_NETWORKS: '10.96.0.0/12,203.0.114.7/32',
+      DAVIT_DENIED_NETWORKS: '10.96.0.0/12,203.0.114.7/32',
     },
     want: {
       networks: {
         allowed: ['10.0.0.0/8', 'fd00::/8', '127.0.0.1/32'],
-        closed: ['10.96.0.0/12', '203.0.114.7/32'],
+        denied: ['10.96.0.0/12', '203.0.114.7/32'],
         hosts: [],
       },
     },
@@ -119,8 +119,8 @@ test.each([
   {
     given: {
       DAVIT_BAKE_IMAGE: 'registry.example.com:5000/davit:1',
-      DAVIT_BAKE_DEADLINE_SECONDS: '60',
-      DAVIT_BAKE_TTL_SECONDS: '3601',
+      DAVIT_BAKE_DEADLINE: '1m',
+      DAVIT_BAKE_TTL: '3601s',
       DAVIT_BAKE_CPU: '2',
       DAVIT_BAKE_MEMORY: '1Gi',
       DAVIT_BAKE_SCRATCH: '500M',
@@ -167,11 +167,11 @@ test.each([
   { given: { DAVIT_EXTRA_CA_FILE: '/etc/ca.pem' }, want: { extraCaFile: '/etc/ca.pem' } },
   { given: { DAVIT_WAIT_SCALE: '0.001' }, want: { waitScale: 0.001 } },
   { given: { DAVIT_WAIT_SCALE: '1' }, want: { waitScale: 1 } },
-  { given: { DAVIT_DRAIN_SECONDS: '0' }, want: { drainMs: 0, api: { lingerMs: 0 } } },
-  { given: { DAVIT_DRAIN_SECONDS: '3' }, want: { drainMs: 3000, api: { lingerMs: 1500 } } },
-  { given: { DAVIT_LINGER_SECONDS: '7' }, want: { drainMs: 25_000, api: { lingerMs: 7000 } } },
+  { given: { DAVIT_SHUTDOWN_TIMEOUT: '0s' }, want: { drainMs: 0, api: { lingerMs: 0 } } },
+  { given: { DAVIT_SHUTDOWN_TIMEOUT: '3s' }, want: { drainMs: 3000, api: { lingerMs: 1500 } } },
+  { given: { DAVIT_SHUTDOWN_DELAY: '7s' }, want: { drainMs: 25_000, api: { lingerMs: 7000 } } },
   {
-    given: { DAVIT_RETENTION_SUCCEEDED_SECONDS: '60', DAVIT_RETENTION_FAILED_SECONDS: '120' },
+    given: { DAVIT_RETENTION_SUCCEEDED: '1m', DAVIT_RETENTION_FAILED: '2m' },
     want: { retention: expect.objectContaining({ succeededMs: 60_000, failedMs: 120_000 }) },
   },
   {
@@ -215,8 +215,8 @@ test.each([
       DAVIT_REQUIRE_WRITE_ONLY: 'true',
       DAVIT_CLOUD_WRITES_PER_SECOND: '40',
       DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION: '2',
-      DAVIT_ACCOUNT_CHECK_SECONDS: '60',
-      DAVIT_DRIFT_CHECK_SECONDS: '61',
+      DAVIT_ACCOUNT_CHECK_INTERVAL: '1m',
+      DAVIT_DRIFT_CHECK_INTERVAL: '61s',
     },
     want: {
       cloud: {
@@ -241,9 +241,9 @@ test.each([
 })
 
 test('an operator may let a bake take as long as any bake may, and no longer', () => {
-  const set = (seconds: number) => parseConfig({ DAVIT_BAKE_DEADLINE_SECONDS: String(seconds) })
+  const set = (seconds: number) => parseConfig({ DAVIT_BAKE_DEADLINE: `${seconds}s` })
   expect(set(MAX_DEADLINE_SECONDS).bake.deadlineSeconds).toBe(MAX_DEADLINE_SECONDS)
-  expect(() => set(MAX_DEADLINE_SECONDS + 1)).toThrow('DAVIT_BAKE_DEADLINE_SECONDS')
+  expect(() => set(MAX_DEADLINE_SECONDS + 1)).toThrow('DAVIT_BAKE_DEADLINE')
 })
 
 test('secrets are apart from what may be logged', () => {

@@ -6,12 +6,14 @@
 import { hostname } from 'node:os'
 import { z } from 'zod'
 import { bakeOrder, MAX_ORDER_BYTES, ORDER_VARIABLE, OUTPUT_PATH, TMPFS_PATH } from '../apis/bake.ts'
+import { platformEventTypes } from '../apis/builtin-event-types.ts'
 import { DNS_LABEL } from '../apis/meta.ts'
 import { counted } from '../lib/text.ts'
 import {
   address,
   BAKE_IMAGE,
   configMapKey,
+  duration,
   endpointUrl,
   formerUids,
   hostNames,
@@ -24,7 +26,9 @@ import {
   principalArn,
   quantity,
   replicaNameFromHost,
+  size,
   smtpUrl,
+  someOf,
   waitScale,
   yesOrNo,
 } from './setting-parsers.ts'
@@ -69,10 +73,6 @@ export function parseSecrets(environment: Environment): Secrets {
   return parseSettings(environment).secrets
 }
 
-const MIB = 1024 * 1024
-const DAY_SECONDS = 24 * 3600
-const YEAR_SECONDS = 365 * DAY_SECONDS
-
 const isTrue = matching(/^(true|false)$/, 'must be true or false')
   .meta({ type: 'boolean' })
   .optional()
@@ -97,7 +97,7 @@ export const processVariables = z.object({
   DAVIT_NAMESPACE: matching(DNS_LABEL, 'must be a valid namespace name').default('davit-system'),
   DAVIT_REPLICA: matching(DNS_LABEL, 'must be at most 63 lowercase letters, digits and dashes').optional(),
   DAVIT_ALLOWED_NETWORKS: networks,
-  DAVIT_CLOSED_NETWORKS: networks,
+  DAVIT_DENIED_NETWORKS: networks,
   DAVIT_ALLOWED_HOSTS: hostNames,
   DAVIT_API_ADDRESS: address(8080),
   DAVIT_API_CERTIFICATE_FILE: z.string().optional(),
@@ -111,21 +111,21 @@ export const processVariables = z.object({
   ).optional(),
   DAVIT_EXTRA_CA_FILE: z.string().optional(),
   DAVIT_WAIT_SCALE: waitScale,
-  DAVIT_SHIPPED_EVENT_TYPES: yesOrNo.default(true),
-  DAVIT_RETENTION_SUCCEEDED_SECONDS: integer(1, YEAR_SECONDS, 86_400),
-  DAVIT_RETENTION_FAILED_SECONDS: integer(1, YEAR_SECONDS, 604_800),
+  DAVIT_OMITTED_EVENT_TYPES: someOf(platformEventTypes),
+  DAVIT_RETENTION_SUCCEEDED: duration('1s', '8760h', '24h'),
+  DAVIT_RETENTION_FAILED: duration('1s', '8760h', '168h'),
   DAVIT_MAX_FINISHED_PER_ENDPOINT: integer(1, 1_000_000, 10_000),
-  DAVIT_MAX_FINISHED_BYTES: integer(MIB, 65_536 * MIB, 200 * MIB),
-  DAVIT_MAX_LOG_BYTES: integer(MIB, 8192 * MIB, 256 * MIB),
+  DAVIT_MAX_FINISHED_BYTES: size('1Mi', '64Gi', '200Mi'),
+  DAVIT_MAX_LOG_BYTES: size('1Mi', '8Gi', '256Mi'),
   DAVIT_MAX_PENDING: integer(1, 10_000_000, 200_000),
   DAVIT_MAX_PENDING_PER_ORGANIZATION: integer(1, 10_000_000, 20_000),
-  DAVIT_MAX_OPEN_BYTES: integer(MIB, 65_536 * MIB, 192 * MIB),
-  DAVIT_MAX_OPEN_BYTES_PER_ORGANIZATION: integer(MIB, 65_536 * MIB, 64 * MIB),
-  DAVIT_MAX_WRITTEN_BYTES: integer(MIB, 65_536 * MIB, 576 * MIB),
-  DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: integer(MIB, 65_536 * MIB, 384 * MIB),
+  DAVIT_MAX_OPEN_BYTES: size('1Mi', '64Gi', '192Mi'),
+  DAVIT_MAX_OPEN_BYTES_PER_ORGANIZATION: size('1Mi', '64Gi', '64Mi'),
+  DAVIT_MAX_WRITTEN_BYTES: size('1Mi', '64Gi', '576Mi'),
+  DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: size('1Mi', '64Gi', '384Mi'),
   DAVIT_MAX_ENDPOINTS_PER_ORGANIZATION: integer(1, 100_000, 500),
   DAVIT_MAX_IN_FLIGHT: integer(1, 65_536, 2048),
-  DAVIT_MAX_PAYLOAD_BYTES: integer(MIB, 8192 * MIB, 128 * MIB),
+  DAVIT_MAX_PAYLOAD_BYTES: size('1Mi', '8Gi', '128Mi'),
   DAVIT_VIEWS_PER_SECOND: integer(0, 1000, 15),
   DAVIT_MAX_REQUESTS_PER_KEY: integer(1, 1_000_000, 10_000),
   DAVIT_MAX_REQUESTS_PER_ORGANIZATION: integer(1, 1_000_000, 10_000),
@@ -138,11 +138,11 @@ export const processVariables = z.object({
   DAVIT_REQUIRE_WRITE_ONLY: yesOrNo.default(false),
   DAVIT_CLOUD_WRITES_PER_SECOND: integer(1, 1000, 3),
   DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION: integer(1, 5000, 500),
-  DAVIT_ACCOUNT_CHECK_SECONDS: integer(60, DAY_SECONDS, 3600),
-  DAVIT_DRIFT_CHECK_SECONDS: integer(60, DAY_SECONDS, 900),
+  DAVIT_ACCOUNT_CHECK_INTERVAL: duration('1m', '24h', '1h'),
+  DAVIT_DRIFT_CHECK_INTERVAL: duration('1m', '24h', '15m'),
   DAVIT_BAKE_IMAGE: matching(BAKE_IMAGE, 'must be an image reference').optional(),
-  DAVIT_BAKE_DEADLINE_SECONDS: integer(60, 12 * 3600, 3600),
-  DAVIT_BAKE_TTL_SECONDS: integer(3600, 7 * DAY_SECONDS, 3600),
+  DAVIT_BAKE_DEADLINE: duration('1m', '12h', '1h'),
+  DAVIT_BAKE_TTL: duration('1h', '168h', '1h'),
   DAVIT_BAKE_CPU: quantity('CPU', '500m').default('500m'),
   DAVIT_BAKE_MEMORY: quantity('memory', '512Mi').default('512Mi'),
   DAVIT_BAKE_SCRATCH: quantity('storage', '20Gi').default('20Gi'),
@@ -152,9 +152,9 @@ export const processVariables = z.object({
   DAVIT_MAX_BAKES: integer(1, 10_000, 50),
   DAVIT_MAX_BAKES_PER_ORGANIZATION: integer(1, 10_000, 5),
   ...awsEndpoints,
-  DAVIT_LEASE_SECONDS: integer(3, 300, 9),
-  DAVIT_DRAIN_SECONDS: integer(0, 3600, 25),
-  DAVIT_LINGER_SECONDS: integer(0, 3600, 5),
+  DAVIT_LEASE_DURATION: duration('3s', '5m', '9s'),
+  DAVIT_SHUTDOWN_TIMEOUT: duration('0s', '1h', '25s'),
+  DAVIT_SHUTDOWN_DELAY: duration('0s', '1h', '5s'),
 })
 
 /** The limit of one organization must not exceed the limit of all. */
@@ -206,7 +206,7 @@ const settings = processVariables
       /** `allowed`: CIDRs that webhooks may reach although they are not public, and by plain http. `closed`: those that they never reach. */
       networks: {
         allowed: env.DAVIT_ALLOWED_NETWORKS,
-        closed: env.DAVIT_CLOSED_NETWORKS,
+        denied: env.DAVIT_DENIED_NETWORKS,
         /** Names of hosts that webhooks may reach at private addresses, and by plain http. */
         hosts: env.DAVIT_ALLOWED_HOSTS,
       },
@@ -223,7 +223,7 @@ const settings = processVariables
           all: env.DAVIT_MAX_IDEMPOTENCY_KEYS,
         },
         /** How long a stop still accepts connections. The rest of the drain time is for the requests that run then. */
-        lingerMs: Math.min(env.DAVIT_LINGER_SECONDS, env.DAVIT_DRAIN_SECONDS / 2) * 1000,
+        lingerMs: Math.min(env.DAVIT_SHUTDOWN_DELAY, env.DAVIT_SHUTDOWN_TIMEOUT / 2),
       },
       /** The address of metrics and health. */
       ops: env.DAVIT_OPS_ADDRESS,
@@ -234,10 +234,10 @@ const settings = processVariables
       /** Factor on the documented retry waits; 1 except in demonstrations. */
       waitScale: env.DAVIT_WAIT_SCALE,
       /** Whether missing built-in event types are created. */
-      shippedEventTypes: env.DAVIT_SHIPPED_EVENT_TYPES,
+      omittedEventTypes: env.DAVIT_OMITTED_EVENT_TYPES,
       retention: {
-        succeededMs: env.DAVIT_RETENTION_SUCCEEDED_SECONDS * 1000,
-        failedMs: env.DAVIT_RETENTION_FAILED_SECONDS * 1000,
+        succeededMs: env.DAVIT_RETENTION_SUCCEEDED,
+        failedMs: env.DAVIT_RETENTION_FAILED,
         /** Finished WebhookDeliveries to keep. */
         maxFinishedPerEndpoint: env.DAVIT_MAX_FINISHED_PER_ENDPOINT,
         maxFinishedBytes: env.DAVIT_MAX_FINISHED_BYTES,
@@ -268,14 +268,14 @@ const settings = processVariables
         /** Per account and region. */
         writesPerSecond: env.DAVIT_CLOUD_WRITES_PER_SECOND,
         credentialsPerOrganization: env.DAVIT_MAX_CREDENTIALS_PER_ORGANIZATION,
-        accountCheckMs: env.DAVIT_ACCOUNT_CHECK_SECONDS * 1000,
-        driftCheckMs: env.DAVIT_DRIFT_CHECK_SECONDS * 1000,
+        accountCheckMs: env.DAVIT_ACCOUNT_CHECK_INTERVAL,
+        driftCheckMs: env.DAVIT_DRIFT_CHECK_INTERVAL,
       },
       bake: {
         /** Absent to bake nothing. */
         image: env.DAVIT_BAKE_IMAGE,
-        deadlineSeconds: env.DAVIT_BAKE_DEADLINE_SECONDS,
-        ttlSeconds: env.DAVIT_BAKE_TTL_SECONDS,
+        deadlineSeconds: env.DAVIT_BAKE_DEADLINE / 1000,
+        ttlSeconds: env.DAVIT_BAKE_TTL / 1000,
         cpu: env.DAVIT_BAKE_CPU,
         memory: env.DAVIT_BAKE_MEMORY,
         /** Disk for images that go into no volume claim. */
@@ -301,9 +301,9 @@ const settings = processVariables
         viewsPerSecond: env.DAVIT_VIEWS_PER_SECOND,
       },
       /** A replica counts as dead after this long without renewing its Lease. */
-      leaseMs: env.DAVIT_LEASE_SECONDS * 1000,
+      leaseMs: env.DAVIT_LEASE_DURATION,
       /** How long a stop waits for attempts or requests in flight. */
-      drainMs: env.DAVIT_DRAIN_SECONDS * 1000,
+      drainMs: env.DAVIT_SHUTDOWN_TIMEOUT,
     },
     secrets: { smtpUrl: env.DAVIT_SMTP_URL },
   }))
@@ -400,7 +400,7 @@ export const checkVariables = z.object({
   DAVIT_CHECK_ORGANIZATION: z.string().min(1).max(63).default('default'),
   DAVIT_CHECK_DELIVERY_URL: url.optional(),
   DAVIT_CHECK_DELIVERY_ADDRESS: address(8080),
-  DAVIT_CHECK_SECONDS: integer(1, 3600, 60),
+  DAVIT_CHECK_TIMEOUT: duration('1s', '1h', '1m'),
 })
 
 export type CheckConfig = ReturnType<typeof parseCheckConfig>
@@ -422,7 +422,7 @@ export function parseCheckConfig(environment: Environment) {
       data.DAVIT_CHECK_DELIVERY_URL === undefined
         ? undefined
         : { url: data.DAVIT_CHECK_DELIVERY_URL, address: data.DAVIT_CHECK_DELIVERY_ADDRESS },
-    limitMs: data.DAVIT_CHECK_SECONDS * 1000,
+    limitMs: data.DAVIT_CHECK_TIMEOUT,
   }
 }
 
@@ -436,7 +436,7 @@ export const uninstallVariables = z.object({
     .default('')
     .transform((text) => text.split(',').filter((part) => part !== ''))
     .pipe(z.array(name).max(10)),
-  DAVIT_RELEASE_SECONDS: integer(1, 7200, 120),
+  DAVIT_RELEASE_TIMEOUT: duration('1s', '2h', '2m'),
 })
 
 export function withoutUninstallVariables(environment: Environment): Environment {
@@ -452,7 +452,7 @@ export function parseUninstallConfig(environment: Environment) {
     /** Selects the pods of both roles. */
     podSelector: `app.kubernetes.io/name=davit,app.kubernetes.io/instance=${data.DAVIT_RELEASE},app.kubernetes.io/component in (controller,api)`,
     deployments: data.DAVIT_RELEASE_DEPLOYMENTS,
-    limitMs: data.DAVIT_RELEASE_SECONDS * 1000,
+    limitMs: data.DAVIT_RELEASE_TIMEOUT,
   }
 }
 

@@ -84,7 +84,7 @@ export class LeaderTasks {
       }),
     )
     const isKnown = (name: string) => catalogue.get(name) !== undefined
-    if (config.shippedEventTypes) void ensureBuiltinEventTypes(dependencies, isKnown)
+    void ensureBuiltinEventTypes(dependencies, config.omittedEventTypes, isKnown)
   }
 
   /** Resolves when nothing of it is in progress. */

@@ -41,6 +41,51 @@ export function integer(min: number, max: number, standard: number) {
   return setting(`must be a whole number from ${min} to ${max}`, parse, chart).default(standard)
 }
 
+const DURATION = /^(?:([0-9]{1,6})h)?(?:([0-9]{1,8})m)?(?:([0-9]{1,9})s)?$/
+
+function durationMs(text: string): number {
+  const [match, hours = 0, minutes = 0, seconds = 0] = DURATION.exec(text) ?? []
+  if (!match) return Number.NaN
+  return ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1000
+}
+
+/** In milliseconds. Bounds and default are written like the setting, such as `1h30m`. */
+export function duration(min: string, max: string, standard: string) {
+  const parse = (text: string) => {
+    const value = durationMs(text)
+    return value >= durationMs(min) && value <= durationMs(max) ? value : undefined
+  }
+  const chart = { type: 'string', minLength: 2, pattern: DURATION.source }
+  return setting(
+    `must be a duration from ${min} to ${max}, such as 90s, 15m or 1h30m`,
+    parse,
+    chart,
+  ).prefault(standard)
+}
+
+const SIZE = /^(\d{1,15})(Ki|Mi|Gi|Ti)?$/
+const UNITS = { Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40 }
+
+function sizeBytes(text: string): number {
+  const [match, count, unit] = SIZE.exec(text) ?? []
+  if (match === undefined) return Number.NaN
+  return Number(count) * (unit === undefined ? 1 : UNITS[unit as keyof typeof UNITS])
+}
+
+/** In bytes. Bounds and default are written like the setting, such as `256Mi`. */
+export function size(min: string, max: string, standard: string) {
+  const parse = (text: string) => {
+    const value = sizeBytes(text)
+    return value >= sizeBytes(min) && value <= sizeBytes(max) ? value : undefined
+  }
+  const chart = { type: ['string', 'integer'], pattern: SIZE.source, minimum: sizeBytes(min) }
+  return setting(
+    `must be a size from ${min} to ${max}, such as 256Mi, or a number of bytes`,
+    parse,
+    chart,
+  ).prefault(standard)
+}
+
 /** Without a trailing dot, and no address. */
 const HOST =
   /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/
@@ -53,6 +98,18 @@ export const networks = setting(
   },
   LIST,
 ).default([])
+
+/** A list of some of `names`, without repetitions. */
+export function someOf(names: readonly string[]) {
+  return setting(
+    `must be a comma-separated list of some of: ${names.join(', ')}`,
+    (text) => {
+      const found = new Set(text.split(',').map((name) => name.trim()))
+      return [...found].every((name) => names.includes(name)) ? [...found] : undefined
+    },
+    { type: 'array', items: { type: 'string', enum: [...names] } },
+  ).default([])
+}
 
 export const hostNames = setting(
   'must be names of hosts, separated by commas, such as receiver.acme.svc.cluster.local',

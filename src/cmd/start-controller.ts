@@ -57,6 +57,7 @@ export function createShardWork(
       for (const organization of organizationsOf(shards)) webhooks.eventsReconciler.release(organization)
       retention.shardsLeft(shards)
       webhooks.streaks.forget(shard)
+      webhooks.lastAttempts.forget(shard)
     },
   }
 }

@@ -15,6 +15,7 @@ import { EndpointReconciler } from '../webhooks/endpoints/controller.ts'
 import { EndpointDirectory, EndpointStatusWriter } from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { EndpointHealth } from '../webhooks/endpoints/health.ts'
+import { LastAttempts } from '../webhooks/endpoints/last-attempts.ts'
 import { DisabledNotifier } from '../webhooks/endpoints/notifier.ts'
 import { SharedSecrets, SigningKeyReconciler, SigningKeyStore } from '../webhooks/endpoints/signing-keys.ts'
 import { EventsReconciler } from '../webhooks/events/controller.ts'
@@ -124,11 +125,14 @@ function buildDelivery(options: WebhookOptions) {
     onReferred: (object, segment) => retention.payloadReferred(object, segment),
   })
   const streaks = new EndpointHealth(statuses, clock, options.shards)
+  const lastAttempts = new LastAttempts(clock)
+  directory.listen({ changed: () => undefined, removed: ({ metadata }) => lastAttempts.remove(metadata.uid) })
   const engine = new DeliveryEngine({
     ...log,
     directory,
     statuses,
     streaks,
+    lastAttempts,
     objects,
     payloads,
     outcomes,
@@ -169,6 +173,7 @@ function buildDelivery(options: WebhookOptions) {
     engine,
     follower,
     streaks,
+    lastAttempts,
     retention,
     /** What was written for each organization in the last ten minutes. */
     written,
@@ -179,7 +184,7 @@ type Shared = WebhookOptions &
   ReturnType<typeof buildDelivery> & { organizations: Organizations; catalogue: EventTypeStore }
 
 function buildEndpointLoop(shared: Shared) {
-  const { config, dependencies, directory, engine, shards } = shared
+  const { config, dependencies, directory, engine, lastAttempts, shards } = shared
   const { api, clock, events, urlGuard } = dependencies
   const { namespace } = config
   const keyStore = new SigningKeyStore(api, directory, namespace)
@@ -196,6 +201,7 @@ function buildEndpointLoop(shared: Shared) {
     recorder: events,
     clock,
     leftOutAt: (uid) => engine.queues.get(uid)?.leftOutAt,
+    attempts: (uid) => lastAttempts.of(uid),
     rejectUrl: (url) => {
       const decision = urlGuard.check(url)
       return decision.ok ? undefined : decision.reason
@@ -220,6 +226,7 @@ function buildEndpointLoop(shared: Shared) {
     concurrencyGroupOf: (key) => ({ name: key.split('/')[0] ?? '', limit: 1 }),
   })
   engine.views.onLeftOut = ({ namespace, name }) => endpointLoop.add(`${namespace}/${name}`)
+  lastAttempts.onDue = ({ namespace, name }) => endpointLoop.add(`${namespace}/${name}`)
   return { keyStore, sharedSecrets, notifier, endpointLoop, endpointPasses }
 }
 

@@ -13,18 +13,12 @@ export type ConditionUpdate = {
 /** What a condition says, whichever it is of. */
 export type Finding = Omit<ConditionUpdate, 'type'>
 
-/** Of `Reconciling`, when nothing is left to do. */
-export const UP_TO_DATE: Finding = {
-  status: 'False',
-  reason: 'UpToDate',
-  message: 'The status reflects the current spec.',
-}
+/** Why a condition has its status. */
+export type Cause = Pick<ConditionUpdate, 'reason' | 'message'>
 
-/** Of `Stalled`, when nobody has to change anything. */
-export const NOTHING_TO_MEND: Finding = {
-  status: 'False',
-  reason: 'NothingToMend',
-  message: 'No action is required.',
+/** A condition that exists only while it is true, such as `Reconciling` and `Stalled` of kstatus. */
+export function whileTrue(type: string, cause: Cause | undefined): ConditionUpdate[] {
+  return cause ? [{ type, status: 'True', reason: cause.reason, message: cause.message }] : []
 }
 
 /** The updated conditions: `lastTransitionTime` changes only with the status. @param at.now milliseconds since 1970 */

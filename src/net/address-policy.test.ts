@@ -141,8 +141,8 @@ test.each([
   { address: '2606:4700:4700::1111', want: 'forbidden' },
   { address: '2606:4700:4701::1111', want: 'public' },
 ])('where the operator has closed its network, $address is $want', ({ address, want }) => {
-  const closed = ['203.0.114.7/32', '10.96.0.0/12', '2606:4700:4700::/48']
-  expect(createAddressPolicy({ allowed: ['10.0.0.0/8'], closed }).classify(address).kind).toBe(want)
+  const denied = ['203.0.114.7/32', '10.96.0.0/12', '2606:4700:4700::/48']
+  expect(createAddressPolicy({ allowed: ['10.0.0.0/8'], denied }).classify(address).kind).toBe(want)
 })
 
 test.each([
@@ -152,7 +152,7 @@ test.each([
   '::ffff:203.0.114.7',
   '64:ff9b::cb00:7207',
 ])('a closed address of IPv4 is closed as %s, whatever is allowed', (address) => {
-  const policy = createAddressPolicy({ allowed: ['::/0'], closed: ['203.0.114.7/32'] })
+  const policy = createAddressPolicy({ allowed: ['::/0'], denied: ['203.0.114.7/32'] })
   expect(policy.classify(address).kind).toBe('forbidden')
   expect(policy.classify(address.replace('203.0.114.7', '203.0.114.8').replace('7207', '7208')).kind).toBe(
     'allowed',
@@ -160,6 +160,6 @@ test.each([
 })
 
 test('a network that is no CIDR is an error', () => {
-  expect(() => createAddressPolicy({ allowed: [], closed: ['10.0.0.0'] })).toThrow()
+  expect(() => createAddressPolicy({ allowed: [], denied: ['10.0.0.0'] })).toThrow()
   expect(() => createAddressPolicy({ allowed: ['10.0.0.0'] })).toThrow()
 })

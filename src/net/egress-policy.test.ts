@@ -163,7 +163,7 @@ test.each([
   { address: 'fd00:ec2::254', kind: 'forbidden' },
   { address: '10.1.0.7', kind: 'forbidden' },
 ])('of an allowed host, the address $address is $kind', ({ address, kind }) => {
-  const policy = createAddressPolicy({ ...named, closed: ['10.1.0.0/16'] })
+  const policy = createAddressPolicy({ ...named, denied: ['10.1.0.0/16'] })
   expect(policy.classify(address, RECEIVER).kind).toBe(kind)
   expect(policy.classify('10.96.0.7', 'other.acme.svc.cluster.local').kind).toBe('forbidden')
 })

@@ -89,11 +89,11 @@ function embeddedAddress(address: Address, { block, at }: Embedding): Address | 
   return new ipaddr.IPv4(address.toByteArray().slice(at, at + 4))
 }
 
-/** `allowed`: the operator named its network, or the host. `range` describes a forbidden one; `closed`: the operator has forbidden it. */
+/** `allowed`: the operator named its network, or the host. `range` describes a forbidden one; `denied`: the operator has forbidden it. */
 export type AddressDecision =
   | { kind: 'public' }
   | { kind: 'allowed' }
-  | { kind: 'forbidden'; range: string; closed?: true }
+  | { kind: 'forbidden'; range: string; denied?: true }
 
 /** Which addresses webhooks may reach. */
 export type AddressPolicy = {
@@ -113,7 +113,7 @@ export type WebhookNetworks = {
   /** May be reached although they are not public, and by plain http. */
   allowed: readonly string[]
   /** Never reached, even if they are public or part of an allowed network. */
-  closed?: readonly string[]
+  denied?: readonly string[]
   /** Names of hosts that may be reached at private addresses, and by plain http; lower case, without a trailing dot. */
   hosts?: readonly string[]
 }
@@ -121,7 +121,7 @@ export type WebhookNetworks = {
 /** @throws Error if a network is not a CIDR */
 export function createAddressPolicy(networks: WebhookNetworks): AddressPolicy {
   const allowed = networks.allowed.map((network) => ipaddr.parseCIDR(network))
-  const closed = (networks.closed ?? []).map((network) => ipaddr.parseCIDR(network))
+  const denied = (networks.denied ?? []).map((network) => ipaddr.parseCIDR(network))
   const hosts = new Set(networks.hosts)
   return {
     allowsInternalNames: allowed.length > 0 || hosts.size > 0,
@@ -130,8 +130,8 @@ export function createAddressPolicy(networks: WebhookNetworks): AddressPolicy {
       const address = parseAddress(text)
       if (!address) return { kind: 'forbidden', range: 'malformed' }
       const forms = [address, ...EMBEDDINGS.map((embedding) => embeddedAddress(address, embedding))]
-      if (forms.some((form) => isWithin(form, closed)))
-        return { kind: 'forbidden', range: 'closed', closed: true }
+      if (forms.some((form) => isWithin(form, denied)))
+        return { kind: 'forbidden', range: 'denied', denied: true }
       if (isWithin(address, allowed) || isWithin(embeddedAddress(address, MAPPED), allowed))
         return { kind: 'allowed' }
       const { range, class: addressClass } = describeAddress(address)
@@ -235,7 +235,7 @@ function forbiddenAddress(url: URL, policy: AddressPolicy): string | undefined {
   if (isIP(hostname) === 0) return undefined
   const decision = policy.classify(hostname)
   if (decision.kind !== 'forbidden') return undefined
-  if (decision.closed) return `the address ${hostname} is in a network that the cluster operator has closed`
+  if (decision.denied) return `the address ${hostname} is in a network that the cluster operator has denied`
   return `the address ${hostname} is not public (${decision.range}); ${WHO_ALLOWS_IT}`
 }
 

@@ -40,7 +40,7 @@ const condition = (type: string, status: 'True' | 'False', reason: string) => ({
   observedGeneration: 1,
   lastTransitionTime: LATER,
 })
-const CONNECTED = [condition('Ready', 'True', 'Connected'), condition('Reconciling', 'False', 'UpToDate')]
+const CONNECTED = [condition('Ready', 'True', 'Connected')]
 
 /** As the controller says it. */
 async function say(conditions: readonly object[], more: Record<string, unknown> = {}): Promise<void> {

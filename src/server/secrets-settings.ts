@@ -267,7 +267,7 @@ function defined<T extends object>(fields: T): T {
 /** Reconciling is true while the controller is at work. */
 function isTried(settings: SecretsSettings): boolean {
   const reconciling = settings.status?.conditions?.find(({ type }) => type === 'Reconciling')
-  return isObserved(settings) && reconciling?.status === 'False'
+  return isObserved(settings) && reconciling?.status !== 'True'
 }
 
 /** Fields that are absent in the draft are removed. */

@@ -45,7 +45,7 @@ beforeAll(async () => {
     DAVIT_CHECK_API: `https://127.0.0.1:${server.port}`,
     DAVIT_CHECK_TOKEN_FILE: file('token'),
     DAVIT_CHECK_ORGANIZATION: OPERATOR_NAMESPACE,
-    DAVIT_CHECK_SECONDS: '20',
+    DAVIT_CHECK_TIMEOUT: '20s',
     NODE_EXTRA_CA_CERTS: file('ca.crt'),
   }
 })
@@ -85,7 +85,7 @@ describe('the test of a release', () => {
 
   test('it says what is not ready', async () => {
     await controller.stop()
-    const { code, output } = await check({ DAVIT_CHECK_SECONDS: '1' })
+    const { code, output } = await check({ DAVIT_CHECK_TIMEOUT: '1s' })
     expect(code).toBe(1)
     expect(output.match(/^FAILED .*$/gm)).toHaveLength(1)
   })

@@ -120,7 +120,7 @@ test('a setting has in the program the value that it has in the chart, to the la
   expect(config.waitScale).toBe(0.5)
   expect(config.networks).toEqual({
     allowed: ['10.0.0.0/8', 'fd00::/8'],
-    closed: ['10.96.0.0/12', '2001:db9::/32'],
+    denied: ['10.96.0.0/12', '2001:db9::/32'],
     hosts: [
       'hooks.example.internal',
       'receiver.acme.svc',

@@ -191,8 +191,8 @@ describe('what the controller may reach', () => {
   })
 
   test('is not what the operator has closed', async () => {
-    const closed = async (...closedNetworks: string[]) =>
-      (await egress({ config: { closedNetworks }, networkPolicy: { apiServer: [] } })).flatMap(
+    const closed = async (...deniedNetworks: string[]) =>
+      (await egress({ config: { deniedNetworks }, networkPolicy: { apiServer: [] } })).flatMap(
         ({ to = [] }) => to.flatMap(({ ipBlock }) => ipBlock ?? []),
       )
     const [ipv4, ipv6] = await closed('203.0.114.0/24', '2001:db9::/32')

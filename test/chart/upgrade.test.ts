@@ -23,7 +23,7 @@ const ENDPOINTS = 6
 const EVENTS = 200
 const PUBLISH_EVERY_MS = 100
 /** Waits of retries are hundredths of a second to a second. */
-const SETTINGS = { DAVIT_WAIT_SCALE: '0.003', DAVIT_LEASE_SECONDS: '5' }
+const SETTINGS = { DAVIT_WAIT_SCALE: '0.003', DAVIT_LEASE_DURATION: '5s' }
 const DEFINITION = 'templates/crds/davit.dev_webhookendpoints.yaml'
 const ENDPOINTS_KIND = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/webhookendpoints.davit.dev'
 

@@ -36,7 +36,7 @@ beforeAll(async () => {
     replica: 'mute',
     opsPort: await freePort(),
     logPath: path,
-    settings: { DAVIT_DRAIN_SECONDS: '1' },
+    settings: { DAVIT_SHUTDOWN_TIMEOUT: '1s' },
   })
 }, 120_000)
 

@@ -62,7 +62,7 @@ const ANNOTATIONS: Record<string, Record<string, string>> = {
     'davit.dev/redeliver-requested': `msg_x@${TIME}`,
     'davit.dev/disable-requested-at': TIME,
     'davit.dev/enable-requested-at': TIME,
-    'davit.dev/roll-requested-at': TIME,
+    'davit.dev/rotate-requested-at': TIME,
   },
 }
 

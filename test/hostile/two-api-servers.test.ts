@@ -47,7 +47,7 @@ beforeAll(async () => {
   await davit.makeOrganization(ORGANIZATION)
   key = await davit.makeKey(await davit.makeAccount(ORGANIZATION, 'owner', 'davit-owner'))
   second = await SecondApiServer.start(davit.controlPlane, BEHIND_MS)
-  const lease = { DAVIT_LEASE_SECONDS: String(LEASE_SECONDS) }
+  const lease = { DAVIT_LEASE_DURATION: `${LEASE_SECONDS}s` }
   const controllers = [
     await davit.startController(lease),
     await davit.startController({ ...lease, KUBECONFIG: await configOf(CONTROLLER_ACCOUNT) }),

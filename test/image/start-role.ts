@@ -44,8 +44,8 @@ export async function startRole(
     `DAVIT_NAMESPACE=${OPERATOR_NAMESPACE}`,
     `DAVIT_OPS_ADDRESS=127.0.0.1:${opsPort}`,
     `DAVIT_API_ADDRESS=127.0.0.1:${await freePort()}`,
-    'DAVIT_LINGER_SECONDS=0',
-    'DAVIT_DRAIN_SECONDS=2',
+    'DAVIT_SHUTDOWN_DELAY=0s',
+    'DAVIT_SHUTDOWN_TIMEOUT=2s',
   ]
   const begin = performance.now()
   const child = spawn(

@@ -31,7 +31,7 @@ let refusals = 0
 
 beforeAll(async () => {
   receiver = await startReceiver()
-  const env = { ...SHORT_WAITS, DAVIT_DRAIN_SECONDS: '0' }
+  const env = { ...SHORT_WAITS, DAVIT_SHUTDOWN_TIMEOUT: '0s' }
   davit = await startDavit('auto-disable', { env, wrapApi: withRefusals })
 })
 

@@ -35,7 +35,7 @@ describe('where an organization lacks them', () => {
     expect(conditionsOf(template)).toMatchObject({
       Ready: 'False CaMissing',
       Reconciling: 'True CaMissing',
-      Stalled: 'False NothingToMend',
+      Stalled: 'absent',
     })
     expect(await bed.jobs('shop')).toEqual([])
   })

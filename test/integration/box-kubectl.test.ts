@@ -25,7 +25,7 @@ function inNamespace(...args: string[]): Promise<string> {
 }
 
 function path(name: string, jsonPath: string): Promise<string> {
-  return inNamespace('get', 'bt', name, '-o', `jsonpath={${jsonPath}}`)
+  return inNamespace('get', 'btp', name, '-o', `jsonpath={${jsonPath}}`)
 }
 
 /** The words between the columns of the only line. */
@@ -35,17 +35,17 @@ async function cells(...args: string[]): Promise<string[]> {
 }
 
 async function events(name: string): Promise<string> {
-  const described = await inNamespace('describe', 'bt', name)
+  const described = await inNamespace('describe', 'btp', name)
   return described.slice(described.indexOf('Events:'))
 }
 
 describe('a template that is baked', () => {
   test('is waited for, shown in a line, and has its digest in its status', async () => {
     await bed.make('good', { services: [DB] })
-    const waited = inNamespace('wait', 'bt/good', '--for=condition=Ready', '--timeout=30s')
+    const waited = inNamespace('wait', 'btp/good', '--for=condition=Ready', '--timeout=30s')
     await bed.succeed('good')
     expect(await waited).toContain('condition met')
-    expect(await cells('bt', 'good')).toEqual([
+    expect(await cells('btp', 'good')).toEqual([
       'good',
       'succeeded',
       'True',
@@ -63,7 +63,7 @@ describe('a template that is baked', () => {
     const first = await path('good', '.status.bake.job')
     await inNamespace(
       'annotate',
-      'bt',
+      'btp',
       'good',
       '--overwrite',
       `davit.dev/rebake-requested-at=${davit.time()}`,
@@ -91,14 +91,14 @@ describe('a template that is baked', () => {
 describe('a template whose bake failed', () => {
   test('is waited for, and says why and what to do', async () => {
     await bed.make('bad', { services: [DB] })
-    const waited = inNamespace('wait', 'bt/bad', '--for=condition=Stalled', '--timeout=30s')
+    const waited = inNamespace('wait', 'btp/bad', '--for=condition=Stalled', '--timeout=30s')
     await bed.fail(
       'bad',
       { service: 'db', step: 'pull', code: 'not_found_or_private', message: WORDS },
       false,
     )
     expect(await waited).toContain('condition met')
-    const line = (await cells('bt', 'bad', '-o', 'wide')).join(' | ')
+    const line = (await cells('btp', 'bad', '-o', 'wide')).join(' | ')
     expect(line).toContain(`failed | False | NotFoundOrPrivate | Unknown | db | ${WORDS}`)
     const failure = JSON.parse(await path('bad', '.status.bake.failure'))
     expect(failure).toEqual({

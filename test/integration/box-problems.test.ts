@@ -87,7 +87,7 @@ describe('without a Job fails', () => {
     expect(failure).toMatchObject({ step: 'check', fix: expect.stringMatching(/\w/) })
     for (const word of words) expect(failure?.message).toContain(word)
     expect({ job, attempts }).toEqual({ job: undefined, attempts: 0 })
-    expect(conditionsOf(template).Stalled).toMatch(waits ? /^False/ : /^True/)
+    expect(conditionsOf(template).Stalled).toMatch(waits ? /^absent$/ : /^True/)
     expect(await bed.jobs(name)).toEqual([])
   })
 

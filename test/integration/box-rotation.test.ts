@@ -61,7 +61,7 @@ describe('a box whose secret was replaced after its bake', () => {
 
 function linesOfPage(): string {
   const [, lines = ''] = /\n# Bake all outdated templates again\n(.*?)\n# Or all/s.exec(PAGE) ?? []
-  expect(lines).toContain('annotate bt')
+  expect(lines).toContain('annotate btp')
   const use = `export KUBECONFIG=${inject('kubeconfig')}`
   return `${use}\n${lines.replaceAll('-n acme', `-n ${bed.organization}`)}`
 }

@@ -40,15 +40,15 @@ describe('a bake', () => {
     expect(conditionsOf(baking)).toMatchObject({
       Ready: 'False Baking',
       Reconciling: 'True Baking',
-      Stalled: 'False NothingToMend',
+      Stalled: 'absent',
     })
     await bed.succeed('first', pod)
     const done = await bed.templateWhen('first', state('succeeded'))
     expect(conditionsOf(done)).toEqual({
       Ready: 'True Baked',
       Succeeded: 'True Baked',
-      Reconciling: 'False UpToDate',
-      Stalled: 'False NothingToMend',
+      Reconciling: 'absent',
+      Stalled: 'absent',
       Current: 'True AsBaked',
     })
     expect(done.status).toMatchObject({
@@ -211,7 +211,7 @@ describe('a failure', () => {
     expect(conditionsOf(template)).toEqual({
       Ready: 'False WrongCredentials',
       Succeeded: 'False WrongCredentials',
-      Reconciling: 'False UpToDate',
+      Reconciling: 'absent',
       Stalled: 'True WrongCredentials',
       Current: 'Unknown NothingBaked',
     })

@@ -5,7 +5,7 @@ import type { z } from 'zod'
 import { API_VERSION, type Condition, type ObjectMeta } from '../../src/apis/meta.ts'
 import { type WebhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { kinds } from '../../tools/docgen/crd.ts'
-import { hasCondition } from '../support/conditions.ts'
+import { ABSENT_UNLESS_TRUE, hasCondition } from '../support/conditions.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { allEnded, disableByFailures, exhaust, failingEndpoint, SHORT_WAITS } from '../support/exhaust.ts'
 import { makeEventType, ownEventType } from '../support/own-event-type.ts'
@@ -44,6 +44,7 @@ async function summary(name: string) {
   const conditions = endpoint.status?.conditions ?? []
   return {
     kstatus: kstatus(endpoint),
+    ...ABSENT_UNLESS_TRUE,
     ...Object.fromEntries(conditions.map(({ type, status, reason }) => [type, `${status} ${reason}`])),
   }
 }
@@ -73,8 +74,8 @@ describe('the conditions of an endpoint that', () => {
     expect(await summary('healthy')).toEqual({
       kstatus: 'Current',
       Ready: 'True Accepted',
-      Reconciling: 'False UpToDate',
-      Stalled: 'False NothingToMend',
+      Reconciling: 'absent',
+      Stalled: 'absent',
       Delivering: 'True Healthy',
     })
   })
@@ -85,7 +86,7 @@ describe('the conditions of an endpoint that', () => {
     expect(await summary('unknown-type')).toEqual({
       kstatus: 'Failed',
       Ready: 'False UnknownEventTypes',
-      Reconciling: 'False UpToDate',
+      Reconciling: 'absent',
       Stalled: 'True UnknownEventTypes',
       Delivering: 'True Healthy',
     })
@@ -101,12 +102,12 @@ describe('the conditions of an endpoint that', () => {
       expect(await summary(name)).toEqual({
         kstatus: 'Failed',
         Ready: 'False UrlNotAllowed',
-        Reconciling: 'False UpToDate',
+        Reconciling: 'absent',
         Stalled: 'True UrlNotAllowed',
         Delivering: 'True Healthy',
       })
       await davit.patchSpec(name, { url: `${receiver.url}/mended` })
-      expect(await summary(name)).toMatchObject({ kstatus: 'Current', Stalled: 'False NothingToMend' })
+      expect(await summary(name)).toMatchObject({ kstatus: 'Current', Stalled: 'absent' })
     },
   )
 
@@ -115,8 +116,8 @@ describe('the conditions of an endpoint that', () => {
     expect(await summary('paused')).toEqual({
       kstatus: 'Current',
       Ready: 'True Paused',
-      Reconciling: 'False UpToDate',
-      Stalled: 'False NothingToMend',
+      Reconciling: 'absent',
+      Stalled: 'absent',
       Delivering: 'False Disabled',
     })
   })
@@ -130,8 +131,8 @@ describe('the conditions of an endpoint that', () => {
     expect(await summary('failing')).toEqual({
       kstatus: 'Current',
       Ready: 'True Accepted',
-      Reconciling: 'False UpToDate',
-      Stalled: 'False NothingToMend',
+      Reconciling: 'absent',
+      Stalled: 'absent',
       Delivering: 'False Failing',
     })
     receiver.answer(failing.path, {})
@@ -152,7 +153,7 @@ describe('the conditions of an endpoint that', () => {
     expect(await summary('auto-disabled')).toEqual({
       kstatus: 'Failed',
       Ready: 'False ConsecutiveFailures',
-      Reconciling: 'False UpToDate',
+      Reconciling: 'absent',
       Stalled: 'True ConsecutiveFailures',
       Delivering: 'False Disabled',
       OwnersNotified: 'False NoMailServer',
@@ -162,8 +163,8 @@ describe('the conditions of an endpoint that', () => {
     expect(await summary('auto-disabled')).toEqual({
       kstatus: 'Current',
       Ready: 'True Accepted',
-      Reconciling: 'False UpToDate',
-      Stalled: 'False NothingToMend',
+      Reconciling: 'absent',
+      Stalled: 'absent',
       Delivering: 'True Healthy',
     })
   })

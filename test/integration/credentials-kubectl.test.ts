@@ -29,8 +29,6 @@ describe('connecting', () => {
     expect(status?.externalId).toMatch(/^davit-[0-9a-z]{32}$/)
     expect(Object.fromEntries(status?.conditions?.map(({ type, status: is }) => [type, is]) ?? [])).toEqual({
       Ready: 'True',
-      Reconciling: 'False',
-      Stalled: 'False',
       Reachable: 'True',
       WriteOnly: 'True',
       ExternalIdEnforced: 'True',

@@ -48,7 +48,7 @@ const create = (as: readonly string[], name: string, position?: string) =>
 
 const ENDED = JSON.stringify({ status: { state: 'succeeded', completedAt: '2026-01-01T00:00:00Z' } })
 const end = (as: readonly string[], name: string) =>
-  kubectl([...as, 'patch', 'whd', name, '--subresource=status', '--type=merge', '-p', ENDED])
+  kubectl([...as, 'patch', 'wdl', name, '--subresource=status', '--type=merge', '-p', ENDED])
 
 describe('an owner who is cluster-admin in the namespace', () => {
   const administrator = () => ['--namespace', organization]
@@ -61,7 +61,7 @@ describe('an owner who is cluster-admin in the namespace', () => {
   test('does not end one, and deletes it', async () => {
     await create(administrator(), 'restored')
     await expect(end(owner, 'restored')).rejects.toThrow(REFUSED)
-    await kubectl([...owner, 'delete', 'whd', 'restored'])
+    await kubectl([...owner, 'delete', 'wdl', 'restored'])
   })
 
   test('is not who administers the cluster, who restores deliveries with what they say', async () => {

@@ -125,7 +125,7 @@ describe('what is applied from Git with server-side apply', () => {
   })
 
   test('is taken back by its manager whatever somebody changed, and Davit follows', async () => {
-    const patch = ['patch', 'whe', 'billing', '--type=merge', '--field-manager=somebody']
+    const patch = ['patch', 'wep', 'billing', '--type=merge', '--field-manager=somebody']
     await inNamespace([...patch, '-p', '{"spec":{"description":"by hand"}}'])
     await inNamespace(['apply', ...SERVER_SIDE, '--force-conflicts', '-f', '-'], manifests)
     const seen = await bed.davit.endpointWhen(
@@ -155,8 +155,7 @@ describe('the waits of the pages', () => {
 
   test('are there, for every kind that can be waited for', () => {
     const names = lines.map((line) => /wait ([a-z]+)\//.exec(line)?.[1])
-    for (const kind of ['whe', 'wev', 'whd', 'regcred', 'secretssettings', 'bt'])
-      expect(names).toContain(kind)
+    for (const kind of ['wep', 'wev', 'wdl', 'rcr', 'secretssettings', 'btp']) expect(names).toContain(kind)
   })
 
   test.each([...new Set(lines)])('work: %s', async (line) => {

@@ -1,7 +1,5 @@
 /** What people see with kubectl of objects that Davit drives: columns, selections, waits, Events, explanations. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { secretsSettingsResource } from '../../src/apis/secrets-settings.ts'
-import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { kubectl } from '../support/control-plane.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToAttempt, driveToEnd } from '../support/drive.ts'
@@ -55,26 +53,20 @@ async function endpoint(name: string, spec: Record<string, unknown> = {}): Promi
 }
 
 describe('kubectl get', () => {
-  test('whe shows where endpoints are, their state, whether they are ready and how they fail', async () => {
+  test('wep shows where endpoints are, their state, whether they are ready and how they fail', async () => {
     const type = await endpoint('columns', { ordered: true })
     await endpoint('columns-paused', { state: 'disabled' })
     const url = `${receiver.url}/columns`
-    expect(await table('whe', 'columns', 'columns-paused')).toEqual([
-      { NAME: 'columns', URL: url, STATE: 'enabled', READY: 'True', FAILURES: '0', AGE },
-      {
-        NAME: 'columns-paused',
-        URL: `${url}-paused`,
-        STATE: 'disabled',
-        READY: 'True',
-        FAILURES: '0',
-        AGE,
-      },
+    const rest = { READY: 'True', FAILURES: '0', CODE: '', 'LAST-SUCCESS': '', ERROR: '', AGE }
+    expect(await table('wep', 'columns', 'columns-paused')).toEqual([
+      { NAME: 'columns', STATE: 'enabled', REASON: 'Accepted', URL: url, ...rest },
+      { NAME: 'columns-paused', STATE: 'disabled', REASON: 'Paused', URL: `${url}-paused`, ...rest },
     ])
-    const [wide] = await table('whe', 'columns', '-o', 'wide')
-    expect(wide).toMatchObject({ ORDERED: 'true', EVENTS: `["${type}"]`, REASON: 'Accepted' })
+    const [wide] = await table('wep', 'columns', '-o', 'wide')
+    expect(wide).toMatchObject({ ORDERED: 'true', EVENTS: `["${type}"]` })
   })
 
-  test('whd shows deliveries, the newest first, with state, attempts and the time of the next', async () => {
+  test('wdl shows deliveries, the newest first, with state, attempts and the time of the next', async () => {
     receiver.answer('/log', { status: 503, body: 'later' }, {}, {})
     const type = await endpoint('log')
     await davit.publish(type, { n: 1 })
@@ -83,28 +75,38 @@ describe('kubectl get', () => {
     davit.clock.jump(2000)
     await davit.annotate('log', { 'davit.dev/ping-requested-at': davit.time() })
     await davit.deliveriesWhen('log', ([newest]) => newest?.status?.state === 'succeeded')
-    const rows = await table('whd', '--field-selector', 'spec.endpoint=log')
+    const rows = await table('wdl', '--field-selector', 'spec.endpoint=log')
     const NAME = expect.stringMatching(/^[0-9a-z]{26}-[0-9a-z]{8}$/)
     expect(rows).toEqual([
-      { NAME, ENDPOINT: 'log', TYPE: 'webhook.ping', STATE: 'succeeded', ATTEMPTS: '1', NEXT: '', AGE },
+      {
+        NAME,
+        ENDPOINT: 'log',
+        TYPE: 'webhook.ping',
+        STATE: 'succeeded',
+        ATTEMPTS: '1',
+        CODE: '200',
+        NEXT: '',
+        AGE,
+      },
       {
         NAME: retrying?.metadata.name,
         ENDPOINT: 'log',
         TYPE: type,
         STATE: 'retrying',
         ATTEMPTS: '1',
+        CODE: '503',
         NEXT: retrying?.status?.nextAttemptAt,
         AGE,
       },
     ])
     expect(rows[1]).toMatchObject({ NEXT: INSTANT })
-    const wide = await table('whd', '-o', 'wide', '--field-selector', 'spec.endpoint=log')
-    expect(wide.map(({ LAST }) => LAST)).toEqual(['', retrying?.status?.attempts?.[0]?.error])
-    expect(wide[1]?.LAST).toContain('503')
+    const wide = await table('wdl', '-o', 'wide', '--field-selector', 'spec.endpoint=log')
+    expect(wide.map(({ ERROR }) => ERROR)).toEqual(['', retrying?.status?.attempts?.[0]?.error])
+    expect(wide[1]?.ERROR).toContain('503')
     await driveToEnd(davit, 'log', 2)
   })
 
-  test('whd selects by endpoint, state, type and id', async () => {
+  test('wdl selects by endpoint, state, type and id', async () => {
     receiver.answer('/selected', { status: 500 }, {})
     const type = await endpoint('selected')
     await endpoint('passed-over', { eventTypes: [type] })
@@ -113,7 +115,7 @@ describe('kubectl get', () => {
     await driveToEnd(davit, 'passed-over')
     const id = event.status?.eventId ?? ''
     const endpointsBy = async (selector: string) =>
-      (await table('whd', '--field-selector', selector)).map(({ ENDPOINT }) => ENDPOINT).sort()
+      (await table('wdl', '--field-selector', selector)).map(({ ENDPOINT }) => ENDPOINT).sort()
     expect(await endpointsBy('spec.endpoint=selected')).toEqual(['selected'])
     expect(await endpointsBy(`spec.deliveryId=${id}`)).toEqual(['passed-over', 'selected'])
     expect(await endpointsBy(`spec.eventType=${type},status.state=retrying`)).toEqual(['selected'])
@@ -152,7 +154,9 @@ describe('kubectl get', () => {
     const logKinds = new Set(log.map((name) => name.split('/')[0]))
     for (const plural of ['deliverysegment', 'outcomesegment'])
       expect(logKinds).toContain(`${plural}.davit.dev`)
-    expect(await kubectl(['-n', davit.namespace, 'get', 'wds,wos', '-o', 'name'])).not.toBe('')
+    expect(
+      await kubectl(['-n', davit.namespace, 'get', 'deliverysegments,outcomesegments', '-o', 'name']),
+    ).not.toBe('')
   })
 })
 
@@ -166,7 +170,7 @@ describe('kubectl wait', () => {
       inNamespace(
         'wait',
         '--for=jsonpath={.status.state}=succeeded',
-        `whd/${delivery?.metadata.name}`,
+        `wdl/${delivery?.metadata.name}`,
         `--timeout=${timeout}`,
       )
     await expect(forSuccess('0')).rejects.toThrow(/condition not met/)
@@ -186,11 +190,11 @@ spec: { url: "${receiver.url}/ready", eventTypes: ['*'], state: disabled }
 `,
     )
     const forReady = (timeout: string) =>
-      inNamespace('wait', '--for=condition=Ready', 'whe/ready', `--timeout=${timeout}`)
+      inNamespace('wait', '--for=condition=Ready', 'wep/ready', `--timeout=${timeout}`)
     await made
     expect(await forReady('20s')).toContain('condition met')
     await davit.controller.stop()
-    await inNamespace('patch', 'whe', 'ready', '--type=merge', '-p', '{"spec":{"description":"changed"}}')
+    await inNamespace('patch', 'wep', 'ready', '--type=merge', '-p', '{"spec":{"description":"changed"}}')
     await expect(forReady('0')).rejects.toThrow(/condition not met/)
     const waiting = forReady('20s')
     await davit.startController()
@@ -198,14 +202,14 @@ spec: { url: "${receiver.url}/ready", eventTypes: ['*'], state: disabled }
   })
 })
 
-test('kubectl describe whe shows its Events', async () => {
+test('kubectl describe wep shows its Events', async () => {
   await endpoint('described')
-  await inNamespace('annotate', 'whe', 'described', `davit.dev/ping-requested-at=${davit.time()}`)
+  await inNamespace('annotate', 'wep', 'described', `davit.dev/ping-requested-at=${davit.time()}`)
   await receiver.waitFor(1, { path: '/described' })
   // An Event is written in parallel to its cause.
   const events = await until(
     async () => {
-      const [, shown = ''] = (await inNamespace('describe', 'whe', 'described')).split(/^Events:/m)
+      const [, shown = ''] = (await inNamespace('describe', 'wep', 'described')).split(/^Events:/m)
       return shown.includes('Pinged') ? shown : undefined
     },
     () => 'it has no Events',
@@ -214,33 +218,37 @@ test('kubectl describe whe shows its Events', async () => {
 })
 
 test('kubectl explain says what a field means and takes', async () => {
-  expect(await kubectl(['explain', 'whe.spec.url'])).toMatch(
+  expect(await kubectl(['explain', 'wep.spec.url'])).toMatch(
     /FIELD: url <string>(.|\n)*HTTPS URL that receives the deliveries/,
   )
-  expect(await kubectl(['explain', 'whe.spec.state'])).toMatch(/ENUM:\s+enabled\s+disabled/)
-  expect(await kubectl(['explain', 'whd.status.nextAttemptAt'])).toContain(
+  expect(await kubectl(['explain', 'wep.spec.state'])).toMatch(/ENUM:\s+enabled\s+disabled/)
+  expect(await kubectl(['explain', 'wdl.status.nextAttemptAt'])).toContain(
     'nextAttemptAt is when the next attempt is due.',
   )
 })
 
-test('kinds have short names but for that of which there is one; all but event types belong to a namespace', async () => {
-  const resources = await kubectl(['api-resources', '--api-group=davit.dev', '--no-headers'])
-  const shortNames = Object.fromEntries(
-    resources
-      .trim()
-      .split('\n')
-      .map((line) => line.split(/\s+/))
-      .filter(([plural]) => plural !== secretsSettingsResource.plural)
-      .map(([plural = '', short = '', , namespaced = '']) => [short, `${plural} ${namespaced}`]),
-  )
-  expect(shortNames).toEqual({
-    whe: `${webhookEndpoints.plural} true`,
-    whd: 'webhookdeliveries true',
-    wev: 'webhookevents true',
-    wet: 'eventtypes false',
-    wds: 'deliverysegments true',
-    wos: 'outcomesegments true',
-    regcred: 'registrycredentials true',
-    bt: 'boxtemplates true',
+test('kinds have short names of one form, and those of which there are many are in no category', async () => {
+  type Resource = { name: string; shortNames?: string[]; categories?: string[]; namespaced: boolean }
+  const { resources } = JSON.parse(await kubectl(['get', '--raw', '/apis/davit.dev/v1alpha1'])) as {
+    resources: Resource[]
+  }
+  const kinds = resources.filter(({ name }) => !name.includes('/'))
+  expect(Object.fromEntries(kinds.map(({ name, shortNames = [] }) => [name, shortNames.join()]))).toEqual({
+    webhookendpoints: 'wep',
+    webhookevents: 'wev',
+    webhookdeliveries: 'wdl',
+    eventtypes: 'wet',
+    registrycredentials: 'rcr',
+    secretssettings: 'sst',
+    boxtemplates: 'btp',
+    deliverysegments: '',
+    outcomesegments: '',
   })
+  const named = (test: (resource: Resource) => boolean) => kinds.filter(test).map(({ name }) => name)
+  expect(named(({ namespaced }) => !namespaced)).toEqual(['eventtypes'])
+  expect(named(({ categories = [] }) => !categories.includes('davit')).sort()).toEqual([
+    'deliverysegments',
+    'outcomesegments',
+    'webhookdeliveries',
+  ])
 })

@@ -101,7 +101,7 @@ test('what one disables, rolls or deletes leaves the one of the same name alone'
   const name = 'alone'
   const own = await ownEventType(davit)
   const { theirs } = await twoEndpoints(name, { eventTypes: [own] })
-  await davit.annotate(name, { 'davit.dev/roll-requested-at': davit.time() })
+  await davit.annotate(name, { 'davit.dev/rotate-requested-at': davit.time() })
   await davit.endpointWhen(name, ({ status }) => status?.signingSecrets?.length === 2)
   expect(otherOrganization.secrets(name)).toEqual([theirs])
   await davit.patchSpec(name, { state: 'disabled' })

@@ -39,7 +39,7 @@ beforeAll(async () => {
     tried.push(mail.subject)
     return await mailer.send(mail)
   }
-  const env = { ...SHORT_WAITS, DAVIT_DRAIN_SECONDS: '0' }
+  const env = { ...SHORT_WAITS, DAVIT_SHUTDOWN_TIMEOUT: '0s' }
   davit = await startDavit('owner-mail', {
     env,
     mailer: { send },

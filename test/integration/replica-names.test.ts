@@ -42,7 +42,7 @@ async function start(replica?: string): Promise<RoleProcess> {
     replica,
     opsPort: await freePort(),
     logPath: logOf(started.length),
-    settings: { DAVIT_LEASE_SECONDS: '3' },
+    settings: { DAVIT_LEASE_DURATION: '3s' },
   })
   started.push(process)
   return process

@@ -18,7 +18,7 @@ let type: string
 
 beforeAll(async () => {
   receiver = await startReceiver()
-  davit = await startDavit('replicas', { env: { DAVIT_LEASE_SECONDS: '3' } })
+  davit = await startDavit('replicas', { env: { DAVIT_LEASE_DURATION: '3s' } })
   type = await ownEventType(davit)
   for (let n = 0; n < ENDPOINTS; n += 1)
     await davit.endpoint(`to-${n}`, {

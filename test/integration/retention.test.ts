@@ -29,7 +29,7 @@ let receiver: Receiver
 beforeAll(async () => {
   receiver = await startReceiver()
   // The controller's own retention keeps everything.
-  const env = { DAVIT_RETENTION_SUCCEEDED_SECONDS: '31536000', DAVIT_RETENTION_FAILED_SECONDS: '31536000' }
+  const env = { DAVIT_RETENTION_SUCCEEDED: '8760h', DAVIT_RETENTION_FAILED: '8760h' }
   davit = await startDavit('retention', { env })
 })
 

@@ -13,8 +13,7 @@ import { type ReceivedRequest, type Receiver, startReceiver } from '../support/r
 import { signersOf } from '../support/signers.ts'
 import { until } from '../support/until.ts'
 
-const ROLL = 'davit.dev/roll-requested-at'
-const EXPIRE_OLD = 'davit.dev/roll-expire-old'
+const ROLL = 'davit.dev/rotate-requested-at'
 const DAY_MS = 86_400_000
 
 let davit: TestDavit
@@ -43,10 +42,10 @@ function withRefusals(api: KubernetesClient): KubernetesClient {
   }
 }
 
-async function roll(name: string, more: Record<string, string | null> = {}): Promise<string> {
-  const value = davit.time()
-  await davit.annotate(name, { [ROLL]: value, ...more })
-  await davit.endpointWhen(name, ({ status }) => status?.lastHandled?.roll === value)
+async function roll(name: string, option = ''): Promise<string> {
+  const value = davit.time() + option
+  await davit.annotate(name, { [ROLL]: value })
+  await davit.endpointWhen(name, ({ status }) => status?.lastHandled?.rotate === value)
   // Two rotations within one millisecond would have one value.
   davit.clock.jump(1)
   return value
@@ -106,7 +105,7 @@ test('after a roll both keys sign, the newest first, for 24 hours, and then the 
 
 test('with expire-old the old key is invalid at once', async () => {
   const old = await endpoint('expire-old')
-  await roll('expire-old', { [EXPIRE_OLD]: 'true' })
+  await roll('expire-old', ';expire-old')
   const [fresh = '', ...others] = davit.secrets('expire-old')
   expect(others).toEqual([])
   expect(fresh).not.toBe(old)
@@ -124,10 +123,10 @@ test('rolls inside an overlap: up to five keys sign, a sixth is refused, and exp
   expect(new Set(keys).size).toBe(5)
   expect(signersOf(await nextRequest('often'), keys)).toEqual([0, 1, 2, 3, 4])
   await roll('often')
-  await davit.eventSeen('often', 'TooManySigningKeys')
+  await davit.eventSeen('often', 'TooManySigningSecrets')
   expect(davit.secrets('often')).toEqual(keys)
   expect(signersOf(await nextRequest('often'), keys)).toEqual([0, 1, 2, 3, 4])
-  await roll('often', { [EXPIRE_OLD]: 'true' })
+  await roll('often', ';expire-old')
   const [last = ''] = davit.secrets('often')
   expect(signersOf(await nextRequest('often'), [last, ...keys])).toEqual([0])
 })
@@ -153,7 +152,7 @@ describe('a roll signs the very next attempt', () => {
     await roll('retry')
     const [middle = ''] = davit.secrets('retry')
     await driveToAttempt(davit, 'retry', 2)
-    await roll('retry', { [EXPIRE_OLD]: 'true' })
+    await roll('retry', ';expire-old')
     const [newest = ''] = davit.secrets('retry')
     await driveToEnd(davit, 'retry')
     const keys = [newest, middle, old]
@@ -182,7 +181,7 @@ describe('a value makes one key', () => {
     await passBy(davit, receiver)
     expect(davit.secrets('restarted')).toEqual(keys)
     expect(keys).toHaveLength(2)
-    expect((await davit.endpointWhen('restarted', () => true)).status?.lastHandled?.roll).toBe(value)
+    expect((await davit.endpointWhen('restarted', () => true)).status?.lastHandled?.rotate).toBe(value)
   })
 
   test('not another one when the process ends between the key and its status', async () => {
@@ -203,7 +202,7 @@ describe('a value makes one key', () => {
     await davit.startController()
     const { status } = await davit.endpointWhen(
       'crashed',
-      ({ status }) => status?.lastHandled?.roll === value,
+      ({ status }) => status?.lastHandled?.rotate === value,
     )
     expect(davit.secrets('crashed')).toHaveLength(2)
     expect(status?.signingSecrets?.[0]?.fingerprint).toBe(fingerprintOf(fresh))
@@ -213,7 +212,7 @@ describe('a value makes one key', () => {
     const secret = await endpoint('unmoved')
     for (const value of ['2020-01-01T00:00:00Z', 'now']) {
       await davit.annotate('unmoved', { [ROLL]: value })
-      await davit.endpointWhen('unmoved', ({ status }) => status?.lastHandled?.roll === value)
+      await davit.endpointWhen('unmoved', ({ status }) => status?.lastHandled?.rotate === value)
       expect(davit.secrets('unmoved')).toEqual([secret])
     }
     await davit.eventSeen('unmoved', 'InvalidRequest')

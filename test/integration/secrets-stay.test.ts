@@ -32,7 +32,7 @@ beforeAll(async () => {
   }
   await davit.publish(type, { secret: CANARY })
   await driveToEnd(davit, 'failing')
-  await davit.annotate('fine', { 'davit.dev/roll-requested-at': davit.time() })
+  await davit.annotate('fine', { 'davit.dev/rotate-requested-at': davit.time() })
   await davit.endpointWhen('fine', ({ status }) => status?.signingSecrets?.length === 2)
   keys.push(...davit.secrets('fine'))
   await davit.publish(type, { secret: CANARY })

@@ -9,7 +9,7 @@ import { passBy } from '../support/pass-by.ts'
 import { type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
 
-const ROLL = 'davit.dev/roll-requested-at'
+const ROLL = 'davit.dev/rotate-requested-at'
 
 let davit: TestDavit
 let receiver: Receiver
@@ -57,10 +57,10 @@ async function makeSecret(name: string, more: Partial<RawObject> = {}): Promise<
   await davit.api.create(secrets, { apiVersion: 'v1', kind: 'Secret', metadata, stringData, ...more })
 }
 
-async function roll(name: string, more: Record<string, string> = {}): Promise<void> {
-  const value = davit.time()
-  await davit.annotate(name, { [ROLL]: value, ...more })
-  await davit.endpointWhen(name, ({ status }) => status?.lastHandled?.roll === value)
+async function roll(name: string, option = ''): Promise<void> {
+  const value = davit.time() + option
+  await davit.annotate(name, { [ROLL]: value })
+  await davit.endpointWhen(name, ({ status }) => status?.lastHandled?.rotate === value)
   davit.clock.jump(1)
 }
 
@@ -111,7 +111,7 @@ test('it follows rolls: the newest key, and all in force one a line, newest firs
   expect(await keysWhen('follows', 2)).toEqual({ newest: fresh, all: [fresh, first] })
   davit.clock.jump(86_400_000)
   expect(await keysWhen('follows', 1)).toEqual({ newest: fresh, all: [fresh] })
-  await roll('follows', { 'davit.dev/roll-expire-old': 'true' })
+  await roll('follows', ';expire-old')
   const [last = ''] = davit.secrets('follows')
   await until(
     async () => ((await keysIn('follows'))?.newest === last ? true : undefined),

@@ -68,12 +68,9 @@ test('an endpoint that is disabled meanwhile gets nothing, and all of it once it
 
 test('after a roll that ends the old key at once it is signed with the new key alone', async () => {
   const old = await connecting('rolled')
-  const value = davit.time()
-  await davit.annotate('rolled', {
-    'davit.dev/roll-requested-at': value,
-    'davit.dev/roll-expire-old': 'true',
-  })
-  await davit.endpointWhen('rolled', ({ status }) => status?.lastHandled?.roll === value)
+  const value = `${davit.time()};expire-old`
+  await davit.annotate('rolled', { 'davit.dev/rotate-requested-at': value })
+  await davit.endpointWhen('rolled', ({ status }) => status?.lastHandled?.rotate === value)
   gate.resolve()
   const [request] = await receiver.waitFor(1, { path: '/rolled' })
   const [fresh = ''] = davit.secrets('rolled')

@@ -75,12 +75,9 @@ test('what Davit has rolled signs the next attempt, before the watch shows the n
     eventTypes: [type],
   })
   holdBack('secrets')
-  const value = davit.time()
-  await davit.annotate('rolled', {
-    'davit.dev/roll-requested-at': value,
-    'davit.dev/roll-expire-old': 'true',
-  })
-  await davit.endpointWhen('rolled', ({ status }) => status?.lastHandled?.roll === value)
+  const value = `${davit.time()};expire-old`
+  await davit.annotate('rolled', { 'davit.dev/rotate-requested-at': value })
+  await davit.endpointWhen('rolled', ({ status }) => status?.lastHandled?.rotate === value)
   await davit.publish(type, {})
   const [request] = await receiver.waitFor(1, { path: '/rolled' })
   held?.release()

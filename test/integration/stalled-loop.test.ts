@@ -52,7 +52,7 @@ beforeAll(async () => {
         replica,
         opsPort: await freePort(),
         logPath: join(folder, `${replica}.log`),
-        settings: { DAVIT_LEASE_SECONDS: '3', ...stallingFor(STALLED_MS) },
+        settings: { DAVIT_LEASE_DURATION: '3s', ...stallingFor(STALLED_MS) },
       }),
     )
   for (const controller of controllers) await controller.untilReady()

@@ -50,6 +50,7 @@ test('lastTransitionTime moves when the status of its condition changes, and wit
   const stalled = timesOf(await inForce('times'))
   const { Ready, Stalled, ...others } = stalled
   expect(timesOf(first)).toMatchObject(others)
+  expect(timesOf(first)).not.toHaveProperty('Stalled')
   for (const time of [Ready, Stalled])
     expect(Date.parse(time ?? '') - Date.parse(timesOf(first).Ready ?? '')).toBeGreaterThanOrEqual(20_000)
   davit.clock.jump(10_000)
@@ -72,7 +73,7 @@ describe('updatedAt', () => {
     return 'moved'
   }
   const handled =
-    (name: string, request: string, key: 'ping' | 'roll' | 'disable' | 'enable') => async () => {
+    (name: string, request: string, key: 'ping' | 'rotate' | 'disable' | 'enable') => async () => {
       const value = davit.time()
       await davit.annotate(name, { [`davit.dev/${request}-requested-at`]: value })
       await davit.endpointWhen(name, ({ status }) => status?.lastHandled?.[key] === value)
@@ -90,7 +91,7 @@ describe('updatedAt', () => {
       enabled: await change('moves', patch({ state: 'enabled' })),
       pause: await change('moves', handled('moves', 'disable', 'disable')),
       resume: await change('moves', handled('moves', 'enable', 'enable')),
-      roll: await change('moves', handled('moves', 'roll', 'roll')),
+      roll: await change('moves', handled('moves', 'rotate', 'rotate')),
     }
     expect(new Set(Object.values(moves)), JSON.stringify(moves)).toEqual(new Set(['moved']))
   })
@@ -113,7 +114,7 @@ describe('updatedAt', () => {
     }
     expect(await change('stays', succeed)).toBe('stayed')
     expect(await change('stays', handled('stays', 'ping', 'ping'))).toBe('stayed')
-    await handled('stays', 'roll', 'roll')()
+    await handled('stays', 'rotate', 'rotate')()
     const keyEnds = async () => {
       davit.clock.jump(86_400_000)
       await davit.endpointWhen('stays', ({ status }) => status?.signingSecrets?.length === 1)

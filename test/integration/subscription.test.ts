@@ -104,9 +104,7 @@ test('a type that does not exist is named in a condition, and works once it exis
     ({ status }) =>
       status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true,
   )
-  expect(healed.status?.conditions).toEqual(
-    expect.arrayContaining([expect.objectContaining({ type: 'Stalled', status: 'False' })]),
-  )
+  expect(healed.status?.conditions?.map(({ type }) => type)).not.toContain('Stalled')
   await davit.publish(missing, {})
   await receiver.waitFor(2, { path: '/early' })
   expect(typesAt('/early')).toEqual([known, missing])

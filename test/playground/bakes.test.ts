@@ -41,7 +41,7 @@ async function shown(text: RegExp): Promise<void> {
 
 async function rebake(template: string): Promise<void> {
   const time = new Date().toISOString()
-  await kubectl('annotate', 'bt', template, '--overwrite', `davit.dev/rebake-requested-at=${time}`)
+  await kubectl('annotate', 'btp', template, '--overwrite', `davit.dev/rebake-requested-at=${time}`)
 }
 
 test('two boxes are baked, and what becomes of them is shown', { timeout: TEST_LIMIT_MS }, async () => {
@@ -72,13 +72,13 @@ test('a box is baked again when it is asked for, and by itself when its password
   })
   expect(answer.status).toBe(200)
   await shown(/^ {4}wrong-password, bake 2$/m)
-  expect(await kubectl('get', 'bt', '-o', 'jsonpath={.items[*].status.bake.state}')).toBe(
+  expect(await kubectl('get', 'btp', '-o', 'jsonpath={.items[*].status.bake.state}')).toBe(
     'succeeded succeeded',
   )
 })
 
 test('a template that is deleted takes its Job with it', { timeout: TEST_LIMIT_MS }, async () => {
-  await kubectl('delete', 'bt', 'works')
+  await kubectl('delete', 'btp', 'works')
   await vi.waitFor(async () => {
     expect(await kubectl('get', 'jobs,pods', '-o', 'name')).not.toContain('/works-')
   }, WAIT)

@@ -68,7 +68,7 @@ const PAGES: readonly Page[] = [
     path: 'docs/registry-credential.md',
     example: 'credential.yaml',
     // The playground has a credential of that name already, and may have bound the role.
-    first: 'kubectl -n acme delete rolebinding/davit-secrets regcred/ghcr --ignore-not-found',
+    first: 'kubectl -n acme delete rolebinding/davit-secrets rcr/ghcr --ignore-not-found',
     // Nothing is orphaned here.
     instead: [[/^# Acknowledge (.|\n)*/gm, '']],
   },

@@ -92,7 +92,7 @@ async function liveWithKubectl(): Promise<void> {
   await untilKeys(1)
   const value = new Date().toISOString()
   await davit.api.patch(webhookEndpoints, ref, {
-    metadata: { annotations: { 'davit.dev/roll-requested-at': value } },
+    metadata: { annotations: { 'davit.dev/rotate-requested-at': value } },
   })
   await untilKeys(2)
   await post(`/organizations/${ORGANIZATION}/events`, { type: 'environment.started', data: {} })

@@ -12,9 +12,9 @@ import { until } from '../support/until.ts'
 const ORGANIZATION = 'acme'
 const EVENTS = `/organizations/${ORGANIZATION}/events`
 /** More than anything here takes, on whatever machine: who ends sooner has not waited for it. */
-const LONG = { DAVIT_DRAIN_SECONDS: '60', DAVIT_LINGER_SECONDS: '0' }
+const LONG = { DAVIT_SHUTDOWN_TIMEOUT: '1m', DAVIT_SHUTDOWN_DELAY: '0s' }
 const LONG_MS = 60_000
-const SHORT = { DAVIT_DRAIN_SECONDS: '2', DAVIT_LINGER_SECONDS: '1' }
+const SHORT = { DAVIT_SHUTDOWN_TIMEOUT: '2s', DAVIT_SHUTDOWN_DELAY: '1s' }
 const BODY = JSON.stringify({ type: 'environment.started', data: { number: 1 } })
 
 let davit: Installation
@@ -114,7 +114,7 @@ test('told to end, it answers what runs, takes no connection more, and ends with
 })
 
 test('told to end, it serves for a while whoever is still sent to it, once on each connection', async () => {
-  const server = await start({ DAVIT_DRAIN_SECONDS: '16', DAVIT_LINGER_SECONDS: '8' })
+  const server = await start({ DAVIT_SHUTDOWN_TIMEOUT: '16s', DAVIT_SHUTDOWN_DELAY: '8s' })
   server.process.terminate()
   await until(
     async () => !(await server.process.isReady()) || undefined,

@@ -9,7 +9,7 @@ import { ask } from '../support/server-bed.ts'
 import { until } from '../support/until.ts'
 
 const TYPE = 'environment.started'
-const settings = { DAVIT_LEASE_SECONDS: '3' }
+const settings = { DAVIT_LEASE_DURATION: '3s' }
 
 let bed: FrontedServer
 /** Another process, with nothing before its API server. */

@@ -6,6 +6,7 @@
 import type { BoxTemplate } from '../../src/apis/box-template.ts'
 import { namespaces } from '../../src/apis/core-kinds.ts'
 import type { KubernetesClient } from '../../src/kube/resources.ts'
+import { ABSENT_UNLESS_TRUE } from './conditions.ts'
 import type { DavitOptions } from './davit.ts'
 import { BAKE_ENV, JobStandIn } from './job-stand-in.ts'
 import { isReady, SecretsBed } from './secrets-bed.ts'
@@ -63,7 +64,6 @@ export function code(wanted: string) {
 
 /** Status and reason by type, such as `True Baked`. */
 export function conditionsOf({ status }: BoxTemplate): Record<string, string> {
-  return Object.fromEntries(
-    status?.conditions?.map(({ type, status: is, reason }) => [type, `${is} ${reason}`]) ?? [],
-  )
+  const entries = status?.conditions?.map(({ type, status: is, reason }) => [type, `${is} ${reason}`])
+  return { ...ABSENT_UNLESS_TRUE, ...Object.fromEntries(entries ?? []) }
 }

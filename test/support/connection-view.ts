@@ -4,6 +4,7 @@ import {
   type ConnectionView,
   type ProbeResults,
 } from '../../src/credentials/accounts/plan.ts'
+import { ABSENT_UNLESS_TRUE } from './conditions.ts'
 
 export const ROLE = 'arn:aws:iam::123456789012:role/davit-secrets'
 export const GOOD: ProbeResults = {
@@ -35,9 +36,9 @@ export function view(change: Partial<ConnectionView> = {}): ConnectionView {
 
 /** Status and reason by type. */
 export function conditionsByType(one: ConnectionView): Record<string, string> {
-  return Object.fromEntries(
-    assessConnection(one).findings.map(({ type, status, reason }) => [type, `${status} ${reason}`]),
-  )
+  const { findings } = assessConnection(one)
+  const entries = findings.map(({ type, status, reason }) => [type, `${status} ${reason}`])
+  return { ...ABSENT_UNLESS_TRUE, ...Object.fromEntries(entries) }
 }
 
 export function message(one: ConnectionView, type: string): string {

@@ -12,6 +12,7 @@ import { Payloads } from '../../src/webhooks/delivery/payloads.ts'
 import { ShardTakeover } from '../../src/webhooks/delivery/takeover.ts'
 import { EndpointDirectory, EndpointStatusWriter } from '../../src/webhooks/endpoints/directory.ts'
 import { EndpointHealth } from '../../src/webhooks/endpoints/health.ts'
+import { LastAttempts } from '../../src/webhooks/endpoints/last-attempts.ts'
 import { DedupeIndex } from '../../src/webhooks/log/idempotency-keys.ts'
 import { SegmentBodies } from '../../src/webhooks/log/segment-bodies.ts'
 import { createOutcomeLog } from '../../src/webhooks/log/writers.ts'
@@ -82,6 +83,7 @@ export function engineParts(options: EnginePartsOptions) {
     directory,
     statuses,
     streaks: new EndpointHealth(statuses, clock),
+    lastAttempts: new LastAttempts(clock),
     resources: api,
     payloads,
     objects: new DeliveryObjects(api, payloads, clock),

@@ -33,7 +33,7 @@ export async function startMortalDavit(
   const burials: Promise<void>[] = []
   const davit = await startDavit(topic, {
     ...options,
-    env: { DAVIT_DRAIN_SECONDS: '0', ...options.env },
+    env: { DAVIT_SHUTDOWN_TIMEOUT: '0s', ...options.env },
     wrapApi: (inner) => {
       const api = new FaultyApi(inner)
       lives.push(api)

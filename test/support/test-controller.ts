@@ -38,7 +38,7 @@ export async function startTestController(options: TestControllerOptions): Promi
     DAVIT_NAMESPACE: namespace,
     DAVIT_REPLICA: replica,
     DAVIT_ALLOWED_NETWORKS: '127.0.0.0/8,::1/128',
-    DAVIT_DRAIN_SECONDS: '2',
+    DAVIT_SHUTDOWN_TIMEOUT: '2s',
     ...options.env,
   })
   const log = createLogger({

@@ -82,7 +82,9 @@ describe('customResourceDefinition', () => {
     const plainPaths = kind.columns.filter((column) => /^\.(spec|status)\.[a-zA-Z.]+$/.test(column.jsonPath))
     expect(plainPaths.length).toBeGreaterThan(0)
     expect(plainPaths.filter((column) => !schemaAt(kind, column.jsonPath))).toEqual([])
-    expect(kind.columns.at(-1)).toMatchObject({ name: 'Age', type: 'date' })
+    // Long texts push what is behind them out of sight.
+    const others = kind.columns.filter(({ name }) => name !== 'URL' && name !== 'Error')
+    expect(others.at(-1)).toMatchObject({ name: 'Age', type: 'date' })
   })
 
   test.for(kinds)('$kind has rules that say in words what is allowed', (kind) => {
@@ -92,7 +94,7 @@ describe('customResourceDefinition', () => {
   })
 
   test('no two kinds share a name', () => {
-    const names = kinds.flatMap((kind) => [kind.plural, kind.singular, ...kind.shortNames])
+    const names = kinds.flatMap((kind) => [...new Set([kind.plural, kind.singular, ...kind.shortNames])])
     expect(new Set(names).size).toBe(names.length)
   })
 })

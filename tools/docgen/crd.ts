@@ -196,7 +196,7 @@ export type CustomResourceDefinition = {
       plural: string
       singular: string
       shortNames?: string[]
-      categories: string[]
+      categories?: string[]
     }
     scope: KindDefinition['scope']
     versions: CustomResourceVersion[]
@@ -227,7 +227,7 @@ export function customResourceDefinition(kind: KindDefinition): CustomResourceDe
         plural: kind.plural,
         singular: kind.singular,
         ...(kind.shortNames.length > 0 ? { shortNames: kind.shortNames } : {}),
-        categories: [CATEGORY],
+        ...(kind.isNumerous ? {} : { categories: [CATEGORY] }),
       },
       scope: kind.scope,
       versions: [versionOf(kind)],

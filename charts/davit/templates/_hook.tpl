@@ -86,8 +86,8 @@ spec:
               value: {{ $root.Release.Name | quote }}
             - name: DAVIT_RELEASE_DEPLOYMENTS
               value: {{ printf "%s,%s" (include "davit.controller.name" $root) (include "davit.api.name" $root) }}
-            - name: DAVIT_RELEASE_SECONDS
-              value: {{ add .drain 30 | quote }}
+            - name: DAVIT_RELEASE_TIMEOUT
+              value: "{{ add .drain 30 }}s"
           resources:
             requests: { cpu: 50m, memory: 128Mi }
             limits: { memory: 256Mi }

@@ -66,6 +66,24 @@ app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .role }}
 {{- end }}
 
+{{- /* A size such as 256Mi, or a number of bytes, as a number of bytes. */}}
+{{- define "davit.bytes" -}}
+{{- if kindIs "string" . }}
+{{- $number := regexFind "^[0-9]+" . | int64 }}
+{{- $units := dict "" 1 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- mul $number (get $units (regexFind "[A-Za-z]*$" .) | int64) }}
+{{- else }}
+{{- int64 . }}
+{{- end }}
+{{- end }}
+
+{{- /* How long a stop of a Pod waits for work in progress, in seconds. */}}
+{{- define "davit.shutdownSeconds" -}}
+{{- $epoch := toDate "2006-01-02" "1970-01-02" }}
+{{- $end := dateModify (.Values.config.shutdownTimeout | default "25s") $epoch }}
+{{- sub (unixEpoch $end | int64) (unixEpoch $epoch | int64) }}
+{{- end }}
+
 {{- /* Whether `helm test` asks the REST API: by the name of its Service, which a certificate must then have. */}}
 {{- define "davit.test.asksApi" -}}
 {{- $tls := .Values.api.tls }}

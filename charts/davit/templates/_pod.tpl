@@ -168,7 +168,7 @@ priorityClassName: {{ . | quote }}
 {{- /* The whole of a Deployment. */}}
 {{- define "davit.deployment" -}}
 {{- $root := .root }}
-{{- $drain := int ($root.Values.config.drainSeconds | default 25) }}
+{{- $drain := include "davit.shutdownSeconds" $root | int }}
 apiVersion: apps/v1
 kind: Deployment
 metadata:

@@ -5,7 +5,7 @@
 import type { BakedService, BakeFailure, BakeStatus } from '../../apis/bake.ts'
 import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
 import type { RegistryCredential } from '../../apis/registry-credential.ts'
-import { type ConditionUpdate, type Finding, NOTHING_TO_MEND, UP_TO_DATE } from '../../kube/status.ts'
+import { type Cause, type ConditionUpdate, type Finding, whileTrue } from '../../kube/status.ts'
 import { failureReason } from './outcome.ts'
 import type { BakeProblem } from './service-credentials.ts'
 
@@ -91,8 +91,8 @@ export type TemplateView = {
 export function templateFindings(view: TemplateView): ConditionUpdate[] {
   return [
     { type: 'Ready', ...ready(view) },
-    { type: 'Reconciling', ...reconciling(view) },
-    { type: 'Stalled', ...stalled(view) },
+    ...whileTrue('Reconciling', reconciling(view)),
+    ...whileTrue('Stalled', stalled(view)),
     { type: 'Succeeded', ...succeeded(view.bake) },
     { type: 'Current', ...view.current },
   ]
@@ -129,28 +129,25 @@ const BAKING = {
   running: 'The images are being pulled.',
 }
 
-function reconciling({ bake, problem, isDue, waitsFor }: TemplateView): Finding {
+function reconciling({ bake, problem, isDue, waitsFor }: TemplateView): Cause | undefined {
   if (bake?.state === 'pending' || bake?.state === 'running')
-    return { status: 'True', reason: 'Baking', message: BAKING[bake.state] }
-  if (problem?.waits) return { status: 'True', ...problemText(problem) }
-  if (problem) return UP_TO_DATE
-  if (isDue || !bake) return { status: 'True', ...due(waitsFor) }
+    return { reason: 'Baking', message: BAKING[bake.state] }
+  if (problem) return problem.waits ? problemText(problem) : undefined
+  if (isDue || !bake) return due(waitsFor)
   if (bake.nextAttemptAt !== undefined)
     return {
-      status: 'True',
       reason: 'Retrying',
       message: `Attempt ${bake.attempts} failed. The next attempt is at ${bake.nextAttemptAt}.`,
     }
-  return UP_TO_DATE
+  return undefined
 }
 
 /** True if only a change of the template or of what it references helps. */
-function stalled(view: TemplateView): Finding {
+function stalled(view: TemplateView): Cause | undefined {
   const { bake, problem } = view
-  if (reconciling(view).status === 'True') return NOTHING_TO_MEND
-  if (problem) return { status: 'True', ...problemText(problem) }
-  if (bake?.state === 'failed' && bake.failure) return { status: 'True', ...failureText(bake.failure) }
-  return NOTHING_TO_MEND
+  if (reconciling(view)) return undefined
+  if (problem) return problemText(problem)
+  return bake?.state === 'failed' && bake.failure ? failureText(bake.failure) : undefined
 }
 
 function problemText({ service, code, message }: BakeProblem): { reason: string; message: string } {

@@ -98,7 +98,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   realm_refused:
     'The registry requests that the password be sent to a host other than its own. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).',
   timed_out:
-    'The bake exceeded its deadline (DAVIT_BAKE_DEADLINE_SECONDS). Make the images smaller, or ask your cluster operator for a longer deadline.',
+    'The bake exceeded its deadline (DAVIT_BAKE_DEADLINE). Make the images smaller, or ask your cluster operator for a longer deadline.',
   canceled:
     'The bake was stopped, or its Job was deleted. Request another bake. The box may already be the new one: its credentials.json names the bake that wrote it.',
   tool_failed: 'The details are tool output. Check the log of the pod for the full output.',

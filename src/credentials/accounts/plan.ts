@@ -8,13 +8,7 @@ import type {
   SecretsSettingsStatus,
   SettingsStall,
 } from '../../apis/secrets-settings.ts'
-import {
-  type ConditionUpdate,
-  type Finding,
-  mergeConditions,
-  NOTHING_TO_MEND,
-  UP_TO_DATE,
-} from '../../kube/status.ts'
+import { type ConditionUpdate, type Finding, mergeConditions, whileTrue } from '../../kube/status.ts'
 import { awsScopeOf, organizationPath, parseRoleArn } from '../aws/names.ts'
 import {
   ASSUME_STATEMENT,
@@ -76,8 +70,8 @@ export function assessConnection(view: ConnectionView): ConnectionAssessment {
   return {
     findings: [
       { type: 'Ready', ...readyFinding(ready, stall ?? waits, writeOnly) },
-      { type: 'Reconciling', ...(waits && !stall ? { status: 'True', ...explain(waits) } : UP_TO_DATE) },
-      { type: 'Stalled', ...(stall ? { status: 'True', ...explain(stall) } : NOTHING_TO_MEND) },
+      ...whileTrue('Reconciling', waits && !stall ? explain(waits) : undefined),
+      ...whileTrue('Stalled', stall && explain(stall)),
       { type: 'Reachable', ...reachable },
       { type: 'WriteOnly', ...writeOnly },
       { type: 'ExternalIdEnforced', ...enforced },

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { ABSENT_UNLESS_TRUE } from '../../../test/support/conditions.ts'
 import {
   CREDENTIAL_CONDITIONS,
   CREDENTIAL_DRIFTS,
@@ -38,17 +39,16 @@ function view(change: Partial<CredentialView>): CredentialView {
 
 /** `True Stored` and the like, by type. */
 function shown(one: CredentialView): Record<string, string> {
-  return Object.fromEntries(
-    credentialFindings(one).map(({ type, status, reason }) => [type, `${status} ${reason}`]),
-  )
+  const findings = credentialFindings(one).map(({ type, status, reason }) => [type, `${status} ${reason}`])
+  return { ...ABSENT_UNLESS_TRUE, ...Object.fromEntries(findings) }
 }
 
 describe('the conditions of a credential', () => {
   test('that is stored', () => {
     expect(shown(view({}))).toEqual({
       Ready: 'True Stored',
-      Reconciling: 'False UpToDate',
-      Stalled: 'False NothingToMend',
+      Reconciling: 'absent',
+      Stalled: 'absent',
       Stored: 'True Stored',
       Verified: 'Unknown NotChecked',
       Drifted: 'False InSync',
@@ -61,8 +61,8 @@ describe('the conditions of a credential', () => {
   test('of the type ecr say nothing of a parameter', () => {
     expect(shown(view({ type: 'ecr', stored: undefined, listing: { state: 'unknown' } }))).toEqual({
       Ready: 'True Accepted',
-      Reconciling: 'False UpToDate',
-      Stalled: 'False NothingToMend',
+      Reconciling: 'absent',
+      Stalled: 'absent',
       Verified: 'Unknown NotChecked',
     })
   })
@@ -71,7 +71,7 @@ describe('the conditions of a credential', () => {
     expect(shown(view({ step: SECRET_MISSING, stored: undefined, listing: { state: 'unknown' } }))).toEqual({
       Ready: 'False SecretMissing',
       Reconciling: 'True SecretMissing',
-      Stalled: 'False NothingToMend',
+      Stalled: 'absent',
       Stored: 'False SecretMissing',
       Verified: 'Unknown NotChecked',
       Drifted: 'Unknown NotChecked',

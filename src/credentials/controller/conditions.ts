@@ -12,7 +12,7 @@ import type {
   StoredParameter,
 } from '../../apis/registry-credential.ts'
 import { failureReason } from '../../boxes/controller/outcome.ts'
-import { type ConditionUpdate, type Finding, NOTHING_TO_MEND, UP_TO_DATE } from '../../kube/status.ts'
+import { type Cause, type ConditionUpdate, type Finding, whileTrue } from '../../kube/status.ts'
 import type { CredentialAction, ListingFacts } from './plan.ts'
 
 /**
@@ -59,8 +59,8 @@ const LOST: ReadonlySet<string> = new Set(['ParameterMissing', 'ParameterReplace
 export function credentialFindings(view: CredentialView): ConditionUpdate[] {
   const findings: ConditionUpdate[] = [
     { type: 'Ready', ...ready(view) },
-    { type: 'Reconciling', ...reconciling(view.step) },
-    { type: 'Stalled', ...stalled(view.step) },
+    ...whileTrue('Reconciling', reconciling(view.step)),
+    ...whileTrue('Stalled', stalled(view.step)),
     { type: 'Verified', ...view.verified },
   ]
   if (view.type === 'ecr') return findings
@@ -101,15 +101,13 @@ function no({ reason, message }: { reason: string; message: string }): Finding {
   return { status: 'False', reason, message }
 }
 
-function reconciling(step: CredentialAction): Finding {
-  if (step.step === 'wait') return { status: 'True', reason: step.reason, message: step.message }
-  if (step.step === 'nothing' || step.step === 'refuse') return UP_TO_DATE
-  return { status: 'True', ...STORING }
+function reconciling(step: CredentialAction): Cause | undefined {
+  if (step.step === 'wait') return step
+  return step.step === 'nothing' || step.step === 'refuse' ? undefined : STORING
 }
 
-function stalled(step: CredentialAction): Finding {
-  if (step.step === 'refuse') return { status: 'True', reason: step.reason, message: step.message }
-  return NOTHING_TO_MEND
+function stalled(step: CredentialAction): Cause | undefined {
+  return step.step === 'refuse' ? step : undefined
 }
 
 function drifted({ listing, stored: parameter }: CredentialView): Finding {

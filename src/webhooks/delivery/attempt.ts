@@ -3,7 +3,7 @@ import type { CancelReason, WebhookDelivery, WebhookDeliveryStatus } from '../..
 import { isApiError, UnreadableError } from '../../kube/client.ts'
 import type { AttemptClass } from '../../lib/metrics.ts'
 import { exponentialMs, sleep } from '../../lib/time.ts'
-import type { EndpointView } from '../endpoints/directory.ts'
+import type { EndpointIdentity, EndpointView } from '../endpoints/directory.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import { activeKeys } from '../sender/key-rotation.ts'
 import type { SendOutcome } from '../sender/send-failures.ts'
@@ -220,6 +220,8 @@ async function recordOutcome(
   object: WebhookDelivery | undefined,
 ): Promise<void> {
   const result = toAttemptResult(end.outcome, end.startedAt)
+  const { delivery } = end
+  ctx.lastAttempts.record(delivery.queue.endpoint, messageId(delivery.name), result.attempt, result.succeeded)
   try {
     await retryUntilDurable(ctx, 'store outcome', () =>
       object ? recordInObject(ctx, end, result, object) : recordInLog(ctx, end, result),
@@ -228,7 +230,7 @@ async function recordOutcome(
     // Only at the end of the process; the next one repeats the attempt.
     ctx.log.warn('outcome_not_stored', 'failed to store an outcome; the attempt may be repeated', {
       error,
-      delivery: messageId(end.delivery.name),
+      delivery: messageId(delivery.name),
     })
   }
 }
@@ -255,9 +257,17 @@ async function recordInObject(
     await write()
   } else if (decide(object.status ?? {}).state === 'exhausted') {
     await ctx.streaks.exhausted(endpoint, messageId(delivery.name), write)
+    reportExhausted(ctx, endpoint, result)
   } else {
     await write()
   }
+}
+
+/** Without the id of the delivery, so that one Event counts them. */
+function reportExhausted(ctx: EngineContext, endpoint: EndpointIdentity, { attempt }: AttemptResult): void {
+  const { namespace, name } = endpoint
+  const message = `A delivery used up its attempts. Last error: ${attempt.error}. To list such deliveries, run: kubectl -n ${namespace} get webhookdeliveries --field-selector spec.endpoint=${name},status.state=exhausted`
+  warnOnEndpoint(ctx, endpoint, 'DeliveryExhausted', message)
 }
 
 export async function cancelObject(
@@ -364,9 +374,12 @@ async function recordOfEntry(
   const nextAttemptAt = Date.parse(status.nextAttemptAt ?? '') || 0
   const record = { kind: 'failed', position: delivery, attempt: result.attempt, nextAttemptAt } as const
   const write = () => ctx.outcomes.record(record, { isUrgent: policy.ordered })
-  if (status.state === 'exhausted')
+  if (status.state === 'exhausted') {
     await ctx.streaks.exhausted(queue.endpoint, messageId(delivery.name), write)
-  else await write()
+    reportExhausted(ctx, queue.endpoint, result)
+  } else {
+    await write()
+  }
   ctx.engine.runInBackground(promoteFailed(ctx, delivery, storage), queue, 'settles')
 }
 

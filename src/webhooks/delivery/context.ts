@@ -8,6 +8,7 @@ import type { DeliveryMetrics } from '../../lib/metrics.ts'
 import { backoffMs, type Clock, exponentialMs, type Random, sleep } from '../../lib/time.ts'
 import { type EndpointDirectory, type EndpointIdentity, recordEndpointEvent } from '../endpoints/directory.ts'
 import type { EndpointHealth } from '../endpoints/health.ts'
+import type { LastAttempts } from '../endpoints/last-attempts.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
 import type { WebhookSender } from '../sender/send-failures.ts'
 import type { Delivery, EndpointQueue, InLog, OpenSegment } from './endpoint-queue.ts'
@@ -33,6 +34,7 @@ export type EngineDependencies = {
   events: EventRecorder
   directory: EndpointDirectory
   streaks: EndpointHealth
+  lastAttempts: LastAttempts
   resources: ResourceReader
   objects: DeliveryObjects
   payloads: Payloads

@@ -18,7 +18,15 @@ import {
 } from './directory.ts'
 import type { EventTypeStore } from './event-types.ts'
 import type { DisabledNotifier } from './notifier.ts'
-import { conditionOf, createdMs, decideCoverage, endpointStatus, type Problem, requestOf } from './plan.ts'
+import {
+  type AttemptSummary,
+  conditionOf,
+  createdMs,
+  decideCoverage,
+  endpointStatus,
+  type Problem,
+  requestOf,
+} from './plan.ts'
 import type { SigningKeyReconciler } from './signing-keys.ts'
 
 /**
@@ -44,6 +52,8 @@ export type ReconcileEndpointOptions = {
   clock: Clock
   /** When a delivery to the endpoint last succeeded and got no object, milliseconds since 1970. */
   leftOutAt: (endpointUid: string) => number | undefined
+  /** The last attempt that the status may show. */
+  attempts: (endpointUid: string) => AttemptSummary
   /** Why webhooks cannot be sent to the URL, for its owner; undefined if they can. */
   rejectUrl: (url: string) => string | undefined
 }
@@ -83,7 +93,8 @@ export class EndpointReconciler implements Reconciler {
     const announced = await this.#publishDisabled(seen)
     const view = directory.find({ namespace, name, uid }) ?? seen
     const leftOutAt = this.#options.leftOutAt(uid)
-    const found = { problems, handled, announced, rolled: keys.rolled, leftOutAt }
+    const attempts = this.#options.attempts(uid)
+    const found = { problems, handled, announced, rolled: keys.rolled, leftOutAt, attempts }
     let desired = endpointStatus(view, clock.now(), found)
     await statuses.write(view, (now) => {
       desired = endpointStatus(now, clock.now(), found)

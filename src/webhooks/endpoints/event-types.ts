@@ -41,9 +41,11 @@ export class EventTypeStore {
 /** Creates missing types and leaves existing ones as they are. A failure is logged; the next start tries again. */
 export async function ensureBuiltinEventTypes(
   { api, log }: { api: ResourceWriter; log: Logger },
+  omitted: readonly string[],
   isKnown: (name: string) => boolean,
 ): Promise<void> {
-  for (const type of builtinEventTypes.filter(({ metadata }) => !isKnown(metadata.name))) {
+  const isWanted = (name: string) => !omitted.includes(name) && !isKnown(name)
+  for (const type of builtinEventTypes.filter(({ metadata }) => isWanted(metadata.name))) {
     try {
       await api.create(eventTypes, { ...type, metadata: { ...type.metadata } } satisfies RawObject)
       log.info('event_type_created', 'created built-in event type', { name: type.metadata.name })

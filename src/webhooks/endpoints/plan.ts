@@ -9,7 +9,7 @@ import {
   type WebhookEndpoint,
   type WebhookEndpointStatus,
 } from '../../apis/webhook-endpoint.ts'
-import { type ConditionUpdate, mergeConditions, NOTHING_TO_MEND, UP_TO_DATE } from '../../kube/status.ts'
+import { type ConditionUpdate, mergeConditions, whileTrue } from '../../kube/status.ts'
 import { keysInStatus, type SigningKey } from '../sender/key-rotation.ts'
 import { fingerprintOf } from '../sender/signature.ts'
 
@@ -131,8 +131,8 @@ export function endpointConditions(facts: EndpointFacts): ConditionUpdate[] {
   const waits = keysReady || stalled ? undefined : MAKING_KEY
   return [
     readyCondition(decision, stalled ?? waits),
-    { type: 'Reconciling', ...(waits ? { status: 'True', ...waits } : UP_TO_DATE) },
-    { type: 'Stalled', ...(stalled ? { status: 'True', ...stalled } : NOTHING_TO_MEND) },
+    ...whileTrue('Reconciling', waits),
+    ...whileTrue('Stalled', stalled),
     deliveringCondition(decision, consecutiveFailures, failingSince),
     ...(notified ? [notified] : []),
     ...(coverage ? [coverage] : []),
@@ -181,6 +181,8 @@ function deliveringCondition(decision: StateDecision, failures: number, since: s
   return { type, status: 'True', reason: 'Healthy', message }
 }
 
+export type AttemptSummary = Pick<WebhookEndpointStatus, 'lastAttempt' | 'lastSuccessTime'>
+
 export type ObservedEndpoint = {
   endpoint: WebhookEndpoint
   decision: StateDecision
@@ -198,6 +200,7 @@ export type EndpointObservations = {
   rolled: boolean
   /** When a success last got no object, milliseconds since 1970. */
   leftOutAt?: number | undefined
+  attempts?: AttemptSummary
 }
 
 /** The whole status after a pass. @param now milliseconds since 1970 */
@@ -232,6 +235,7 @@ export function endpointStatus(
     }),
     ...streak,
     lastCounted: before.lastCounted,
+    ...newerAttempts(before, found.attempts ?? {}),
     signingSecrets: keys && keysInStatus(keys.keys, now),
     lastHandled: Object.keys(found.handled).length > 0 ? found.handled : undefined,
     override: decision.override,
@@ -239,6 +243,20 @@ export function endpointStatus(
     observedGeneration: generation,
     conditions: mergeConditions(before.conditions, conditions, { now, generation }),
   })
+}
+
+/** The newer of what the status has and what the process knows: after a restart the process knows less. */
+export function newerAttempts(before: AttemptSummary, known: AttemptSummary): AttemptSummary {
+  const isNewer = (known.lastAttempt?.at ?? '') > (before.lastAttempt?.at ?? '')
+  const lastAttempt = isNewer ? known.lastAttempt : before.lastAttempt
+  const [lastSuccessTime] = [known.lastSuccessTime, before.lastSuccessTime]
+    .filter((time) => time !== undefined)
+    .sort()
+    .reverse()
+  return {
+    ...(lastAttempt === undefined ? {} : { lastAttempt }),
+    ...(lastSuccessTime === undefined ? {} : { lastSuccessTime }),
+  }
 }
 
 const COVERAGE = 'SuccessesShown'

@@ -1,9 +1,9 @@
+import { readRotateRequest } from '../../apis/annotations.ts'
 import { type Secret, secret, secrets } from '../../apis/core-kinds.ts'
 import { API_VERSION, isRestored, NO_BACKUP_LABEL } from '../../apis/meta.ts'
 import {
   NO_ENDPOINT_YET,
-  ROLL_ANNOTATION,
-  ROLL_EXPIRE_OLD_ANNOTATION,
+  ROTATE_ANNOTATION,
   SIGNING_KEY_TYPE,
   SIGNING_KEYS_LABEL,
   SIGNING_KEYS_TYPE,
@@ -32,7 +32,7 @@ import {
   recordEndpointEvent,
   signingSecretName,
 } from './directory.ts'
-import { type Problem, requestOf } from './plan.ts'
+import { createdMs, type Problem } from './plan.ts'
 
 /**
  * The signing keys of endpoints: created with the first pass, rotated on request, kept in one Secret per endpoint in the
@@ -361,7 +361,7 @@ function secretRefused(name: string, reason: string): Problem {
 
 export type KeyResult = {
   problems: Problem[]
-  handled: { roll?: string }
+  handled: { rotate?: string }
   /** This pass created a key on request. */
   rolled: boolean
   /** Milliseconds since 1970: when the next key expires, or a problem may be solved. */
@@ -410,8 +410,9 @@ export class SigningKeyReconciler {
     try {
       await this.#options.keyStore.create(endpoint, [this.#newKey(endpoint)])
       // A rotation that was requested along with the creation is satisfied by the first key.
-      const request = requestOf(endpoint, ROLL_ANNOTATION, 'roll')
-      return { problems: [], handled: request.kind === 'none' ? {} : { roll: request.value }, rolled: false }
+      const { request } = rotateRequestOf(endpoint)
+      const handled = request.kind === 'none' ? {} : { rotate: request.value }
+      return { problems: [], handled, rolled: false }
     } catch (error) {
       if (!(error instanceof KeysDamagedError)) throw error
       const message = `Davit sends nothing to this endpoint: Secret ${error.secret} with its signing secrets is unreadable. Ask your cluster operator to restore the Secret, or to delete it to get a new signing secret.`
@@ -423,33 +424,33 @@ export class SigningKeyReconciler {
   async #rotate(
     endpoint: WebhookEndpoint,
     held: EndpointKeys,
-  ): Promise<{ keys?: SigningKey[]; handled: { roll?: string } }> {
+  ): Promise<{ keys?: SigningKey[]; handled: { rotate?: string } }> {
     const { keyStore, recorder, clock, random } = this.#options
-    const request = requestOf(endpoint, ROLL_ANNOTATION, 'roll')
+    const { request, expireOld } = rotateRequestOf(endpoint)
     const emit = (type: 'Normal' | 'Warning', reason: string, message: string) =>
       recordEndpointEvent(recorder, endpoint, type, reason, message)
     if (request.kind === 'none') return { handled: {} }
     if (request.kind === 'invalid')
-      emit('Warning', 'InvalidRequest', `${ROLL_ANNOTATION}: ${request.message}`)
-    if (request.kind !== 'new') return { handled: { roll: request.value } }
+      emit('Warning', 'InvalidRequest', `${ROTATE_ANNOTATION}: ${request.message}`)
+    if (request.kind !== 'new') return { handled: { rotate: request.value } }
     const roll = {
       secret: formatSecret(random.bytes(KEY_BYTES)),
-      expireOld: endpoint.metadata.annotations?.[ROLL_EXPIRE_OLD_ANNOTATION] === 'true',
+      expireOld,
       request: request.value,
       shared: endpoint.spec.signingSecret !== undefined,
     }
     const result = rollKeys(held.keys, roll, clock.now())
     if (result.kind === 'tooMany') {
-      const message = `Signing secret limit reached (${MAX_ACTIVE_KEYS} are active). Wait until one expires, or rotate with ${ROLL_EXPIRE_OLD_ANNOTATION}=true.`
-      emit('Warning', 'TooManySigningKeys', message)
+      const message = `Signing secret limit reached (${MAX_ACTIVE_KEYS} are active). Wait until one expires, or set ${ROTATE_ANNOTATION}="TIME;expire-old".`
+      emit('Warning', 'TooManySigningSecrets', message)
     }
-    if (result.kind !== 'rolled') return { handled: { roll: request.value } }
+    if (result.kind !== 'rolled') return { handled: { rotate: request.value } }
     await keyStore.replace(endpoint, result.keys, held.version)
-    const message = roll.expireOld
+    const message = expireOld
       ? 'A new signing secret is active. Earlier signing secrets are no longer valid.'
       : 'A new signing secret is active. Davit also signs with the earlier ones for 24 hours.'
-    emit('Normal', 'SigningKeyRolled', message)
-    return { keys: result.keys, handled: { roll: request.value } }
+    emit('Normal', 'SigningSecretRotated', message)
+    return { keys: result.keys, handled: { rotate: request.value } }
   }
 
   #newKey(endpoint: WebhookEndpoint): SigningKey {
@@ -459,4 +460,9 @@ export class SigningKeyReconciler {
       ...(endpoint.spec.signingSecret ? { shared: true } : {}),
     }
   }
+}
+
+function rotateRequestOf({ metadata, status }: WebhookEndpoint) {
+  const value = metadata.annotations?.[ROTATE_ANNOTATION]
+  return readRotateRequest(value, status?.lastHandled?.rotate, createdMs(metadata))
 }

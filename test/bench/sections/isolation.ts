@@ -40,7 +40,7 @@ const FILL_SECONDS = 22
 /** Of a delivery's object. */
 const OBJECT_BYTES = 1600
 /** Attempts that hang are not waited for at the end. */
-export const SHORT_DRAIN = { DAVIT_DRAIN_SECONDS: '1' }
+export const SHORT_DRAIN = { DAVIT_SHUTDOWN_TIMEOUT: '1s' }
 /** After the last event, for the last receipt. */
 const LAST_RECEIPT_MS = 60_000
 /** What hangs is over by then. */

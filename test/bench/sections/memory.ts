@@ -74,7 +74,7 @@ async function prepare(bed: Bed): Promise<{ controller: Controller; route: Endpo
 }
 
 async function start(bed: Bed): Promise<Controller> {
-  const env = { DAVIT_DRAIN_SECONDS: '1', DAVIT_VIEWS_PER_SECOND: '0' }
+  const env = { DAVIT_SHUTDOWN_TIMEOUT: '1s', DAVIT_VIEWS_PER_SECOND: '0' }
   return await bed.startController({ env, execArgv: [`--max-old-space-size=${HEAP_MIB}`] })
 }
 

@@ -23,8 +23,8 @@ export type Soak = {
 const SATURATION_SECONDS = 10
 /** Short enough to be at work from the second minute on. */
 const RETENTION = {
-  DAVIT_RETENTION_SUCCEEDED_SECONDS: '60',
-  DAVIT_RETENTION_FAILED_SECONDS: '60',
+  DAVIT_RETENTION_SUCCEEDED: '1m',
+  DAVIT_RETENTION_FAILED: '1m',
   DAVIT_MAX_LOG_BYTES: String(32 * 2 ** 20),
 }
 const LARGE_BODY_BYTES = 4096

@@ -60,7 +60,7 @@ const OPERATIONS = [
   'sts:AssumeRole',
   '*',
 ]
-const SETTINGS = { DAVIT_CLOUD_WRITES_PER_SECOND: '50', DAVIT_DRIFT_CHECK_SECONDS: '60' }
+const SETTINGS = { DAVIT_CLOUD_WRITES_PER_SECOND: '50', DAVIT_DRIFT_CHECK_INTERVAL: '1m' }
 /** Lives are longer than in runs with only deliveries: a call of AWS takes longer than one of a receiver. */
 const PATIENCE = 2
 /** Retries against the cloud take some minutes at most. */

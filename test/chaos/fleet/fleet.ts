@@ -48,7 +48,7 @@ const SETTINGS = {
   DAVIT_MAX_FINISHED_BYTES: '68719476736',
   DAVIT_MAX_WRITTEN_BYTES: String(64 * 1024 ** 3),
   DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: String(64 * 1024 ** 3),
-  DAVIT_RETENTION_FAILED_SECONDS: String(30 * 86_400),
+  DAVIT_RETENTION_FAILED: `${30 * 86_400}s`,
 }
 const ETCD_BYTES = 8 * 1024 ** 3
 const UNREACHED_BYTES = 8 * 1024 ** 3
@@ -85,8 +85,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
         folder: options.folder,
         settings: {
           ...SETTINGS,
-          DAVIT_LEASE_SECONDS: String(options.leaseMs / 1000),
-          DAVIT_RETENTION_SUCCEEDED_SECONDS: String(options.retentionMs / 1000),
+          DAVIT_LEASE_DURATION: `${options.leaseMs / 1000}s`,
+          DAVIT_RETENTION_SUCCEEDED: `${options.retentionMs / 1000}s`,
           DAVIT_MAX_LOG_BYTES: String(options.logBytes ?? UNREACHED_BYTES),
           ...(role === 'controller' ? { DAVIT_WAIT_SCALE: String(options.waitScale) } : {}),
         },

@@ -22,7 +22,7 @@ type Rate = Omit<LargePlan, 'endpoints'>
 
 const BODY_BYTES = 180
 const LAST_RECEIPT_MS = 180_000
-const DRAIN = { DAVIT_DRAIN_SECONDS: '1' }
+const DRAIN = { DAVIT_SHUTDOWN_TIMEOUT: '1s' }
 
 export async function measureLargeOrganization({ endpoints, ...rate }: LargePlan): Promise<Figures> {
   return await onBed(async (bed) => {

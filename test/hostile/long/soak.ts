@@ -34,10 +34,10 @@ const SAMPLE_EVERY_MS = 30_000
 const SETTINGS = {
   // Eight attempts take minutes instead of nine hours, so that as many end as begin.
   DAVIT_WAIT_SCALE: '0.001',
-  DAVIT_RETENTION_SUCCEEDED_SECONDS: '60',
-  DAVIT_RETENTION_FAILED_SECONDS: '60',
+  DAVIT_RETENTION_SUCCEEDED: '1m',
+  DAVIT_RETENTION_FAILED: '1m',
   DAVIT_MAX_LOG_BYTES: String(32 * 2 ** 20),
-  DAVIT_DRAIN_SECONDS: '1',
+  DAVIT_SHUTDOWN_TIMEOUT: '1s',
 }
 const LAST_RECEIPT_MS = 120_000
 

@@ -28,15 +28,15 @@ export const EVENT_TYPE = 'environment.started'
 /** Waits between attempts are a hundredth of the documented ones; a mail server that is not there. */
 export const SETTINGS: Settings = {
   DAVIT_WAIT_SCALE: '0.01',
-  DAVIT_DRAIN_SECONDS: '1',
+  DAVIT_SHUTDOWN_TIMEOUT: '1s',
   DAVIT_BAKE_IMAGE: 'registry.example.com/davit:1',
   DAVIT_SMTP_URL: 'smtp://127.0.0.1:9',
   DAVIT_SMTP_FROM: 'davit@example.com',
 }
 
 /** A dead controller is noticed quickly; a hanging REST server is waited for longer than an alert takes. */
-export const CONTROLLER_SETTINGS = { ...SETTINGS, DAVIT_LEASE_SECONDS: '6' }
-export const API_SETTINGS = { ...SETTINGS, DAVIT_LEASE_SECONDS: '40' }
+export const CONTROLLER_SETTINGS = { ...SETTINGS, DAVIT_LEASE_DURATION: '6s' }
+export const API_SETTINGS = { ...SETTINGS, DAVIT_LEASE_DURATION: '40s' }
 
 export type MonitoringBed = {
   davit: Installation

@@ -103,7 +103,7 @@ const processes: Row = {
     {
       kind: 'lines',
       title: 'Lease age',
-      about: 'At two thirds of DAVIT_LEASE_SECONDS, a process stops working.',
+      about: 'At two thirds of DAVIT_LEASE_DURATION, a process stops working.',
       unit: 's',
       queries: [{ expr: 'max by (pod) (davit_lease_age_seconds)', legend: '{{pod}}' }],
     },
