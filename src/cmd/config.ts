@@ -73,6 +73,35 @@ export function parseSecrets(environment: Environment): Secrets {
   return parseSettings(environment).secrets
 }
 
+export type EffectiveSetting = {
+  variable: string
+  /** As it is written in the environment; undefined without a value. */
+  value: string | undefined
+  source: 'environment' | 'default'
+}
+
+/** Every setting of the controller and the REST API, without secrets. @throws ConfigError with every mistake */
+export function effectiveSettings(environment: Environment): EffectiveSetting[] {
+  parseSettings(environment)
+  return Object.entries(processVariables.shape).map(([variable, schema]) => {
+    const given = environment[variable]
+    if (given === undefined || given === '')
+      return { variable, value: defaultText(schema), source: 'default' }
+    const value = SECRET_VARIABLES.has(variable) ? '(secret)' : given
+    return { variable, value, source: 'environment' }
+  })
+}
+
+/** The default of a setting as a user would write it. */
+function defaultText(schema: z.ZodType): string | undefined {
+  const value =
+    schema instanceof z.ZodPrefault || schema instanceof z.ZodDefault ? schema.def.defaultValue : undefined
+  if (value === undefined || (Array.isArray(value) && value.length === 0)) return undefined
+  if (typeof value !== 'object' || value === null) return String(value)
+  const { host, port } = value as { host: string; port: number }
+  return `${host}:${port}`
+}
+
 const isTrue = matching(/^(true|false)$/, 'must be true or false')
   .meta({ type: 'boolean' })
   .optional()
