@@ -1,11 +1,19 @@
-/** EventType: an entry in the catalogue of event types, named after the type. */
+/** EventType: an entry in the catalogue of event types. */
 
 import { z } from 'zod'
 import { EVENT_TYPE, EVENT_TYPE_ALLOWED, MAX_EVENT_TYPE } from './ids.ts'
-import { type KindDefinition, objectMeta, resourceType, text } from './meta.ts'
+import { conditions, type KindDefinition, objectOf, observedGeneration, resourceType, text } from './meta.ts'
 
 export const eventTypeSpec = z
   .object({
+    type: text({
+      min: 1,
+      max: MAX_EVENT_TYPE,
+      pattern: EVENT_TYPE,
+      allowed: EVENT_TYPE_ALLOWED,
+      describe:
+        'type is the name of the event type in events and subscriptions. Set it for names that an object cannot have, such as invoice.payment_failed. The default is the name of the EventType.',
+    }).optional(),
     description: text({
       min: 1,
       max: 1024,
@@ -27,8 +35,22 @@ export const eventTypeSpec = z
   })
   .meta({ description: 'spec describes the events of this type.' })
 
-export const eventType = z.object({ metadata: objectMeta, spec: eventTypeSpec })
+export const eventTypeStatus = z
+  .object({
+    type: text({ max: MAX_EVENT_TYPE, describe: 'type is the name of the event type.' }).optional(),
+    observedGeneration,
+    conditions: conditions.optional(),
+  })
+  .meta({ description: 'status is the observed state of the event type. Only Davit writes it.' })
+
+export const eventType = objectOf(eventTypeSpec, eventTypeStatus)
 export type EventType = z.infer<typeof eventType>
+export type EventTypeStatus = z.infer<typeof eventTypeStatus>
+
+/** The name of the type in events and subscriptions. */
+export function typeNameOf({ metadata, spec }: EventType): string {
+  return spec.type ?? metadata.name
+}
 
 export const eventTypeKind: KindDefinition = {
   kind: 'EventType',
@@ -38,6 +60,7 @@ export const eventTypeKind: KindDefinition = {
   scope: 'Cluster',
   description: 'EventType is a type of event that you can publish and subscribe to.',
   spec: eventTypeSpec,
+  status: eventTypeStatus,
   rules: [
     {
       rule: `self.metadata.name.size() <= ${MAX_EVENT_TYPE} && self.metadata.name.matches(r'${EVENT_TYPE.source}')`,
@@ -46,10 +69,13 @@ export const eventTypeKind: KindDefinition = {
     },
   ],
   columns: [
+    { name: 'Type', type: 'string', jsonPath: '.status.type' },
+    { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+    { name: 'Reason', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].reason' },
     { name: 'Description', type: 'string', jsonPath: '.spec.description' },
     { name: 'Deprecated', type: 'boolean', jsonPath: '.spec.deprecated', priority: 1 },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
-  selectable: [],
+  selectable: ['.spec.type'],
 }
 export const eventTypes = resourceType(eventTypeKind)

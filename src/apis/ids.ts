@@ -13,11 +13,11 @@ export const CREDENTIAL_PREFIX = 'rc_'
 /** The 26 characters of a `msg_` id: lower-case Crockford base32, inverted time first. */
 export const MESSAGE_ID = /^msg_[0-9abcdefghjkmnpqrstvwxyz]{26}$/
 
-/** An event type, which is the name of its EventType: letters, digits and dashes in parts between dots. */
-export const EVENT_TYPE = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/
+/** An event type: letters, digits, dashes and underscores in parts between dots. */
+export const EVENT_TYPE = /^[a-z0-9]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9_-]*[a-z0-9])?)*$/
 export const MAX_EVENT_TYPE = 128
 export const EVENT_TYPE_ALLOWED =
-  'an event type such as environment.started: lowercase letters, digits and dashes in parts separated by dots'
+  'an event type such as environment.started: lowercase letters, digits, dashes and underscores in parts separated by dots'
 
 /** A name may have been chosen by the author of a manifest, with any time in it. */
 const TOLERANCE_MS = 60_000

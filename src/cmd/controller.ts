@@ -11,6 +11,7 @@
  * | `registry-credential` | RegistryCredential             | shard 0                   | credentials/controller/  |
  * | `orphaned-parameters` | failed deletions, as one key   | shard 0                   | credentials/controller/  |
  * | `box-template`        | BoxTemplate                    | shard 0                   | boxes/controller/        |
+ * | `event-type`          | EventType                      | shard 0                   | webhooks/endpoints/      |
  *
  * `...-controllers.ts` builds the loops, `start-controller.ts` starts and stops everything.
  */
@@ -30,11 +31,14 @@ import { templatesOverQuota } from '../boxes/controller/quota.ts'
 import type { RawObject } from '../kube/client.ts'
 import { informers, into, kindOf } from '../kube/informer.ts'
 import { ORGANIZATIONS } from '../kube/organizations.ts'
-import type { ReconcileLoop } from '../kube/reconcile-loop.ts'
+import { ReconcileLoop } from '../kube/reconcile-loop.ts'
 import type { Watch } from '../kube/watch-restarts.ts'
+import { EventTypeReconciler } from '../webhooks/endpoints/event-type-status.ts'
+import type { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { readKeys } from '../webhooks/endpoints/signing-keys.ts'
 import { type LogWatch, outcomesOf, segmentsOf } from '../webhooks/log/reader.ts'
 import type { LoggedOutcomes, LogSegment } from '../webhooks/log/store.ts'
+import type { ControllerDependencies } from './dependencies.ts'
 import {
   type BoxLoop,
   type BoxOptions,
@@ -132,7 +136,7 @@ function wakeWebhookLoops(loops: WebhookLoops): void {
     eventLoop.add(name)
   })
   // An event type that endpoints subscribe to.
-  catalogue.listen((type) => {
+  catalogue.listen(({ type }) => {
     for (const { endpoint } of directory.all()) if (endpoint.spec.eventTypes.includes(type)) wake(endpoint)
   })
 }
@@ -235,6 +239,17 @@ export function createBoxController(options: BoxOptions): BoxController {
     ...loop,
     ...leaderController([templateLoop], [watch(kindOf(boxTemplates, boxTemplate), into(templates)), ...runs]),
   }
+}
+
+/** Writes the status of event types. @returns a loop that is started by its owner, and a call that no longer wakes it */
+export function createEventTypeLoop(
+  dependencies: ControllerDependencies,
+  catalogue: EventTypeStore,
+): { loop: ReconcileLoop; forget: () => void } {
+  const reconciler = new EventTypeReconciler({ ...dependencies, catalogue })
+  const loop = new ReconcileLoop({ ...dependencies, name: 'event-type', reconciler })
+  for (const { metadata } of catalogue.objects()) loop.add(metadata.name)
+  return { loop, forget: catalogue.listen(({ object }) => loop.add(object)) }
 }
 
 function leaderController(loops: readonly ReconcileLoop[], watches: readonly Watch[]): LeaderController {

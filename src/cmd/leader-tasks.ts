@@ -12,6 +12,7 @@ import {
   type CredentialControllers,
   createBoxController,
   createCredentialControllers,
+  createEventTypeLoop,
   type WebhookControllers,
 } from './controller.ts'
 import type { ControllerDependencies } from './dependencies.ts'
@@ -28,7 +29,11 @@ export type LeaderTasksOptions = {
   installationKey: Uint8Array
 }
 
-type LeaderControllers = { credentials: CredentialControllers; boxes: BoxController }
+type LeaderControllers = {
+  credentials: CredentialControllers
+  boxes: BoxController
+  eventTypes: ReturnType<typeof createEventTypeLoop>
+}
 
 export class LeaderTasks {
   readonly #options: LeaderTasksOptions
@@ -64,7 +69,8 @@ export class LeaderTasks {
     const { made, forget } = organizations.whileMaking((): LeaderControllers => {
       const shared = { config, dependencies, organizations }
       const credentials = createCredentialControllers({ ...shared, installationKey })
-      return { credentials, boxes: createBoxController({ ...shared, credentials: credentials.credentials }) }
+      const boxes = createBoxController({ ...shared, credentials: credentials.credentials })
+      return { credentials, boxes, eventTypes: createEventTypeLoop(dependencies, catalogue) }
     })
     const stopping = new AbortController()
     this.#running = { ...made, forget, stopping }
@@ -77,6 +83,7 @@ export class LeaderTasks {
     if (stopping.signal.aborted) return
     made.credentials.start()
     made.boxes.start()
+    made.eventTypes.loop.start()
     void retention.followLog(() => webhooks.watches.log.version)
     keyStore.removeAbandoned(dependencies.clock.now()).catch((error: unknown) =>
       dependencies.log.warn('signing_secret_cleanup_failed', 'failed to remove abandoned signing secrets', {
@@ -94,7 +101,8 @@ export class LeaderTasks {
     running?.stopping.abort()
     running?.forget()
     this.#options.webhooks.retention.leaveLog()
-    await Promise.all([running?.credentials.stop(), running?.boxes.stop()])
+    running?.eventTypes.forget()
+    await Promise.all([running?.credentials.stop(), running?.boxes.stop(), running?.eventTypes.loop.stop()])
   }
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { EventType } from '../apis/event-type.ts'
+import { type EventType, typeNameOf } from '../apis/event-type.ts'
 import type { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { MANAGE_WEBHOOKS, type Route, route } from './http/route.ts'
 import { type Cursors, nextCursor, pageOf, pageQuery } from './lists.ts'
@@ -39,7 +39,7 @@ export function eventTypeRoutes(catalogue: Pick<EventTypeStore, 'all'>, cursors:
       problems: ['cursor_expired'],
       async handle({ query }) {
         const body = await cursors.bodyOf(['event-types'], query, (wanted) => {
-          const { page, ...next } = pageOf(catalogue.all(), ({ metadata }) => metadata.name, wanted)
+          const { page, ...next } = pageOf(catalogue.all(), typeNameOf, wanted)
           return { eventTypes: page.map(entryOf), ...next }
         })
         return { body }
@@ -48,7 +48,7 @@ export function eventTypeRoutes(catalogue: Pick<EventTypeStore, 'all'>, cursors:
   ]
 }
 
-function entryOf({ metadata, spec }: EventType) {
-  const { description, schema, example, deprecated } = spec
-  return { name: metadata.name, description, schema, example, deprecated }
+function entryOf(object: EventType) {
+  const { description, schema, example, deprecated } = object.spec
+  return { name: typeNameOf(object), description, schema, example, deprecated }
 }

@@ -80,6 +80,7 @@ async function writtenStates({ kind, good }: Sample): Promise<Seen[]> {
 
 const NEWER: Readonly<Record<string, object>> = {
   WebhookEndpoint: { description: 'another' },
+  EventType: { description: 'another' },
   RegistryCredential: { label: 'another' },
   SecretsSettings: { kmsKeyId: 'alias/another' },
   BoxTemplate: { services: [{ name: 'other', kind: 'catalog', image: 'postgres:17' }] },

@@ -1,6 +1,5 @@
 import { namespaces } from '../../apis/core-kinds.ts'
 import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
-import { type EventType, eventType, eventTypes } from '../../apis/event-type.ts'
 import { derivedName, ENDPOINT_PREFIX } from '../../apis/ids.ts'
 import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import {
@@ -16,7 +15,7 @@ import { parseJson } from '../../lib/json.ts'
 import type { SchemaValidator } from '../../lib/json-schema.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
-import type { EventTypeStore } from '../endpoints/event-types.ts'
+import { type EventTypeStore, findEventType } from '../endpoints/event-types.ts'
 import { decideState } from '../endpoints/plan.ts'
 import { sizeOf } from '../log/codec.ts'
 import type { DedupeIndex } from '../log/idempotency-keys.ts'
@@ -184,7 +183,8 @@ async function check(
     const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true.`
     return { reason: 'NotAnOrganization', message }
   }
-  const entry = catalogue.get(type) ?? (await findType(resources, type))
+  // For the same reason as in `isOrganization`.
+  const entry = catalogue.get(type) ?? (await findEventType(resources, type))
   const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
   if (refusal) {
     const { reason, part, message } = refusal
@@ -201,13 +201,7 @@ async function check(
   return entry.spec.schema && checkSchema(validator, type, entry.spec.schema, data)
 }
 
-/** The watch may not have returned a type that was created with its first event, and a rejection is final: so read it again. */
-async function findType(resources: ResourceReader, name: string): Promise<EventType | undefined> {
-  const raw = await findObject(resources, eventTypes, { name })
-  return raw && eventType.safeParse(raw).data
-}
-
-/** The same for a namespace that was labeled just now. */
+/** The watch may not have returned a namespace that was labeled with its first event, and a rejection is final: so read it again. */
 async function isOrganization(resources: ResourceReader, name: string): Promise<boolean> {
   const raw = await findObject(resources, namespaces, { name })
   return raw !== undefined && readOrganization(raw) !== undefined

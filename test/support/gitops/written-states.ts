@@ -20,6 +20,7 @@ import { bakeFailure } from '../../../src/boxes/controller/outcome.ts'
 import { assessConnection, type ConnectionView } from '../../../src/credentials/accounts/plan.ts'
 import { type CredentialView, credentialFindings } from '../../../src/credentials/controller/conditions.ts'
 import { type ConditionUpdate, mergeConditions } from '../../../src/kube/status.ts'
+import { eventTypeFindings } from '../../../src/webhooks/endpoints/event-type-status.ts'
 import { type EndpointFacts, endpointConditions, type Problem } from '../../../src/webhooks/endpoints/plan.ts'
 import type { RefusalReason } from '../../../src/webhooks/events/plan.ts'
 import { goodTemplate } from '../../contract/samples/box-template.ts'
@@ -65,6 +66,7 @@ const FINDINGS: Readonly<Record<string, () => ConditionUpdate[][]>> = {
   RegistryCredential: credentialStates,
   SecretsSettings: settingsStates,
   BoxTemplate: templateStates,
+  EventType: () => [eventTypeFindings('a.b', undefined), eventTypeFindings('a.b', 'older')],
 }
 
 const PROBLEMS: Readonly<Record<Problem['reason'], true>> = {
