@@ -77,7 +77,8 @@ async function scraped(): Promise<Row[]> {
     metrics.gauge(name, help, () => (label === undefined ? 1 : { x: 1 }), label)
   const gaugeRows: Metrics['gaugeRows'] = (name, help, labels) =>
     metrics.gaugeRows(name, help, labels, () => [{ labels: labels.map(() => 'x'), value: 1 }])
-  const registry = { gauge: once(gauge), gaugeRows: once(gaugeRows) }
+  const total: Metrics['total'] = (name, help) => metrics.total(name, help, () => 1)
+  const registry = { gauge: once(gauge), total: once(total), gaugeRows: once(gaugeRows) }
   const config = parseConfig({})
   registerControllerGauges(
     registry,

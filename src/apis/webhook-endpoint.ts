@@ -195,7 +195,7 @@ export const webhookEndpointStatus = z
       .optional()
       .meta({
         description:
-          'lastAttempt is a recent delivery attempt: the last one whose result differed from the one before, or a later one. Davit updates it at most once a minute, and less often for many endpoints.',
+          'lastAttempt is one of the most recent delivery attempts. Davit updates it when the result changes, and otherwise at most once a minute. With many busy endpoints, updates take longer.',
       }),
     lastSuccessTime: instant(
       'lastSuccessTime is when a recent attempt succeeded, updated with lastAttempt.',

@@ -27,9 +27,13 @@ function registerLease(
   gauge('davit_lease_age_seconds', 'Time since this replica renewed its Lease.', () => lease.ageMs() / 1000)
 }
 
-/** @param limits by the name of the limited metric, without `davit_` */
-function registerLimits({ gauge }: GaugeRegistry, limits: Readonly<Record<string, number>>): void {
-  gauge('davit_limit', 'Configured limit of the metric named in the label.', () => limits, 'of')
+/** @param limits by the name of their metric, with the metric that they limit */
+function registerLimits(
+  { gauge }: GaugeRegistry,
+  limits: Readonly<Record<string, [metric: string, value: number]>>,
+): void {
+  for (const [name, [metric, value]] of Object.entries(limits))
+    gauge(name, `Configured limit of ${metric}.`, () => value)
 }
 
 /** Has no value without a certificate. */
@@ -99,11 +103,11 @@ export function registerControllerGauges(
   registerLog(registry, running)
   registerLoops(registry, running)
   registerLimits(registry, {
-    deliveries_pending: config.intake.pending.all,
-    finished_bytes: config.retention.maxFinishedBytes,
-    written_bytes: config.intake.writtenBytes.all,
-    log_bytes: config.retention.maxLogBytes,
-    attempts_in_flight: config.limits.inFlight,
+    davit_deliveries_pending_limit: ['davit_deliveries_pending', config.intake.pending.all],
+    davit_finished_limit_bytes: ['davit_finished_bytes', config.retention.maxFinishedBytes],
+    davit_written_limit_bytes: ['davit_written_bytes', config.intake.writtenBytes.all],
+    davit_log_limit_bytes: ['davit_log_bytes', config.retention.maxLogBytes],
+    davit_attempts_in_flight_limit: ['davit_attempts_in_flight', config.limits.inFlight],
   })
 }
 
@@ -151,7 +155,7 @@ function registerDeliveries({ gauge }: GaugeRegistry, { webhooks }: RunningContr
     () => engine.ctx.payloads.bytes,
   )
   gauge('davit_attempts_in_flight', 'Delivery attempts in progress.', () => engine.stats().inFlight)
-  gauge('davit_lanes', 'Endpoints with unfinished deliveries.', () => engine.stats().lanes)
+  gauge('davit_endpoints_with_backlog', 'Endpoints with unfinished deliveries.', () => engine.stats().lanes)
 }
 
 function registerEndpoints({ gauge, gaugeRows }: GaugeRegistry, { webhooks }: RunningController): void {
@@ -166,7 +170,7 @@ function registerEndpoints({ gauge, gaugeRows }: GaugeRegistry, { webhooks }: Ru
   gaugeRows(
     'davit_endpoint_failing_seconds',
     'Time since the first failed attempt after the last success of an endpoint. Limited to the 100 endpoints that have failed the longest.',
-    ['organization', 'endpoint_name', 'class'],
+    ['organization', 'endpoint_name', 'result'],
     () =>
       failing().map(({ namespace, name, class: how, seconds }) => ({
         labels: [namespace, name, how],
@@ -181,7 +185,7 @@ function registerEndpoints({ gauge, gaugeRows }: GaugeRegistry, { webhooks }: Ru
   )
 }
 
-function registerLog({ gauge }: GaugeRegistry, { webhooks }: RunningController): void {
+function registerLog({ gauge, total }: GaugeRegistry, { webhooks }: RunningController): void {
   const { engine, outcomes, eventLog, retention } = webhooks
   gauge(
     'davit_log_open_segments',
@@ -220,8 +224,8 @@ function registerLog({ gauge }: GaugeRegistry, { webhooks }: RunningController):
     'Age of the oldest delivery log segment.',
     () => retention.stats().oldestSegmentAgeMs / 1000,
   )
-  gauge(
-    'davit_retention_deleted',
+  total(
+    'davit_retention_deleted_total',
     'Objects that retention has deleted since the start.',
     () => retention.stats().deleted,
   )
@@ -276,9 +280,9 @@ export function registerApiGauges(
     ageMs: () => api.replicaStats().leaseAgeMs,
   })
   registerLimits(registry, {
-    deliveries_pending: config.intake.pending.all,
-    written_bytes: config.intake.writtenBytes.all,
-    index_deliveries: config.api.maxDeliveries,
+    davit_deliveries_pending_limit: ['davit_deliveries_pending', config.intake.pending.all],
+    davit_written_limit_bytes: ['davit_written_bytes', config.intake.writtenBytes.all],
+    davit_index_deliveries_limit: ['davit_index_deliveries', config.api.maxDeliveries],
   })
   gauge(
     'davit_written_bytes',

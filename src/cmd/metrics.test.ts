@@ -28,19 +28,19 @@ test('each fact feeds its metrics, with the documented names and labels', async 
     davit_attempts_total: ['davit_attempts_total{class="2xx"} 1', 'davit_attempts_total{class="blocked"} 1'],
     davit_attempt_duration_seconds_count: ['davit_attempt_duration_seconds_count 2'],
     davit_deliveries_finished_total: ['davit_deliveries_finished_total{state="succeeded"} 1'],
-    davit_event_to_end_seconds_sum: ['davit_event_to_end_seconds_sum 0.02'],
-    davit_event_to_first_attempt_seconds_sum: ['davit_event_to_first_attempt_seconds_sum 0.006'],
+    davit_delivery_completion_delay_seconds_sum: ['davit_delivery_completion_delay_seconds_sum 0.02'],
+    davit_delivery_first_attempt_delay_seconds_sum: ['davit_delivery_first_attempt_delay_seconds_sum 0.006'],
     davit_segment_writes_total: [
       'davit_segment_writes_total{kind="delivery"} 1',
       'davit_segment_writes_total{kind="outcome"} 1',
     ],
-    davit_segment_size_sum: [
-      'davit_segment_size_sum{kind="delivery"} 3',
-      'davit_segment_size_sum{kind="outcome"} 300',
+    davit_segment_records_sum: [
+      'davit_segment_records_sum{kind="delivery"} 3',
+      'davit_segment_records_sum{kind="outcome"} 300',
     ],
-    davit_segment_write_seconds_sum: [
-      'davit_segment_write_seconds_sum{kind="delivery"} 0.01',
-      'davit_segment_write_seconds_sum{kind="outcome"} 0.02',
+    davit_segment_write_duration_seconds_sum: [
+      'davit_segment_write_duration_seconds_sum{kind="delivery"} 0.01',
+      'davit_segment_write_duration_seconds_sum{kind="outcome"} 0.02',
     ],
     davit_api_calls_total: [
       'davit_api_calls_total{verb="create",code="201"} 1',
@@ -61,11 +61,9 @@ test('each fact feeds its metrics, with the documented names and labels', async 
       'davit_mails_total{result="no-mail-server"} 0',
       'davit_mails_total{result="no-owners"} 0',
     ],
-    controller_runtime_reconcile_total: [
-      'controller_runtime_reconcile_total{controller="endpoint",result="done"} 1',
-    ],
-    controller_runtime_reconcile_time_seconds_count: [
-      'controller_runtime_reconcile_time_seconds_count{controller="endpoint"} 1',
+    davit_reconcile_total: ['davit_reconcile_total{controller="endpoint",result="done"} 1'],
+    davit_reconcile_duration_seconds_count: [
+      'davit_reconcile_duration_seconds_count{controller="endpoint"} 1',
     ],
     davit_watch_restarts_total: ['davit_watch_restarts_total{resource="webhookendpoints",reason="Gone"} 1'],
   }
@@ -129,8 +127,8 @@ test.each([-5, Number.NaN, Number.POSITIVE_INFINITY])(
   async (seconds) => {
     const metrics = createMetrics({ version: '0' })
     metrics.finished('exhausted', seconds)
-    expect(await linesOf(metrics, 'davit_event_to_end_seconds_sum')).toEqual([
-      'davit_event_to_end_seconds_sum 0',
+    expect(await linesOf(metrics, 'davit_delivery_completion_delay_seconds_sum')).toEqual([
+      'davit_delivery_completion_delay_seconds_sum 0',
     ])
   },
 )

@@ -53,7 +53,7 @@ export function createMetrics({ version, role = '' }: { version: string; role?: 
   const registry = new Registry()
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_MS })
   const instruments = createInstruments(registry)
-  const { gauge, gaugeRows } = instruments
+  const { gauge, gaugeRows, total } = instruments
   gaugeRows(
     'davit_build_info',
     'Version and role of the running process; always 1.',
@@ -64,6 +64,7 @@ export function createMetrics({ version, role = '' }: { version: string; role?: 
     ...recorders(counters(instruments), histograms(instruments)),
     gauge,
     gaugeRows,
+    total,
     render: () => registry.metrics(),
     contentType: registry.contentType,
   }
@@ -71,10 +72,10 @@ export function createMetrics({ version, role = '' }: { version: string; role?: 
 
 function counters({ counter, sum }: Instruments) {
   const cloudLabels = ['operation', 'code']
-  const mailed = ['mailed', 'refused', 'no-mail-server', 'no-owners']
+  const mailed = ['mailed', 'refused', 'no_mail_server', 'no_owners']
   const baked = ['succeeded', ...bakeFailureCode.options]
   return {
-    attempts: counter('davit_attempts_total', 'Delivery attempts, by result.', ['class']),
+    attempts: counter('davit_attempts_total', 'Delivery attempts, by result.', ['result']),
     finished: counter('davit_deliveries_finished_total', 'Finished deliveries, by state.', ['state']),
     viewsLeftOut: counter(
       'davit_views_left_out_total',
@@ -94,13 +95,12 @@ function counters({ counter, sum }: Instruments) {
       cloudLabels,
     ),
     stored: counter('davit_secrets_stored_total', 'Secrets stored in the AWS accounts of organizations.', [
-      'how',
+      'result',
     ]),
-    removed: counter('davit_parameters_removed_total', 'Parameter removals, by outcome.', ['outcome']),
+    removed: counter('davit_parameters_removed_total', 'Parameter removals, by result.', ['result']),
     bakes: counter('davit_bakes_total', 'Finished bakes, by result.', ['result'], baked),
     mails: counter('davit_mails_total', 'Emails to owners, by result.', ['result'], mailed),
-    // Named as in controller-runtime, so that its dashboards work.
-    passes: counter('controller_runtime_reconcile_total', 'Reconciliations of a controller, by result.', [
+    passes: counter('davit_reconcile_total', 'Reconciliations of a controller, by result.', [
       'controller',
       'result',
     ]),
@@ -110,7 +110,7 @@ function counters({ counter, sum }: Instruments) {
     ]),
     requests: counter('davit_http_requests_total', 'Requests to the REST API, by operation.', [
       'route',
-      'status',
+      'code',
     ]),
   }
 }
@@ -119,23 +119,23 @@ function histograms({ histogram }: Instruments) {
   return {
     attempt: histogram('davit_attempt_duration_seconds', 'Duration of a delivery attempt.', ATTEMPT_SECONDS),
     toEnd: histogram(
-      'davit_event_to_end_seconds',
+      'davit_delivery_completion_delay_seconds',
       'Time from the acceptance of an event to the end of a delivery.',
       END_SECONDS,
     ),
     toStart: histogram(
-      'davit_event_to_first_attempt_seconds',
+      'davit_delivery_first_attempt_delay_seconds',
       'Time from the acceptance of an event to the first attempt of a delivery.',
       START_SECONDS,
     ),
     segmentSize: histogram(
-      'davit_segment_size',
+      'davit_segment_records',
       'Number of events or outcome records in a segment.',
       SEGMENT_SIZES,
       'kind',
     ),
     segmentWrite: histogram(
-      'davit_segment_write_seconds',
+      'davit_segment_write_duration_seconds',
       'Duration of a segment write.',
       CALL_SECONDS,
       'kind',
@@ -160,7 +160,7 @@ function histograms({ histogram }: Instruments) {
     ),
     bake: histogram('davit_bake_duration_seconds', 'Duration of a successful bake.', BAKE_SECONDS),
     pass: histogram(
-      'controller_runtime_reconcile_time_seconds',
+      'davit_reconcile_duration_seconds',
       'Duration of a reconciliation.',
       CALL_SECONDS,
       'controller',
@@ -286,6 +286,17 @@ function createInstruments(registry: Registry): Instruments {
             if (label === undefined) this.set(number)
             else this.set({ [label]: value }, number)
           }
+        },
+      })
+    },
+    total(name, help, read) {
+      new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          this.reset()
+          for (const [, number] of readings(read)) if (Number.isFinite(number)) this.inc(number)
         },
       })
     },

@@ -114,7 +114,7 @@ export interface ParameterStore {
     value: SecretText,
     limits?: CallLimits,
   ): Promise<{ version: number }>
-  remove(access: CloudAccess, name: string, limits?: CallLimits): Promise<'deleted' | 'not-found'>
+  remove(access: CloudAccess, name: string, limits?: CallLimits): Promise<'deleted' | 'not_found'>
 }
 
 export type NewParameter = { name: string; value: SecretText; description: string; tags: OwnerTags }

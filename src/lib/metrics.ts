@@ -57,12 +57,12 @@ export interface CloudMetrics {
 
 export interface CredentialMetrics {
   /** A parameter was created, or a version was written. */
-  secretStored(how: 'created' | 'replaced'): void
+  secretStored(result: 'created' | 'replaced'): void
   /**
    * `forgotten`: could not be removed, and the list of failed deletions was full. `failed`: in a REST request, after
    * which the controller retries.
    */
-  parameterRemoved(outcome: 'deleted' | 'not-found' | 'orphaned' | 'forgotten' | 'failed'): void
+  parameterRemoved(result: 'deleted' | 'not_found' | 'orphaned' | 'forgotten' | 'failed'): void
 }
 
 export interface RuntimeMetrics {
@@ -74,7 +74,7 @@ export interface RuntimeMetrics {
 
 export interface MailMetrics {
   /** @param result `mailed`, or why no owner was notified */
-  mailed(result: 'mailed' | 'refused' | 'no-mail-server' | 'no-owners'): void
+  mailed(result: 'mailed' | 'refused' | 'no_mail_server' | 'no_owners'): void
 }
 
 /** One series: label values in their order, and the value. */
@@ -83,6 +83,8 @@ export type GaugeRow = { labels: readonly string[]; value: number }
 /** Values that are read at scrape time. */
 export interface GaugeRegistry {
   gauge(name: string, help: string, read: () => number | Record<string, number>, label?: string): void
+  /** A counter that is kept elsewhere. */
+  total(name: string, help: string, read: () => number): void
   /** With several labels; only the first 100 rows are exported. */
   gaugeRows(name: string, help: string, labels: readonly string[], read: () => readonly GaugeRow[]): void
 }

@@ -141,7 +141,7 @@ describe('the facade, having done everything that it can do', () => {
     })
     const unanswered = routes.filter(
       ({ id, success }) =>
-        !metrics.includes(`davit_http_requests_total{route="${id}",status="${success.status}"}`),
+        !metrics.includes(`davit_http_requests_total{route="${id}",code="${success.status}"}`),
     )
     expect(unanswered.map(({ id }) => id)).toEqual([])
   })

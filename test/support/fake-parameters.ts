@@ -71,10 +71,10 @@ export class FakeParameters implements ParameterStore, ParameterListing {
     return { version }
   }
 
-  async remove(access: CloudAccess, name: string): Promise<'deleted' | 'not-found'> {
+  async remove(access: CloudAccess, name: string): Promise<'deleted' | 'not_found'> {
     await this.#answer('remove')
     const found = this.#find(access, name)
-    if (!found) return 'not-found'
+    if (!found) return 'not_found'
     this.held.splice(this.held.indexOf(found), 1)
     return 'deleted'
   }

@@ -101,12 +101,13 @@ function registeredBy(work: () => void): Registered[] {
 }
 
 /** Skips the readings of a gauge, whose sources do not exist here; keeps its labels if they do not depend on the readings. */
-function withoutReadings({ gauge, gaugeRows }: Metrics): GaugeRegistry {
+function withoutReadings({ gauge, gaugeRows, total }: Metrics): GaugeRegistry {
   return {
     gauge(name, help, read, label) {
       const labels = () => Object.fromEntries(Object.keys(read()).map((key) => [key, 0]))
       gauge(name, help, label === undefined ? () => 0 : labels, label)
     },
+    total: (name, help) => total(name, help, () => 0),
     gaugeRows: (name, help, labels) => gaugeRows(name, help, labels, () => []),
   }
 }

@@ -231,7 +231,7 @@ describe('remove', () => {
     await create()
     expect(await remove()).toBe('deleted')
     expect(store().list()).toEqual([])
-    expect(await remove()).toBe('not-found')
+    expect(await remove()).toBe('not_found')
   })
 
   it('has removed it when the answer was lost', async () => {

@@ -189,7 +189,7 @@ export class AwsParameterStore implements ParameterStore, ParameterListing {
     return { version }
   }
 
-  async remove(access: CloudAccess, name: string, limits?: CallLimits): Promise<'deleted' | 'not-found'> {
+  async remove(access: CloudAccess, name: string, limits?: CallLimits): Promise<'deleted' | 'not_found'> {
     const location = locationOf(access)
     try {
       await this.run(access, {
@@ -207,7 +207,7 @@ export class AwsParameterStore implements ParameterStore, ParameterListing {
     } catch (error) {
       if (!isCloudError(error, 'ParameterNotFound')) throw error
       // An earlier attempt of this call, whose response was lost, may have removed it.
-      if (!error.unsure) return 'not-found'
+      if (!error.unsure) return 'not_found'
     }
     this.#recent.note(location, { name, done: 'removed' })
     return 'deleted'

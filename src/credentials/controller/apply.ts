@@ -252,7 +252,7 @@ function reportAbsentParameter(context: CredentialContext, state: PassState): vo
   const { credential, pass } = state
   const stored = credential.status?.parameter
   if (stored && pass.owner === 'absent' && !pass.removed)
-    reportDeletion(context, state, stored.name, { outcome: 'not-found' })
+    reportDeletion(context, state, stored.name, { outcome: 'not_found' })
 }
 
 /** Durable in the list of failed deletions before anything else forgets the parameter. */

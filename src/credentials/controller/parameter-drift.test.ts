@@ -107,6 +107,6 @@ describe('the outcome of a deletion', () => {
     expect(deletionMessage(STORED.name, { outcome: 'deleted' })).toBe(
       'Deleted parameter /davit/acme/rc_ghcr.',
     )
-    expect(deletionMessage(STORED.name, { outcome: 'not-found' })).toContain('no longer existed')
+    expect(deletionMessage(STORED.name, { outcome: 'not_found' })).toContain('no longer existed')
   })
 })

@@ -206,7 +206,7 @@ function waitUntilVisible({
 /** How the removal of a parameter ended. Every removal ends, and one that failed is on record (interface §4.1). */
 export type DeletionOutcome =
   | { outcome: 'deleted' }
-  | { outcome: 'not-found' }
+  | { outcome: 'not_found' }
   | { outcome: 'orphaned'; failedDeletion: FailedDeletion }
 
 /** A parameter that may still exist, with all it takes to remove it by hand or later. */
@@ -221,7 +221,7 @@ export function failedDeletionReason(failure: CloudFailure | undefined): string 
 
 export function deletionMessage(name: string, result: DeletionOutcome): string {
   if (result.outcome === 'deleted') return `Deleted parameter ${name}.`
-  if (result.outcome === 'not-found') return `Parameter ${name} no longer existed.`
+  if (result.outcome === 'not_found') return `Parameter ${name} no longer existed.`
   const { account, region, reason } = result.failedDeletion
   return (
     `Failed to delete parameter ${name} in account ${account}, region ${region}: ${reason}. Davit added it to the ` +

@@ -82,7 +82,7 @@ export class FailedDeletionReconciler implements Reconciler {
     const limits = { ...LIMITS, signal }
     const { value: tags, failure } = await tryCloud(() => cloud.tagsOf(access, name, limits))
     if (failure?.remedy === 'gone') {
-      metrics.parameterRemoved('not-found')
+      metrics.parameterRemoved('not_found')
       return true
     }
     if (!tags || !isOwnedBy(tags, accounts.ownerOf(organizationUid))) return false

@@ -258,19 +258,20 @@ export class OpenDeliveryIndex {
 }
 
 export function registerIndexGauges(
-  registry: Pick<GaugeRegistry, 'gauge'>,
+  registry: Pick<GaugeRegistry, 'gauge' | 'total'>,
   index: { stats(): IndexStats },
 ): void {
   const gauge = (name: string, help: string, read: (stats: IndexStats) => number) =>
     registry.gauge(name, help, () => read(index.stats()))
+  const total: typeof gauge = (name, help, read) => registry.total(name, help, () => read(index.stats()))
   gauge(
     'davit_index_deliveries',
     'Number of deliveries in the delivery index of the REST API.',
     ({ lines }) => lines,
   )
   gauge('davit_index_bytes', 'Approximate memory of the delivery index, in bytes.', ({ bytes }) => bytes)
-  gauge(
-    'davit_index_dropped',
+  total(
+    'davit_index_dropped_total',
     'Number of deliveries that the delivery index has dropped since the start because its limit was reached. The oldest finished deliveries are dropped.',
     ({ dropped }) => dropped,
   )
@@ -279,8 +280,8 @@ export function registerIndexGauges(
     'Number of outcomes that wait until the delivery index has read their events.',
     ({ held }) => held,
   )
-  gauge(
-    'davit_index_restarts',
+  total(
+    'davit_index_restarts_total',
     'Number of times that the delivery index was rebuilt from the beginning.',
     ({ restarts }) => restarts,
   )

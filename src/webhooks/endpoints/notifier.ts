@@ -61,8 +61,8 @@ const MAILED = 'Mailed'
 const MAIL_REFUSED = 'MailRefused'
 const RESULTS: Readonly<Record<string, Parameters<MailMetrics['mailed']>[0]>> = {
   Mailed: 'mailed',
-  NoMailServer: 'no-mail-server',
-  NoOwners: 'no-owners',
+  NoMailServer: 'no_mail_server',
+  NoOwners: 'no_owners',
 }
 const RETRIES = { firstMs: 60_000, longestMs: 3_600_000 }
 const GIVE_UP_AFTER_MS = 7 * 24 * 3_600_000

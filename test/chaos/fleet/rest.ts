@@ -25,7 +25,7 @@ const GAUGES = [
   'davit_deliveries_pending',
   'davit_deliveries_oldest_pending_seconds',
   'davit_attempts_in_flight',
-  'davit_lanes',
+  'davit_endpoints_with_backlog',
   'davit_log_open_segments',
   'davit_outcomes_waiting',
 ]

@@ -88,7 +88,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: {
         [`davit_attempts_in_flight{${POD}}`]: '2048x20',
-        [`davit_limit{of="attempts_in_flight", ${POD}}`]: '2048x20',
+        [`davit_attempts_in_flight_limit{${POD}}`]: '2048x20',
       },
       labels: POD_LABELS,
       minute: 11,
@@ -98,7 +98,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
       {
         series: {
           [`davit_attempts_in_flight{${POD}}`]: '1800x20',
-          [`davit_limit{of="attempts_in_flight", ${POD}}`]: '2048x20',
+          [`davit_attempts_in_flight_limit{${POD}}`]: '2048x20',
         },
         minute: 15,
       },

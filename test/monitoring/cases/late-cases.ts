@@ -80,9 +80,9 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
   DavitEndpointFails: {
     fires: {
       series: {
-        [`davit_endpoint_failing_seconds{organization="acme", endpoint_name="billing", class="5xx", ${POD}}`]:
+        [`davit_endpoint_failing_seconds{organization="acme", endpoint_name="billing", result="5xx", ${POD}}`]:
           '1801+60x3 _x20',
-        [`davit_endpoint_failing_seconds{organization="acme", endpoint_name="billing", class="timeout", ${OTHER_POD}}`]:
+        [`davit_endpoint_failing_seconds{organization="acme", endpoint_name="billing", result="timeout", ${OTHER_POD}}`]:
           '_ _ _ 1981+60x20',
       },
       labels: { organization: 'acme', endpoint_name: 'billing' },

@@ -7,69 +7,67 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
       series: {
         [`davit_log_bytes{${POD}}`]: '0x40',
         [`davit_log_bytes{${OTHER_POD}}`]: '95x40',
-        'davit_limit{of="log_bytes"}': '100x40',
+        davit_log_limit_bytes: '100x40',
       },
       minute: 16,
       says: 'The delivery log uses 95% of its limit. At the limit, finished events are deleted before their retention expires.',
     },
     quiet: [
-      { series: { davit_log_bytes: '85x40', 'davit_limit{of="log_bytes"}': '100x40' }, minute: 30 },
-      { series: { davit_log_bytes: '95x40', 'davit_limit{of="written_bytes"}': '100x40' }, minute: 30 },
+      { series: { davit_log_bytes: '85x40', davit_log_limit_bytes: '100x40' }, minute: 30 },
+      { series: { davit_log_bytes: '95x40', davit_written_limit_bytes: '100x40' }, minute: 30 },
     ],
   },
   DavitLogOverLimit: {
     fires: {
-      series: { davit_log_bytes: '125x40', 'davit_limit{of="log_bytes"}': '100x40' },
+      series: { davit_log_bytes: '125x40', davit_log_limit_bytes: '100x40' },
       minute: 11,
       says: 'The delivery log uses 125% of its limit, and retention cannot shrink it. It may fill the etcd quota, which stops all writes to the cluster.',
     },
-    quiet: [{ series: { davit_log_bytes: '101x40', 'davit_limit{of="log_bytes"}': '100x40' }, minute: 30 }],
+    quiet: [{ series: { davit_log_bytes: '101x40', davit_log_limit_bytes: '100x40' }, minute: 30 }],
   },
   DavitWritesNearLimit: {
     fires: {
-      series: { davit_written_bytes: '90x40', 'davit_limit{of="written_bytes"}': '100x40' },
+      series: { davit_written_bytes: '90x40', davit_written_limit_bytes: '100x40' },
       minute: 3,
       says: 'Davit has used 90% of its write limit for ten minutes. At the limit, new events wait.',
     },
-    quiet: [
-      { series: { davit_written_bytes: '70x40', 'davit_limit{of="written_bytes"}': '100x40' }, minute: 20 },
-    ],
+    quiet: [{ series: { davit_written_bytes: '70x40', davit_written_limit_bytes: '100x40' }, minute: 20 }],
   },
   DavitPendingNearLimit: {
     fires: {
       series: {
         [`davit_deliveries_pending{${POD}}`]: '90x40',
         [`davit_deliveries_pending{${OTHER_POD}}`]: '89x40',
-        'davit_limit{of="deliveries_pending"}': '100x40',
+        davit_deliveries_pending_limit: '100x40',
       },
       minute: 6,
       says: 'Pending deliveries are at 90% of their limit. At the limit, new events wait.',
     },
     quiet: [
       {
-        series: { davit_deliveries_pending: '70x40', 'davit_limit{of="deliveries_pending"}': '100x40' },
+        series: { davit_deliveries_pending: '70x40', davit_deliveries_pending_limit: '100x40' },
         minute: 20,
       },
     ],
   },
   DavitPublishingRefused: {
     fires: {
-      series: { 'davit_http_requests_total{route="publishEvent", status="503"}': '0+60x20' },
+      series: { 'davit_http_requests_total{route="publishEvent", code="503"}': '0+60x20' },
       minute: 6,
       says: '1 publish requests per second are rejected with 503. Publishers that do not retry lose their events.',
     },
     quiet: [
       {
         series: {
-          'davit_http_requests_total{route="publishEvent", status="202"}': '0+60x20',
-          'davit_http_requests_total{route="publishEvent", status="422"}': '0+60x20',
-          'davit_http_requests_total{route="listEndpoints", status="503"}': '0+60x20',
+          'davit_http_requests_total{route="publishEvent", code="202"}': '0+60x20',
+          'davit_http_requests_total{route="publishEvent", code="422"}': '0+60x20',
+          'davit_http_requests_total{route="listEndpoints", code="503"}': '0+60x20',
         },
         minute: 15,
       },
       // A moment of it, as when a right is taken away.
       ...[6, 7, 8].map((minute) => ({
-        series: { 'davit_http_requests_total{route="publishEvent", status="503"}': '0x3 60x16' },
+        series: { 'davit_http_requests_total{route="publishEvent", code="503"}': '0x3 60x16' },
         minute,
       })),
     ],
@@ -77,9 +75,9 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
   DavitRestFails: {
     fires: {
       series: {
-        'davit_http_requests_total{route="listEndpoints", status="200"}': '0+90x20',
-        'davit_http_requests_total{route="listEndpoints", status="503"}': '0+10x20',
-        'davit_http_requests_total{route="publishEvent", status="202"}': '0+90x20',
+        'davit_http_requests_total{route="listEndpoints", code="200"}': '0+90x20',
+        'davit_http_requests_total{route="listEndpoints", code="503"}': '0+10x20',
+        'davit_http_requests_total{route="publishEvent", code="202"}': '0+90x20',
       },
       labels: { route: 'listEndpoints' },
       minute: 12,
@@ -88,9 +86,9 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
     quiet: [
       {
         series: {
-          'davit_http_requests_total{route="listEndpoints", status="200"}': '0+90x20',
-          'davit_http_requests_total{route="listEndpoints", status="404"}': '0+90x20',
-          'davit_http_requests_total{route="listEndpoints", status="503"}': '0+1x20',
+          'davit_http_requests_total{route="listEndpoints", code="200"}': '0+90x20',
+          'davit_http_requests_total{route="listEndpoints", code="404"}': '0+90x20',
+          'davit_http_requests_total{route="listEndpoints", code="503"}': '0+1x20',
         },
         minute: 12,
       },
@@ -98,7 +96,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
   },
   DavitPassesFail: {
     fires: {
-      series: { 'controller_runtime_reconcile_total{controller="box-template", result="error"}': '0+1x60' },
+      series: { 'davit_reconcile_total{controller="box-template", result="error"}': '0+1x60' },
       labels: { controller: 'box-template' },
       minute: 18,
       says: 'The controller box-template has had reconciliation errors for 15 minutes. The affected objects are not updated.',
@@ -106,8 +104,8 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
     quiet: [
       {
         series: {
-          'controller_runtime_reconcile_total{controller="box-template", result="done"}': '0+1x60',
-          'controller_runtime_reconcile_total{controller="box-template", result="error"}': '0 1x60',
+          'davit_reconcile_total{controller="box-template", result="done"}': '0+1x60',
+          'davit_reconcile_total{controller="box-template", result="error"}': '0 1x60',
         },
         minute: 30,
       },

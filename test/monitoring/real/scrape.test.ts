@@ -55,7 +55,7 @@ describe('while events are delivered', () => {
       return found?.metric
     }
     const labels = await until(failing, () => 'no endpoint fails')
-    expect(labels).toMatchObject({ organization: 'acme', endpoint_name: 'broken', class: '5xx' })
+    expect(labels).toMatchObject({ organization: 'acme', endpoint_name: 'broken', result: '5xx' })
     expect(labels).toMatchObject({ namespace: 'davit-system', endpoint: 'ops' })
     expect(Object.keys(labels).filter((name) => name.startsWith('exported_'))).toEqual([])
   })

@@ -128,7 +128,7 @@ export class MemoryCloud {
     return { version: held.versions.length }
   }
 
-  #remove(access: CloudAccess, name: string): 'deleted' | 'not-found' {
+  #remove(access: CloudAccess, name: string): 'deleted' | 'not_found' {
     if (this.refused.has(`ssm:Delete ${accountOf(access)}`))
       throw failure('permissions', 'AccessDeniedException')
     const store = this.#enter(access, name)
@@ -136,7 +136,7 @@ export class MemoryCloud {
     if (owner !== undefined && owner !== access.organizationUid)
       this.wrongs.push(`${access.organization} removed ${name} of ${owner}`)
     if (owner === undefined && store.has(name)) this.wrongs.push(`${name} is nobody's, and was removed`)
-    return store.delete(name) ? 'deleted' : 'not-found'
+    return store.delete(name) ? 'deleted' : 'not_found'
   }
 
   #list(access: CloudAccess, prefix: string): ListedParameter[] {

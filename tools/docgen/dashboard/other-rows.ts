@@ -12,7 +12,7 @@ const rest: Row = {
       thresholds: [0.01, 0.05],
       queries: [
         {
-          expr: '(sum(rate(davit_http_requests_total{status=~"5.."}[$__rate_interval])) or vector(0)) / sum(rate(davit_http_requests_total[$__rate_interval]))',
+          expr: '(sum(rate(davit_http_requests_total{code=~"5.."}[$__rate_interval])) or vector(0)) / sum(rate(davit_http_requests_total[$__rate_interval]))',
           legend: '',
         },
       ],
@@ -23,7 +23,7 @@ const rest: Row = {
       about: '503: the client must retry. 429: an API token exceeds its rate limit.',
       unit: 'ops',
       queries: [
-        { expr: 'sum by (status) (rate(davit_http_requests_total[$__rate_interval]))', legend: '{{status}}' },
+        { expr: 'sum by (code) (rate(davit_http_requests_total[$__rate_interval]))', legend: '{{code}}' },
       ],
     },
     {

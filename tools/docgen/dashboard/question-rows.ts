@@ -28,7 +28,7 @@ const late: Row = {
       title: 'Acceptance to first attempt',
       about: 'Grows with a backlog or a CPU shortage.',
       unit: 's',
-      queries: quantiles('davit_event_to_first_attempt_seconds'),
+      queries: quantiles('davit_delivery_first_attempt_delay_seconds'),
     },
     {
       kind: 'lines',
@@ -62,7 +62,7 @@ const endpoints: Row = {
       unit: 's',
       queries: [
         {
-          expr: 'topk(10, max by (organization, endpoint_name, class) (davit_endpoint_failing_seconds))',
+          expr: 'topk(10, max by (organization, endpoint_name, result) (davit_endpoint_failing_seconds))',
           legend: '',
         },
       ],
@@ -73,7 +73,7 @@ const endpoints: Row = {
       about: 'Responses by status class, or the reason for a missing response.',
       unit: 'ops',
       queries: [
-        { expr: 'sum by (class) (rate(davit_attempts_total[$__rate_interval]))', legend: '{{class}}' },
+        { expr: 'sum by (result) (rate(davit_attempts_total[$__rate_interval]))', legend: '{{result}}' },
       ],
     },
     {
@@ -132,7 +132,7 @@ const apiServer: Row = {
       unit: 'percentunit',
       queries: [
         {
-          expr: 'max by (pod) (davit_attempts_in_flight / on (instance, pod) davit_limit{of="attempts_in_flight"})',
+          expr: 'max by (pod) (davit_attempts_in_flight / on (instance, pod) davit_attempts_in_flight_limit)',
           legend: 'attempts, {{pod}}',
         },
         {
@@ -153,7 +153,7 @@ const space: Row = {
       about: 'At the limit, finished events are deleted before their retention expires.',
       unit: 'percentunit',
       thresholds: [0.9, 1.1],
-      queries: [{ expr: 'max(davit_log_bytes) / max(davit_limit{of="log_bytes"})', legend: '' }],
+      queries: [{ expr: 'max(davit_log_bytes) / max(davit_log_limit_bytes)', legend: '' }],
     },
     {
       kind: 'lines',
@@ -162,7 +162,7 @@ const space: Row = {
       unit: 'bytes',
       queries: [
         { expr: 'max(davit_log_bytes)', legend: 'log' },
-        { expr: 'max(davit_limit{of="log_bytes"})', legend: 'limit' },
+        { expr: 'max(davit_log_limit_bytes)', legend: 'limit' },
       ],
     },
     {
@@ -173,7 +173,7 @@ const space: Row = {
       unit: 'bytes',
       queries: [
         { expr: 'max by (pod) (davit_written_bytes)', legend: '{{pod}}' },
-        { expr: 'max(davit_limit{of="written_bytes"})', legend: 'limit' },
+        { expr: 'max(davit_written_limit_bytes)', legend: 'limit' },
       ],
     },
     {
@@ -184,7 +184,7 @@ const space: Row = {
       queries: [
         { expr: 'max(davit_deliveries_pending)', legend: 'pending' },
         { expr: 'max(davit_deliveries_held)', legend: 'held' },
-        { expr: 'max(davit_limit{of="deliveries_pending"})', legend: 'limit' },
+        { expr: 'max(davit_deliveries_pending_limit)', legend: 'limit' },
       ],
     },
   ],
