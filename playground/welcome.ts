@@ -104,7 +104,6 @@ export function requests({ receiver }: Pick<WelcomeOptions, 'receiver'>): { why:
 /** Commands to paste, with their purpose. */
 export function exercises(): { why: string; command: string }[] {
   const k = `kubectl -n ${ORGANIZATION}`
-  const now = '"$(date -u +%FT%TZ)"'
   return [
     { why: 'publish an event', command: `${k} create -f examples/event.yaml` },
     { why: 'list the delivery log, newest first; add -w to watch', command: `${k} get webhookdeliveries` },
@@ -114,7 +113,7 @@ export function exercises(): { why: string; command: string }[] {
     },
     {
       why: 'rotate the signing secret; the old one also signs for another 24 hours',
-      command: `${k} annotate wep billing --overwrite davit.dev/rotate-requested-at=${now}`,
+      command: `${k} annotate wep billing --overwrite davit.dev/rotate-requested-at=$(date -u +%FT%TZ)`,
     },
     {
       why: 'show the endpoints with their status and Events',

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import { FakeClock, fixedRandom, settle } from '../../test/support/fake-clock.ts'
 import { ApiError } from '../kube/client.ts'
 import { Organizations } from '../kube/organizations.ts'
+import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { parseConfig } from './config.ts'
 import type { WebhookControllers } from './controller.ts'
 import type { ControllerDependencies } from './dependencies.ts'
@@ -34,9 +35,10 @@ function bed() {
   }
   const metrics = new Proxy({} as ControllerDependencies['metrics'], { get: () => nothing })
   const log = { info: nothing, warn: nothing, error: nothing }
+  const catalogue = new EventTypeStore()
   const webhooks = {
     organizations,
-    catalogue: { get: nothing },
+    catalogue,
     keyStore: { removeAbandoned: async () => void calls.push('sweep') },
     watches: { log: { version: Number.POSITIVE_INFINITY } },
     retention: {
@@ -58,7 +60,7 @@ function bed() {
     replica: { ownershipCheck: () => () => state.holds },
     installationKey: new Uint8Array(32),
   })
-  return { clock, state, tasks, created, calls, organizations }
+  return { clock, state, tasks, created, calls, organizations, catalogue }
 }
 
 it('follows the log and makes what is missing when all that it looks at is known, and leaves the log at its end', async () => {
@@ -98,7 +100,7 @@ it('writes nothing when another replica may have had its shard since it was star
 })
 
 it('leaves no listener behind, however often it is started', async () => {
-  const { tasks, organizations } = bed()
+  const { tasks, organizations, catalogue } = bed()
   const listeners: unknown[] = []
   const whileMaking = organizations.whileMaking.bind(organizations)
   organizations.whileMaking = (make) => {
@@ -106,9 +108,15 @@ it('leaves no listener behind, however often it is started', async () => {
     listeners.push(forget)
     return { made, forget: () => void listeners.splice(listeners.indexOf(forget), 1) }
   }
+  const listen = catalogue.listen.bind(catalogue)
+  catalogue.listen = (listener) => {
+    const forget = listen(listener)
+    listeners.push(forget)
+    return () => void listeners.splice(listeners.indexOf(forget), 1)
+  }
   for (let n = 0; n < 3; n += 1) {
     await tasks.start()
-    expect(listeners).toHaveLength(1)
+    expect(listeners).toHaveLength(2)
     await tasks.stop()
   }
   expect(listeners).toEqual([])

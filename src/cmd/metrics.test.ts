@@ -25,7 +25,10 @@ test('each fact feeds its metrics, with the documented names and labels', async 
   metrics.watchRestarted('webhookendpoints', 'Gone')
   const want: Record<string, string[]> = {
     davit_build_info: ['davit_build_info{version="1.2.3",role="controller"} 1'],
-    davit_attempts_total: ['davit_attempts_total{class="2xx"} 1', 'davit_attempts_total{class="blocked"} 1'],
+    davit_attempts_total: [
+      'davit_attempts_total{result="2xx"} 1',
+      'davit_attempts_total{result="blocked"} 1',
+    ],
     davit_attempt_duration_seconds_count: ['davit_attempt_duration_seconds_count 2'],
     davit_deliveries_finished_total: ['davit_deliveries_finished_total{state="succeeded"} 1'],
     davit_delivery_completion_delay_seconds_sum: ['davit_delivery_completion_delay_seconds_sum 0.02'],
@@ -58,8 +61,8 @@ test('each fact feeds its metrics, with the documented names and labels', async 
     davit_mails_total: [
       'davit_mails_total{result="mailed"} 0',
       'davit_mails_total{result="refused"} 1',
-      'davit_mails_total{result="no-mail-server"} 0',
-      'davit_mails_total{result="no-owners"} 0',
+      'davit_mails_total{result="no_mail_server"} 0',
+      'davit_mails_total{result="no_owners"} 0',
     ],
     davit_reconcile_total: ['davit_reconcile_total{controller="endpoint",result="done"} 1'],
     davit_reconcile_duration_seconds_count: [

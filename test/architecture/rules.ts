@@ -24,7 +24,7 @@ const PRODUCT = [...PLUMBING, ...FEATURES, 'src/server/', 'src/receiver/', 'src/
 const PUBLISHED_TYPES = 'docs/openapi.d.ts'
 
 export const ZONES: readonly Zone[] = [
-  { path: 'src/main.ts', imports: ['src/cmd/'], libraries: [] },
+  { path: 'src/main.ts', imports: ['src/cmd/', 'src/lib/version.ts'], libraries: [] },
   { path: 'src/bin/', imports: ['src/cmd/', 'src/lib/'], libraries: [] },
   { path: 'src/lib/', imports: [], libraries: ['ajv', 'lru-cache', 'nodemailer', 'pino'] },
   { path: 'src/apis/', imports: ['src/lib/'], libraries: ['zod'] },
