@@ -2,7 +2,8 @@
  * A receiver that a customer could run: it verifies every request with the library of the Standard Webhooks project, and fails
  * now and then.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { AttemptCounts, readBody, signatureProblem } from '../src/receiver/delivery-request.ts'
 
@@ -30,8 +31,6 @@ export type ReceiverOptions = {
   isOrdered: (endpoint: string) => boolean
   /** Whether an attempt may fail on purpose. */
   mayFail: (endpoint: string) => boolean
-  /** 0 for a free port. */
-  port: number
 }
 
 /** How often the receiver fails: the first `attempts` of one in `every` new events. */
@@ -42,17 +41,16 @@ const ORDERED_FAULTS: Faults = { every: 25, attempts: 1 }
 /** Early, so that the first fault comes soon. */
 const FIRST_FAULT = 4
 
+/** The URL in `examples/endpoint.yaml` has this port. If it is taken, the receiver listens on another one. */
+const PORT = 8484
+
 export async function startPlaygroundReceiver(options: ReceiverOptions): Promise<PlaygroundReceiver> {
   const attempts = new AttemptCounts()
   const faults = new FaultPlan(options.isOrdered)
   const server = createServer((request, response) => {
     void answer(options, { request, response, attempts, faults }).catch(() => response.destroy())
   })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(options.port, '127.0.0.1', resolve)
-  })
-  const { port } = server.address() as AddressInfo
+  const port = await listen(server, PORT).catch(() => listen(server, 0))
   return {
     url: `http://127.0.0.1:${port}`,
     close: () =>
@@ -61,6 +59,12 @@ export async function startPlaygroundReceiver(options: ReceiverOptions): Promise
         server.closeAllConnections()
       }),
   }
+}
+
+async function listen(server: Server, port: number): Promise<number> {
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  return (server.address() as AddressInfo).port
 }
 
 type Exchange = {

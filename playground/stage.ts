@@ -176,7 +176,6 @@ function bakeFacts({ host }: PreparedBakes, { ids }: SavedCredentials, files: Ba
 
 async function startedReceiver(options: StageOptions, api: KubernetesClient): Promise<PlaygroundReceiver> {
   const receiver: PlaygroundReceiver = await startPlaygroundReceiver({
-    port: 0,
     isOrdered,
     mayFail,
     secretsOf: createSecretBook({

@@ -56,7 +56,7 @@ afterAll(async () => {
   await folder?.[Symbol.asyncDispose]()
 })
 
-const RECEIVERS = /https:\/\/(billing|receiver)\.example\.com\/hooks/g
+const RECEIVERS = /https:\/\/(billing|receiver)\.example\.com\/hooks|http:\/\/127\.0\.0\.1:8484\/\w+/g
 const PAGES: readonly Page[] = [
   { path: 'docs/event-type.md', example: 'event-type.yaml' },
   { path: 'docs/webhook-endpoint.md', example: 'endpoint.yaml' },
@@ -83,10 +83,10 @@ const PAGES: readonly Page[] = [
     ],
   },
   { path: 'docs/operate.md', words: 'Inspect the state' },
-  { path: 'README.md', words: 'Use kubectl' },
-  { path: 'README.md', words: 'Use curl' },
+  { path: 'docs/playground.md', words: 'Use kubectl' },
+  { path: 'docs/playground.md', words: 'Use curl' },
   // The account is connected, and the token of its first lines is handed over once more.
-  { path: 'README.md', words: 'Manage registry credentials' },
+  { path: 'docs/playground.md', words: 'Manage registry credentials' },
   // The account of the playground, which is connected already.
   { path: 'docs/secrets-settings.md', words: 'Working with it', instead: [['123456789012', '222222222222']] },
 ]
