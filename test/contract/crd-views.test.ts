@@ -72,8 +72,10 @@ describe('what people see', () => {
       Type: 'environment.started',
       State: 'retrying',
       Attempts: 2,
+      Code: attempt.code,
       Next: '2026-01-31T12:02:00.000Z',
-      Last: 'connection refused',
+      Error: 'connection refused',
+      Latency: attempt.latencyMs,
       Age: expect.any(String),
     })
   })

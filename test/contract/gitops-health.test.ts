@@ -43,8 +43,21 @@ function argoCheck(): string {
   return customizations['davit.dev/*']?.['health.lua'] ?? ''
 }
 
+/** Controllers of other tests write the status of every object that no namespace holds, so the states of such a kind are made here. */
+function clusterStates({ kind, good }: Sample): Seen[] {
+  const generation = 1
+  const metadata = { generation, name: good.name }
+  const made = { kind: kind.kind, metadata, status: { observedGeneration: -1 } }
+  const written = statusesOf(kind, generation).map((status) => ({ ...made, status }))
+  const newer = { ...made, metadata: { generation: 2 }, status: { observedGeneration: generation } }
+  const deleted = { ...made, metadata: { generation, deletionTimestamp: '2026-01-31T12:00:00Z' } }
+  return [made, ...written, newer, deleted]
+}
+
 /** Objects of the API server: as made, with each status, with a newer spec, and while something holds them. */
-async function writtenStates({ kind, good }: Sample): Promise<Seen[]> {
+async function writtenStates(sample: Sample): Promise<Seen[]> {
+  const { kind, good } = sample
+  if (kind.scope === 'Cluster') return clusterStates(sample)
   const path = pathOf(kind, namespace.name, good.name)
   const get = async () => (await namespace.call({ method: 'GET', path })).body as unknown as Seen
   await namespace.call({
@@ -80,7 +93,7 @@ async function writtenStates({ kind, good }: Sample): Promise<Seen[]> {
 
 const NEWER: Readonly<Record<string, object>> = {
   WebhookEndpoint: { description: 'another' },
-  EventType: { description: 'another' },
+
   RegistryCredential: { label: 'another' },
   SecretsSettings: { kmsKeyId: 'alias/another' },
   BoxTemplate: { services: [{ name: 'other', kind: 'catalog', image: 'postgres:17' }] },

@@ -90,8 +90,8 @@ export const endpointSamples = samplesOf(webhookEndpointKind, goodEndpoint, [
     { spec: { eventTypes: ['Started'] }, refusal: ['spec.eventTypes[0]', TYPE_ALLOWED] },
   ],
   [
-    'a type with an underscore',
-    { spec: { eventTypes: ['a_b'] }, refusal: ['spec.eventTypes[0]', TYPE_ALLOWED] },
+    'a type that ends with an underscore',
+    { spec: { eventTypes: ['a.b_'] }, refusal: ['spec.eventTypes[0]', TYPE_ALLOWED] },
   ],
   [
     'a type with an empty part',
