@@ -101,7 +101,7 @@ describe.each(HELMS)('%s', (name) => {
     ['a setting beyond its limit', { config: { maxPending: 0 } }, /maxPending/],
     ['a Secret in clear', { smtp: { url: 'smtp://u:p@mail' } }, /url/],
     ['TLS without a certificate', { api: { tls: { enabled: true } } }, /api\.tls\.secretName/],
-    ['an Ingress without a host', { api: { ingress: { enabled: true } } }, /api\.ingress\.host/],
+    ['an Ingress without a host', { api: { ingress: { enabled: true } } }, /api\.ingress\.hosts is required/],
     [
       'an image that is not named',
       { image: { repository: '' } },
@@ -206,7 +206,7 @@ function idOf({ kind, metadata }: Manifest): string {
 }
 
 test('a field that a kind of others does not have is refused there', async () => {
-  const manifests = await template('helm4', { serviceMonitor: { enabled: true } }, RELEASE)
+  const manifests = await template('helm4', { metrics: { serviceMonitor: { enabled: true } } }, RELEASE)
   const monitor = manifests.find(({ kind }) => kind === 'ServiceMonitor') as Manifest
   const wrong = { ...monitor, spec: { ...(monitor.spec as object), every: '30s' } }
   expect((await dryRun(wrong)).words).toContain('every')

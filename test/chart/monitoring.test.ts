@@ -17,7 +17,7 @@ async function ofKind(kind: string, values: Values): Promise<Manifest[]> {
 }
 
 test('without values the alerts are those of the file, to the letter, but for paths of the repository', async () => {
-  const [rule] = await ofKind('PrometheusRule', { prometheusRule: { enabled: true } })
+  const [rule] = await ofKind('PrometheusRule', { metrics: { prometheusRule: { enabled: true } } })
   const groups = FILE.groups.map((group) => ({
     ...group,
     rules: group.rules.map(({ annotations: { runbook_url: _, ...annotations }, ...rest }) => ({
@@ -30,14 +30,14 @@ test('without values the alerts are those of the file, to the letter, but for pa
 
 test('labels, the address of runbooks and what is left out reach every alert', async () => {
   const [made] = await ofKind('PrometheusRule', {
-    prometheusRule: {
+    metrics: { prometheusRule: {
       enabled: true,
       labels: { release: 'monitoring' },
       annotations: { note: 'ours' },
       alertLabels: { team: 'platform' },
       disabled: ['DavitOwnersNotTold'],
       runbooks: 'https://git.example.com/davit/docs/runbooks/',
-    },
+    } },
   })
   expect(made?.metadata.labels).toMatchObject({ release: 'monitoring' })
   expect(made?.metadata.annotations).toEqual({ note: 'ours' })
@@ -58,7 +58,7 @@ test('labels, the address of runbooks and what is left out reach every alert', a
 })
 
 test('the dashboard is in a ConfigMap that the sidecar of Grafana finds, as it is in the file', async () => {
-  const maps = await ofKind('ConfigMap', { dashboards: { enabled: true } })
+  const maps = await ofKind('ConfigMap', { metrics: { dashboards: { enabled: true } } })
   const [map] = maps.filter(({ metadata }) => metadata.labels?.grafana_dashboard === '1')
   const { data } = map as Manifest & { data: Record<string, string> }
   expect(data['davit.json']).toBe(readFileSync(`${CHART}/files/dashboards/davit.json`, 'utf8'))

@@ -87,7 +87,7 @@ test('the pod of the test and those of the uninstall come to a node as those of 
     tolerations: [{ key: 'dedicated', operator: 'Exists' }],
     priorityClassName: 'system-cluster-critical',
   }
-  const pods = await podsOf({ controller: place, image: { repository: 'r/davit', pullSecrets: ['login'] } })
+  const pods = await podsOf({ controller: place, imagePullSecrets: [{ name: 'login' }] })
   for (const name of ALL.filter((name) => name !== 'davit-api'))
     expect(pods[name]?.spec).toMatchObject({ ...place, imagePullSecrets: [{ name: 'login' }] })
 })

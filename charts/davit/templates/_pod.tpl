@@ -146,11 +146,9 @@ capabilities:
 
 {{- /* How a pod comes to a node; a dict with `root` and `values`. */}}
 {{- define "davit.placement" -}}
-{{- with .root.Values.image.pullSecrets }}
+{{- with .root.Values.imagePullSecrets }}
 imagePullSecrets:
-  {{- range . }}
-  - name: {{ . | quote }}
-  {{- end }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .values.nodeSelector }}
 nodeSelector:

@@ -17,8 +17,8 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       repository: 'registry.example.com:5000/team/davit',
       digest: `sha256:${'a'.repeat(64)}`,
       pullPolicy: 'Always',
-      pullSecrets: ['registry-login'],
     },
+    imagePullSecrets: [{ name: 'registry-login' }],
   },
   'definitions, roles and policies from elsewhere': {
     crds: { install: false },
@@ -100,8 +100,11 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       ingress: {
         enabled: true,
         className: 'nginx',
-        host: 'hooks.example.com',
-        tlsSecretName: 'public',
+        hosts: [
+          { host: 'hooks.example.com' },
+          { host: 'other.example.com', paths: [{ path: '/davit', pathType: 'Exact' }] },
+        ],
+        tls: [{ secretName: 'public', hosts: ['hooks.example.com'] }],
         annotations: { 'nginx.ingress.kubernetes.io/backend-protocol': 'HTTPS' },
       },
       httpRoute: { enabled: true, parentRefs: [{ name: 'public' }], hostnames: ['hooks.example.com'] },
@@ -122,6 +125,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
   },
   'monitoring by the Prometheus Operator': {
     commonLabels: { release: 'ours' },
+    metrics: {
     serviceMonitor: { enabled: true, labels: { release: 'monitoring' }, interval: '15s' },
     prometheusRule: {
       enabled: true,
@@ -132,6 +136,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       runbooks: 'https://git.example.com/davit/docs/runbooks/',
     },
     dashboards: { enabled: true, annotations: { grafana_folder: 'Davit' } },
+    },
   },
   'places, variables and volumes of its own': {
     controller: {

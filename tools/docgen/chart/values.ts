@@ -21,10 +21,6 @@ const image = group('The image of every Pod, including those of bakes.', {
     'IfNotPresent',
     'pullPolicy specifies when nodes pull the image.',
   ),
-  pullSecrets: names(
-    [],
-    'pullSecrets is the list of Secrets that the Davit Pods use to pull the image. Bakes use those of their ServiceAccount.',
-  ),
 })
 
 const crds = group('The CustomResourceDefinitions.', {
@@ -205,6 +201,8 @@ const dashboards = group('ConfigMaps with the dashboards in `files/dashboards`, 
   ),
 })
 
+const metrics = group('What monitors Davit: see docs/monitoring.md.', { serviceMonitor, prometheusRule, dashboards })
+
 /** @param about returns the description of a setting of `config` */
 export function chartValues(about: (variable: string) => string) {
   return z.strictObject({
@@ -215,6 +213,11 @@ export function chartValues(about: (variable: string) => string) {
       'commonLabels are added to all objects and Pods. They override labels of the chart with the same key.',
     ),
     image,
+    imagePullSecrets: value(
+      z.array(z.strictObject({ name: z.string().min(1) })),
+      [],
+      'imagePullSecrets is the list of Secrets with which the Davit Pods pull the image. Bakes use those of their ServiceAccount.',
+    ),
     crds,
     config: configValues(about).meta({
       description:
@@ -259,9 +262,7 @@ export function chartValues(about: (variable: string) => string) {
     clusterReceivers,
     clusterDomain: text('cluster.local', 'clusterDomain is the DNS domain of the cluster.'),
     helmTest,
-    serviceMonitor,
-    prometheusRule,
-    dashboards,
+    metrics,
     ipFamily: value(
       z.enum(['IPv4', 'IPv6']),
       'IPv4',

@@ -133,13 +133,24 @@ export const tls = group('TLS in the Pods of the REST API.', {
 export const ingress = group('The Ingress of the REST API.', {
   enabled: yesOrNo(false, 'enabled specifies whether the chart creates an Ingress for the REST API.'),
   className: text('', 'className is the IngressClass of the Ingress.'),
-  host: text(
-    '',
-    'host is the host name of the REST API in the Ingress. Required if `api.ingress.enabled` is true.',
+  hosts: value(
+    z.array(
+      z.strictObject({
+        host: z.string().min(1),
+        paths: z
+          .array(z.strictObject({ path: z.string(), pathType: z.enum(['Prefix', 'Exact', 'ImplementationSpecific']) }))
+          .optional(),
+      }),
+    ),
+    [],
+    'hosts is the list of hosts of the REST API in the Ingress, each with `host` and optionally `paths` (default: all). Required if `api.ingress.enabled` is true.',
   ),
-  tlsSecretName: text(
-    '',
-    'tlsSecretName is a Secret with the certificate for `api.ingress.host`. If empty, the Ingress controller uses its default certificate.',
+  tls: value(
+    z.array(
+      z.strictObject({ secretName: z.string().min(1).optional(), hosts: z.array(z.string().min(1)).min(1) }),
+    ),
+    [],
+    'tls is the list of certificates: `hosts`, and `secretName` of the Secret with their certificate. Without `secretName`, the Ingress controller uses its default certificate. If empty, the Ingress serves unencrypted HTTP.',
   ),
   annotations: strings({}, 'annotations are added to the Ingress, for example for the Ingress controller.'),
 })
