@@ -30,14 +30,16 @@ test('without values the alerts are those of the file, to the letter, but for pa
 
 test('labels, the address of runbooks and what is left out reach every alert', async () => {
   const [made] = await ofKind('PrometheusRule', {
-    metrics: { prometheusRule: {
-      enabled: true,
-      labels: { release: 'monitoring' },
-      annotations: { note: 'ours' },
-      alertLabels: { team: 'platform' },
-      disabled: ['DavitOwnersNotTold'],
-      runbooks: 'https://git.example.com/davit/docs/runbooks/',
-    } },
+    metrics: {
+      prometheusRule: {
+        enabled: true,
+        labels: { release: 'monitoring' },
+        annotations: { note: 'ours' },
+        alertLabels: { team: 'platform' },
+        disabled: ['DavitOwnersNotTold'],
+        runbooks: 'https://git.example.com/davit/docs/runbooks/',
+      },
+    },
   })
   expect(made?.metadata.labels).toMatchObject({ release: 'monitoring' })
   expect(made?.metadata.annotations).toEqual({ note: 'ours' })

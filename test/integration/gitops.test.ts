@@ -102,7 +102,7 @@ describe('what is applied from Git with server-side apply', () => {
     }))
     const byKind = Object.fromEntries(seen.map(({ kind, fields }) => [kind, fields.sort()]))
     expect(byKind).toEqual({
-      EventType: ['flux  f:spec'],
+      EventType: ['davit status f:status', 'flux  f:spec'],
       WebhookEndpoint: ['davit status f:status', 'flux  f:annotations,f:labels,f:spec'],
       WebhookEvent: ['davit status f:status', 'flux  f:spec'],
       RegistryCredential: ['davit  f:finalizers', 'davit status f:status', 'flux  f:spec'],

@@ -142,7 +142,7 @@ describe('kubectl get', () => {
     ])
   })
 
-  test('davit shows all of which there are few at once', async () => {
+  test('davit lists every kind but the numerous ones', async () => {
     const type = await endpoint('category')
     await davit.publish(type, {})
     await driveToEnd(davit, 'category')

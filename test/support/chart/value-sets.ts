@@ -126,16 +126,16 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
   'monitoring by the Prometheus Operator': {
     commonLabels: { release: 'ours' },
     metrics: {
-    serviceMonitor: { enabled: true, labels: { release: 'monitoring' }, interval: '15s' },
-    prometheusRule: {
-      enabled: true,
-      labels: { release: 'monitoring' },
-      annotations: { note: 'ours' },
-      alertLabels: { team: 'platform' },
-      disabled: ['DavitOwnersNotTold'],
-      runbooks: 'https://git.example.com/davit/docs/runbooks/',
-    },
-    dashboards: { enabled: true, annotations: { grafana_folder: 'Davit' } },
+      serviceMonitor: { enabled: true, labels: { release: 'monitoring' }, interval: '15s' },
+      prometheusRule: {
+        enabled: true,
+        labels: { release: 'monitoring' },
+        annotations: { note: 'ours' },
+        alertLabels: { team: 'platform' },
+        disabled: ['DavitOwnersNotTold'],
+        runbooks: 'https://git.example.com/davit/docs/runbooks/',
+      },
+      dashboards: { enabled: true, annotations: { grafana_folder: 'Davit' } },
     },
   },
   'places, variables and volumes of its own': {

@@ -201,7 +201,11 @@ const dashboards = group('ConfigMaps with the dashboards in `files/dashboards`, 
   ),
 })
 
-const metrics = group('What monitors Davit: see docs/monitoring.md.', { serviceMonitor, prometheusRule, dashboards })
+const metrics = group('What monitors Davit: see docs/monitoring.md.', {
+  serviceMonitor,
+  prometheusRule,
+  dashboards,
+})
 
 /** @param about returns the description of a setting of `config` */
 export function chartValues(about: (variable: string) => string) {

@@ -138,7 +138,12 @@ export const ingress = group('The Ingress of the REST API.', {
       z.strictObject({
         host: z.string().min(1),
         paths: z
-          .array(z.strictObject({ path: z.string(), pathType: z.enum(['Prefix', 'Exact', 'ImplementationSpecific']) }))
+          .array(
+            z.strictObject({
+              path: z.string(),
+              pathType: z.enum(['Prefix', 'Exact', 'ImplementationSpecific']),
+            }),
+          )
           .optional(),
       }),
     ),
