@@ -41,3 +41,9 @@ export function spreadOf(values: readonly number[]): Spread {
   const lower = sorted.length % 2 === 0 ? (sorted[middle - 1] ?? 0) : upper
   return { min: sorted[0] ?? 0, median: (lower + upper) / 2, max: sorted.at(-1) ?? 0 }
 }
+
+/** By the names that the first of the values has. */
+export function spreadsOf(values: readonly Record<string, number>[]): Record<string, Spread> {
+  const names = Object.keys(values[0] ?? {})
+  return Object.fromEntries(names.map((name) => [name, spreadOf(values.map((value) => value[name] ?? 0))]))
+}

@@ -13,7 +13,7 @@ import type { Quantiles } from '../measure/samples.ts'
 import type { HttpKindsCalls, KindTimes } from '../processes/http-kinds.ts'
 import { type RemoteProcess, spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
-import type { ServerBed } from './facade-saturation.ts'
+import type { ServerBed } from './server-bed.ts'
 import { BODY_BYTES } from './usual-load.ts'
 
 /** Milliseconds. */

@@ -6,7 +6,7 @@ import { residentBytes } from '../measure/process-usage.ts'
 import type { HttpMixCalls } from '../processes/http-mix.ts'
 import { spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
-import type { ServerBed } from './facade-saturation.ts'
+import type { ServerBed } from './server-bed.ts'
 
 export type ServerMemory = {
   requests: number

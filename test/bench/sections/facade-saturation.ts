@@ -1,13 +1,10 @@
 /** Publishing by REST as fast as it goes, against the publishers without HTTP just before and after. */
-import type { Bed } from '../bed.ts'
-import type { Controller } from '../controller.ts'
-import { type LoadResult, runLoad } from '../davit-load.ts'
-import { type KeyFiles, type MeasuredServer, startServerBed } from '../facade.ts'
-import type { ServerClients } from '../facade-clients.ts'
-import type { Route } from '../loads/publishing.ts'
+import type { LoadResult } from '../davit-load.ts'
+import { type MeasuredServer, startServerBed } from '../facade.ts'
 import { residentBytes } from '../measure/process-usage.ts'
-import { type Spread, spreadOf } from '../measure/samples.ts'
+import { type Spread, spreadOf, spreadsOf } from '../measure/samples.ts'
 import { report } from '../progress.ts'
+import { assertNoneRefused, runByRest, type ServerBed } from './server-bed.ts'
 import { BODY_BYTES, PUBLISHERS, runClosed, WINDOW } from './usual-load.ts'
 
 export type ServerSaturation = {
@@ -27,14 +24,6 @@ export type ServerSaturation = {
   answered: { p50: number; p99: number }
   /** Memory of the REST server in MiB at the end of a round. */
   facadeMiB: Spread
-}
-
-export type ServerBed = {
-  bed: Bed
-  controller: Controller
-  clients: ServerClients
-  routes: readonly Route[]
-  keyFiles: KeyFiles
 }
 
 type Turn = LoadResult & { facadeMiB: number }
@@ -60,25 +49,6 @@ export async function measureServerSaturation(
   return summarize(turns)
 }
 
-/** At saturation. @param clients requests at a time */
-export async function runByRest(
-  { bed, controller, clients }: ServerBed,
-  facade: MeasuredServer,
-  load: { routes: readonly Route[]; seconds: number; clients: number },
-): Promise<LoadResult> {
-  const { routes, seconds } = load
-  const pace = { publishers: load.clients, window: WINDOW, bytes: BODY_BYTES }
-  const pids = { facade: facade.pid, clients: clients.pid }
-  const controllerPid = controller.pid
-  return await runLoad({
-    bed,
-    controllerPid,
-    load: { routes, seconds, ...pace },
-    publishers: clients,
-    pids,
-  })
-}
-
 async function directTurn({ bed, controller, routes }: ServerBed, seconds: number): Promise<LoadResult> {
   const result = await runClosed(bed, controller, { routes, seconds })
   report(`without HTTP: ${Math.round(result.perSecond)}/s`)
@@ -87,10 +57,10 @@ async function directTurn({ bed, controller, routes }: ServerBed, seconds: numbe
 
 async function restTurn(on: ServerBed, facade: MeasuredServer, seconds: number): Promise<Turn> {
   await on.clients.connect(facade, on.keyFiles, PUBLISHERS)
-  const load = { routes: on.routes, clients: PUBLISHERS }
+  const load = { routes: on.routes, publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
   await runByRest(on, facade, { ...load, seconds: WARM_UP_SECONDS })
   const result = await runByRest(on, facade, { ...load, seconds })
-  if (result.published.refused > 0) throw new Error(`${result.published.refused} events were refused`)
+  assertNoneRefused(result)
   report(`by REST: ${Math.round(result.perSecond)}/s`)
   return { ...result, facadeMiB: residentBytes(facade.pid) / 2 ** 20 }
 }
@@ -106,17 +76,12 @@ function summarize({ direct, rest, followed }: Turns): ServerSaturation {
     followed,
     writesPerDelivery: spreadOf(rest.map(({ writesPerDelivery }) => writesPerDelivery)),
     directWrites: spreadOf(direct.map(({ writesPerDelivery }) => writesPerDelivery)),
-    cpu: spreads(rest.map(({ cpuPerDelivery }) => cpuPerDelivery)),
-    directCpu: spreads(direct.map(({ cpuPerDelivery }) => cpuPerDelivery)),
+    cpu: spreadsOf(rest.map(({ cpuPerDelivery }) => cpuPerDelivery)),
+    directCpu: spreadsOf(direct.map(({ cpuPerDelivery }) => cpuPerDelivery)),
     answered: {
       p50: median(({ published }) => published.accepted.p50),
       p99: median(({ published }) => published.accepted.p99),
     },
     facadeMiB: spreadOf(rest.map(({ facadeMiB }) => facadeMiB)),
   }
-}
-
-function spreads(values: readonly Record<string, number>[]): Record<string, Spread> {
-  const names = Object.keys(values[0] ?? {})
-  return Object.fromEntries(names.map((name) => [name, spreadOf(values.map((value) => value[name] ?? 0))]))
 }

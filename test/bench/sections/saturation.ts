@@ -2,7 +2,7 @@
 import type { Bed } from '../bed.ts'
 import type { LoadResult } from '../davit-load.ts'
 import type { Route } from '../loads/publishing.ts'
-import { type Spread, spreadOf } from '../measure/samples.ts'
+import { type Spread, spreadOf, spreadsOf } from '../measure/samples.ts'
 import { report } from '../progress.ts'
 import { type RawRate, runRaw } from '../raw-load.ts'
 import { BODY_BYTES, PUBLISHERS, runClosed, startWarm } from './usual-load.ts'
@@ -65,16 +65,11 @@ function summarize(davit: readonly LoadResult[], raw: readonly RawRate[]): Satur
     raw: spreadOf(raw.map(({ perSecond }) => perSecond)),
     ofRaw: spreadOf(davit.map(({ perSecond }, round) => perSecond / around(round))),
     writesPerDelivery: spreadOf(davit.map(({ writesPerDelivery }) => writesPerDelivery)),
-    cpuPerDelivery: spreads(davit.map(({ cpuPerDelivery }) => cpuPerDelivery)),
-    rawCpuPerDelivery: spreads(
+    cpuPerDelivery: spreadsOf(davit.map(({ cpuPerDelivery }) => cpuPerDelivery)),
+    rawCpuPerDelivery: spreadsOf(
       raw.map(({ cost, deliveries }) =>
         Object.fromEntries(Object.entries(cost.cpu).map(([name, ms]) => [name, ms / deliveries])),
       ),
     ),
   }
-}
-
-function spreads(values: readonly Record<string, number>[]): Record<string, Spread> {
-  const names = Object.keys(values[0] ?? {})
-  return Object.fromEntries(names.map((name) => [name, spreadOf(values.map((value) => value[name] ?? 0))]))
 }
