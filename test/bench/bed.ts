@@ -9,6 +9,7 @@ import { type ControlPlane, startControlPlane } from '../../playground/control-p
 import { namespaces } from '../../src/apis/core-kinds.ts'
 import { ORGANIZATION_LABEL } from '../../src/apis/meta.ts'
 import type { ResourceWriter } from '../../src/kube/client.ts'
+import type { InformerDependencies } from '../../src/kube/informer.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { createClock, createRandom } from '../../src/lib/time.ts'
@@ -34,6 +35,8 @@ export type Bed = {
   folder: string
   /** Of the account that the bench's processes use. */
   kubeconfigPath: string
+  /** For informers on this API server. */
+  informers: InformerDependencies
   /** What Davit closes in its log. */
   closings: Closings
   receiver: RemoteProcess<ReceiverCalls>
@@ -60,7 +63,8 @@ export async function startBed(): Promise<Bed> {
   await makeSystem(controlPlane, kubeconfigPath)
   const api = await connectKubernetes({ kubeconfigPath, clock, random })
   const log = createLogger({ level: 'error', clock, destination: process.stderr })
-  const closings = new Closings(SYSTEM, { api, clock, random, log, metrics: NO_METRICS })
+  const informers = { api, clock, random, log, metrics: NO_METRICS }
+  const closings = new Closings(SYSTEM, informers)
   await closings.start()
   const receiver = start<ReceiverCalls>('receiver')
   const publisher = await startPublisher(kubeconfigPath)
@@ -72,6 +76,7 @@ export async function startBed(): Promise<Bed> {
     api,
     folder,
     kubeconfigPath,
+    informers,
     closings,
     receiver,
     receiverUrl: `http://127.0.0.1:${port}`,

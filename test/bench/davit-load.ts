@@ -7,6 +7,8 @@ import { type Cost, costOf } from './measure/cost.ts'
 import type { Received } from './processes/receiver.ts'
 
 export type LoadResult = {
+  /** In the stamps of its events. */
+  run: number
   published: Published
   received: Received
   /** Settled deliveries a second, from the first publish to the moment when the last outcome was durable. */
@@ -64,6 +66,7 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   const { deliveries } = published
   const perDelivery = (ms: number) => ms / deliveries
   return {
+    run,
     published,
     received: await bed.receiver.call('collect', '/ok'),
     perSecond: deliveries / ((settledAt - published.startedAt) / 1e6),

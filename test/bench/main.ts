@@ -4,12 +4,15 @@ import { fileURLToPath } from 'node:url'
 import { commitOfTree } from '../support/commit.ts'
 import { describeMachine, SETTINGS } from './machine.ts'
 import { type BenchResult, renderResult } from './report.ts'
+import { measureBurst } from './sections/burst.ts'
 import { measureCredentials } from './sections/credentials.ts'
 import { measureEngine } from './sections/engine.ts'
 import { measureServer } from './sections/facade.ts'
+import { measureFailures } from './sections/failures.ts'
 import { measureIsolation } from './sections/isolation.ts'
 import { measureLogPages } from './sections/log-pages.ts'
 import { measureMemory } from './sections/memory.ts'
+import { measureObjects } from './sections/objects.ts'
 import { measurePending } from './sections/pending.ts'
 import { measureReplicas } from './sections/replicas.ts'
 import { measureSoak } from './sections/soak.ts'
@@ -26,7 +29,10 @@ async function measure(plan: Plan): Promise<BenchResult> {
     about: { ...describeMachine(), ...SETTINGS },
     plan,
   }
-  if (has('saturation', 'latency', 'burst')) result.engine = await measureEngine(plan)
+  if (has('saturation', 'latency')) result.engine = await measureEngine(plan)
+  if (has('burst')) result.burst = await measureBurst(plan.rounds)
+  if (has('objects')) result.objects = await measureObjects(plan.objectsSeconds)
+  if (has('failures')) result.failures = await measureFailures(plan.objectsSeconds)
   if (has('isolation')) result.isolation = await measureIsolation(plan.isolation)
   if (has('memory')) result.memory = await measureMemory(plan.memory)
   if (has('replicas')) result.replicas = await measureReplicas(plan.replicas)

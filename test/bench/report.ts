@@ -4,13 +4,16 @@ import { type Rounds, ratioOf, spreadIn } from './measure/in-turn.ts'
 import type { Quantiles } from './measure/samples.ts'
 import { renderCredentials } from './report-credentials.ts'
 import { renderServer } from './report-facade.ts'
+import { renderFailures, renderObjects } from './report-objects.ts'
 import type { Burst } from './sections/burst.ts'
 import type { CredentialsLoad } from './sections/credentials.ts'
 import type { EngineResult } from './sections/engine.ts'
 import type { ServerResult } from './sections/facade.ts'
+import type { FailuresUnderLoad } from './sections/failures.ts'
 import type { Isolation } from './sections/isolation.ts'
 import type { LogPages } from './sections/log-pages.ts'
 import { MEMORY_LIMIT, type Memory } from './sections/memory.ts'
+import type { SteadyObjects } from './sections/objects.ts'
 import type { Pending } from './sections/pending.ts'
 import { type ReplicasLoad, wordsOfRate } from './sections/replicas.ts'
 import type { Saturation } from './sections/saturation.ts'
@@ -26,6 +29,9 @@ export type BenchResult = {
   about: Record<string, string>
   plan: Plan
   engine?: EngineResult
+  burst?: Burst
+  objects?: SteadyObjects
+  failures?: FailuresUnderLoad
   isolation?: Isolation
   memory?: Memory[]
   replicas?: ReplicasLoad[]
@@ -37,7 +43,8 @@ export type BenchResult = {
 }
 
 export function renderResult(result: BenchResult): string {
-  const { engine, isolation, memory, replicas, pending, log, facade, credentials, soak } = result
+  const { engine, burst, objects, failures, isolation, memory, replicas, pending, log } = result
+  const { facade, credentials, soak } = result
   const parts = [
     Object.entries({ ...result.about, ...facade?.versions, ...engine?.versions })
       .map(([name, words]) => `${name}: ${words}`)
@@ -45,7 +52,9 @@ export function renderResult(result: BenchResult): string {
   ]
   if (engine?.saturation) parts.push(saturationTable(engine.saturation, engine.manyEndpoints))
   if (engine && engine.latency.length > 0) parts.push(latencyTable(engine))
-  if (engine?.burst) parts.push(burstTable(engine.burst))
+  if (burst) parts.push(burstTable(burst))
+  if (objects) parts.push(renderObjects(objects))
+  if (failures) parts.push(renderFailures(failures))
   if (isolation) parts.push(isolationTable(isolation))
   if (memory) parts.push(memoryTable(memory))
   if (replicas) parts.push(replicasTable(replicas))
@@ -90,17 +99,19 @@ function latencyTable({ latency }: EngineResult): string {
   ])
 }
 
-function burstTable(burst: Burst): string {
-  return renderTable('Burst within a second', [
-    ['', 'received after s', 'settled after s', 'p50 ms', 'p99 ms', 'writes each'],
-    [
-      `${burst.events} events`,
-      burst.receivedSeconds.toFixed(1),
-      burst.settledSeconds.toFixed(1),
-      burst.receipt.p50.toFixed(0),
-      burst.receipt.p99.toFixed(0),
-      burst.writesPerDelivery.toFixed(2),
-    ],
+function burstTable(of: Burst): string {
+  const title = `${of.events} events that ${of.clients} clients publish by REST as fast as they can`
+  return renderTable(`${title} (median, and the range of the rounds)`, [
+    ['', 'measured', 'wanted'],
+    ['first publish to last receipt in s', range(of.receivedSeconds, 1), '12'],
+    ['until all were settled in s', range(of.settledSeconds, 1)],
+    ['accepted/s', range(of.acceptedPerSecond, 0)],
+    ['answered after ms, p99', range(of.answeredP99, 1)],
+    ['API writes per delivery', range(of.writesPerDelivery, 2)],
+    ...['facade', 'clients', 'controller', 'apiServer', 'etcd', 'receiver'].map((name) => [
+      `CPU ms per delivery, ${name}`,
+      range(of.cpuPerDelivery[name], 2),
+    ]),
   ])
 }
 

@@ -9,6 +9,8 @@ export const SECTIONS = [
   'saturation',
   'latency',
   'burst',
+  'objects',
+  'failures',
   'isolation',
   'memory',
   'replicas',
@@ -28,8 +30,8 @@ export type Plan = {
   rounds: number
   saturationSeconds: number
   latencySeconds: number
-  /** Events at once. */
-  burst: number
+  /** Of successes at a steady rate, and of failures under load. */
+  objectsSeconds: number
   isolation: IsolationPlan
   memory: MemoryPlan
   replicas: ReplicasPlan
@@ -64,7 +66,7 @@ const PLANS = {
     rounds: 1,
     saturationSeconds: 6,
     latencySeconds: 8,
-    burst: 2000,
+    objectsSeconds: 30,
     isolation: { rounds: 1, seconds: 24 },
     memory: { mebibytes: 32 },
     replicas: {
@@ -86,6 +88,8 @@ const PLANS = {
       'saturation',
       'latency',
       'burst',
+      'objects',
+      'failures',
       'isolation',
       'memory',
       'replicas',
@@ -97,7 +101,7 @@ const PLANS = {
     rounds: 3,
     saturationSeconds: 20,
     latencySeconds: 30,
-    burst: 20_000,
+    objectsSeconds: 60,
     isolation: { rounds: 4, seconds: 30 },
     memory: { mebibytes: 512 },
     replicas: REPLICAS,
@@ -114,7 +118,7 @@ const PLANS = {
     rounds: 1,
     saturationSeconds: 10,
     latencySeconds: 30,
-    burst: 20_000,
+    objectsSeconds: 60,
     isolation: { rounds: 4, seconds: 30 },
     memory: { mebibytes: 512 },
     replicas: REPLICAS,

@@ -8,17 +8,21 @@ export type Act = (n: number, at: number) => Promise<void>
 export type ClosedLoop = {
   publishers: number
   seconds: number
+  /** Ends earlier, after so many. */
+  events?: number
   /** Awaited before each. */
   room?: () => Promise<void>
 }
 
-/** So many publishers, each beginning its next when its last has ended, until the time is over. */
+/** So many publishers, each beginning its next when its last has ended, until the time or the number is reached. */
 export async function closedLoop(load: ClosedLoop, act: Act): Promise<void> {
   const end = microseconds() + load.seconds * 1e6
+  const most = load.events ?? Number.POSITIVE_INFINITY
   let n = 0
   const publisher = async () => {
     while (microseconds() < end) {
       await load.room?.()
+      if (n >= most) return
       const mine = n
       n += 1
       await act(mine, microseconds())

@@ -9,9 +9,13 @@ import { type Act, closedLoop, openLoop } from './pace.ts'
 export type Route = { namespace: string; type: string }
 
 /**
- * As fast as answers come, with at most `window` deliveries accepted and not settled; or at a rate, come what may.
+ * As fast as answers come, with at most `window` deliveries accepted and not settled, or so many events and no such limit;
+ * or at a rate, come what may.
  */
-export type Pace = { publishers: number; window: number } | { perSecond: number }
+export type Pace =
+  | { publishers: number; window: number }
+  | { publishers: number; events: number }
+  | { perSecond: number }
 
 export type LoadPlan = {
   /** Taken in turn. */
@@ -67,12 +71,12 @@ export function createPublishing(enter: Enter): PublishingCalls {
         }
       }
       const startedAt = microseconds()
-      if ('publishers' in load) {
+      if ('perSecond' in load) await openLoop(load, one)
+      else if ('events' in load) await closedLoop(load, one)
+      else {
         const mine = new Backlog(load.window)
         backlog = mine
         await closedLoop({ ...load, room: () => mine.room(() => published.deliveries) }, one)
-      } else {
-        await openLoop(load, one)
       }
       return { ...published, startedAt, endedAt: microseconds(), accepted: quantilesOf(latency.values()) }
     },

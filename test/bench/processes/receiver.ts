@@ -29,6 +29,8 @@ export type ReceiverCalls = {
   /** Different events received so far, on all paths. */
   count: (argument: null) => number
   collect: (path: string) => Received
+  /** When each event was received first, by its number. @param path or the beginning of those of one publisher */
+  receipts: (path: string) => ReadonlyMap<number, number>
 }
 
 const BUCKET_US = 10_000_000
@@ -89,9 +91,22 @@ function ledgerOf(path: string): Ledger {
   return ledger
 }
 
+function ledgersOf(beginning: string): Ledger[] {
+  return [...ledgers].filter(([path]) => path.startsWith(beginning)).map(([, ledger]) => ledger)
+}
+
+function receipts(path: string): ReadonlyMap<number, number> {
+  return new Map(
+    ledgersOf(path).flatMap(({ seen, receivedAt }) => {
+      const times = receivedAt.values()
+      return [...seen].map((n, index) => [n, times[index] ?? 0] as const)
+    }),
+  )
+}
+
 /** @param path or the beginning of several */
 function collect(path: string): Received {
-  const matching = [...ledgers].filter(([key]) => key.startsWith(path)).map(([, ledger]) => ledger)
+  const matching = ledgersOf(path)
   const receivedAt = joined(matching.map((ledger) => ledger.receivedAt.values()))
   const latency = joined(matching.map((ledger) => ledger.latency.values()))
   return {
@@ -141,4 +156,5 @@ serveCalls({
   },
   count: () => events,
   collect,
+  receipts,
 } satisfies ReceiverCalls)

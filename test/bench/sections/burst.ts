@@ -1,43 +1,70 @@
-/** Many events at once, to an endpoint that takes them as they come. */
-import type { Bed } from '../bed.ts'
-import type { Controller } from '../controller.ts'
-import { runLoad } from '../davit-load.ts'
-import type { Route } from '../loads/publishing.ts'
-import type { Quantiles } from '../measure/samples.ts'
+/** Many clients that publish by REST as fast as they can, to an endpoint that takes the events as they come. */
+import type { LoadResult } from '../davit-load.ts'
+import { startServerBed } from '../facade.ts'
+import { type Spread, spreadOf, spreadsOf } from '../measure/samples.ts'
 import { report } from '../progress.ts'
-import { BODY_BYTES } from './usual-load.ts'
+import { assertNoneRefused, onServerBed, runByRest } from './server-bed.ts'
+import { BODY_BYTES, WINDOW } from './usual-load.ts'
 
 export type Burst = {
   events: number
-  /** Until the last was received, and until the last was settled. */
-  receivedSeconds: number
-  settledSeconds: number
-  /** Milliseconds. */
-  receipt: Quantiles
-  writesPerDelivery: number
+  clients: number
+  /** From the first publish until the last was received, and until the last outcome was durable. */
+  receivedSeconds: Spread
+  settledSeconds: Spread
+  acceptedPerSecond: Spread
+  /** Milliseconds from a request to its answer. */
+  answeredP99: Spread
+  writesPerDelivery: Spread
+  /** CPU milliseconds for each delivery, by process; an event makes one. */
+  cpuPerDelivery: Record<string, Spread>
 }
 
-/** All events are due within a second. */
-const SECONDS = 1
-const SETTLE_SECONDS = 300
+/** As many deliveries as one organization may have pending by default. */
+const EVENTS = 20_000
+const CLIENTS = 128
+const WARM_UP_SECONDS = 3
+/** Ends a burst that hardly progresses, with an error. */
+const LIMIT_SECONDS = 180
 
-export async function measureBurst(options: {
-  bed: Bed
-  controller: Controller
-  routes: readonly Route[]
-  events: number
-}): Promise<Burst> {
-  const { bed, controller, routes, events } = options
-  const load = { routes, seconds: SECONDS, perSecond: events / SECONDS, bytes: BODY_BYTES }
-  const result = await runLoad({ bed, controllerPid: controller.pid, load, settleSeconds: SETTLE_SECONDS })
-  const { published, received, perSecond } = result
-  const settledSeconds = published.deliveries / perSecond
-  report(`${events} at once settled after ${settledSeconds.toFixed(1)} s`)
+export async function measureBurst(rounds: number): Promise<Burst> {
+  return await onServerBed(async (on) => {
+    const facade = await startServerBed(on.bed)
+    await on.clients.connect(facade, on.keyFiles, CLIENTS)
+    const load = { routes: on.routes, publishers: CLIENTS, bytes: BODY_BYTES }
+    await runByRest(on, facade, { ...load, window: WINDOW, seconds: WARM_UP_SECONDS })
+    const bursts: LoadResult[] = []
+    while (bursts.length < rounds) {
+      const burst = await runByRest(on, facade, { ...load, events: EVENTS, seconds: LIMIT_SECONDS })
+      assertNoneRefused(burst)
+      const { events } = burst.published
+      if (events < EVENTS) throw new Error(`only ${events} events were published in ${LIMIT_SECONDS} s`)
+      report(`${EVENTS} events were received after ${receivedSeconds(burst).toFixed(1)} s`)
+      bursts.push(burst)
+    }
+    await facade.stop()
+    return summarize(bursts)
+  })
+}
+
+function receivedSeconds({ published, received }: LoadResult): number {
+  return (received.lastAt - published.startedAt) / 1e6
+}
+
+function acceptedPerSecond({ published }: LoadResult): number {
+  return published.events / ((published.endedAt - published.startedAt) / 1e6)
+}
+
+function summarize(bursts: readonly LoadResult[]): Burst {
+  const spread = (of: (burst: LoadResult) => number) => spreadOf(bursts.map(of))
   return {
-    events,
-    receivedSeconds: (received.lastAt - published.startedAt) / 1e6,
-    settledSeconds,
-    receipt: received.latency,
-    writesPerDelivery: result.writesPerDelivery,
+    events: EVENTS,
+    clients: CLIENTS,
+    receivedSeconds: spread(receivedSeconds),
+    settledSeconds: spread(({ published, perSecond }) => published.deliveries / perSecond),
+    acceptedPerSecond: spread(acceptedPerSecond),
+    answeredP99: spread(({ published }) => published.accepted.p99),
+    writesPerDelivery: spread(({ writesPerDelivery }) => writesPerDelivery),
+    cpuPerDelivery: spreadsOf(bursts.map(({ cpuPerDelivery }) => cpuPerDelivery)),
   }
 }

@@ -1,11 +1,10 @@
-/** Saturation, latency and bursts: what one bed serves for. */
+/** Saturation and latency: what one bed serves for. */
 import { type Bed, onBed } from '../bed.ts'
 import type { Route } from '../loads/publishing.ts'
 import { describeVersions, type Facts } from '../machine.ts'
 import { report } from '../progress.ts'
 import type { Plan } from '../settings.ts'
 import { makeEndpoints } from '../topology.ts'
-import { type Burst, measureBurst } from './burst.ts'
 import { type Latency, measureLatency } from './latency.ts'
 import { measureSaturation, type Saturation } from './saturation.ts'
 import { makeEndpoint, runClosed, startWarm } from './usual-load.ts'
@@ -16,7 +15,6 @@ export type EngineResult = {
   /** Deliveries a second at saturation over 100 endpoints in 10 organizations. */
   manyEndpoints?: number
   latency: Latency[]
-  burst?: Burst
 }
 
 /** The rate at which the design states its latency. */
@@ -53,7 +51,6 @@ async function measureWarm(
     if (FIXED_RATE <= rate * MOST_OF_SATURATION)
       result.latency.push(await measureLatency({ ...common, seconds, perSecond: FIXED_RATE }))
   }
-  if (plan.sections.includes('burst')) result.burst = await measureBurst({ ...common, events: plan.burst })
   if (plan.sections.includes('saturation')) {
     const many = await makeEndpoints(bed, { name: 'many', organizations: 10, endpoints: 10, path: '/ok' })
     const load = { routes: many, seconds: plan.saturationSeconds }
