@@ -33,7 +33,7 @@ const PER_SECOND = 300
 const ONE_OF = 10
 /** More places than one replica has for attempts, taken by as many deliveries as end meanwhile. */
 const SLOW = { endpoints: 64, concurrency: 32, perSecond: 120 }
-/** In half a minute, half of what an organization may have written in a day. */
+/** In half a minute, half of what an organization may write in ten minutes, in which three rounds follow each other. */
 const LARGE = { bytes: 250 * 1024, perSecond: 25 }
 /** Until they have all places. */
 const FILL_SECONDS = 22
