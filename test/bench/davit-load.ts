@@ -34,11 +34,11 @@ export type LoadOptions = {
   publishers?: Publishers
   /** Further processes whose CPU counts, by name. */
   pids?: Record<string, number>
-  /** How long the last delivery may take after the publishers stopped. */
-  settleSeconds?: number
 }
 
 const TICK_MS = 20
+/** How long the last delivery may take after the publishers stopped. */
+const SETTLE_LIMIT_MS = 120_000
 
 let lastRun = 0
 
@@ -58,7 +58,7 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   bed.closings.reset()
   const { result, cost } = await costOf(bed, pids, async () => {
     const publishing = publishers.publish({ ...load, run })
-    const limitMs = (load.seconds + (options.settleSeconds ?? 120)) * 1000
+    const limitMs = load.seconds * 1000 + SETTLE_LIMIT_MS
     const settled = (deliveries: number) => publishers.settled(deliveries)
     return await settle(bed, { publishing, settled, limit: performance.now() + limitMs })
   })
