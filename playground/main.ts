@@ -1,7 +1,7 @@
 /** `npm start`: the real controller on a real API server, with an organization and a receiver that verifies. */
 import { fileURLToPath } from 'node:url'
 import { ControlPlaneUnavailable } from './control-plane/binaries.ts'
-import { parseOptions, USAGE, UsageError } from './options.ts'
+import { parseOptions, USAGE, UsageError } from './options.mjs'
 import { runPlayground } from './playground.ts'
 
 const STATE = fileURLToPath(new URL('../.davit', import.meta.url))

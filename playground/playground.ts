@@ -2,7 +2,7 @@
 
 import type { KubernetesClient } from '../src/kube/resources.ts'
 import type { Bakes, BakesOutcome } from './bakes/bakes.ts'
-import type { PlaygroundOptions } from './options.ts'
+import type { PlaygroundOptions } from './options.mjs'
 import { publish, readSecret } from './organization.ts'
 import { createScreen, type Screen } from './screen.ts'
 import type { ReadSecret } from './secret-book.ts'

@@ -12,7 +12,7 @@ import { type ControlPlane, startControlPlane } from './control-plane/control-pl
 import { describeExit, lastToEnd, type PlaygroundController, startControllers } from './controllers.ts'
 import { type SavedCredentials, saveCredentials } from './credentials.ts'
 import { applyInstallation } from './installation.ts'
-import { type PlaygroundOptions, UsageError } from './options.ts'
+import { type PlaygroundOptions, UsageError } from './options.mjs'
 import {
   isOrdered,
   makeEndpoints,

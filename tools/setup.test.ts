@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -73,6 +74,33 @@ function setUp({ args = [], asNode }: Options = {}): { code: number | null; outp
     },
   )
   return { code: result.status, output: `${result.stdout}${result.stderr}` }
+}
+
+/**
+ * `npm start` in the clone, where the installed Node prints its version instead of running the playground. @param answers typed on
+ * a terminal; absent: there is no terminal
+ */
+function start(args: string[], answers?: string): { code: number | null; output: string } {
+  for (const file of ['options.mjs', 'bakes/programs.mjs', 'control-plane/find-binaries.mjs'])
+    cpSync(join(TOOLS, '..', 'playground', file), join(clone, 'playground', file))
+  rmSync(join(bin, 'node'), { force: true })
+  symlinkSync(process.execPath, join(bin, 'node'))
+  const command = ['/bin/sh', 'tools/start.sh', ...args]
+  const [program = '', ...rest] =
+    answers === undefined ? command : ['/usr/bin/script', '-qec', command.join(' '), '/dev/null']
+  const result = spawnSync(program, rest, {
+    cwd: clone,
+    env: { PATH: bin, SHELL: '/bin/sh', XDG_CACHE_HOME: join(clone, 'cache') },
+    input: answers ?? '',
+    encoding: 'utf8',
+  })
+  return { code: result.status, output: `${result.stdout}${result.stderr}`.replaceAll('\r', '') }
+}
+
+function controlPlaneInCache(): void {
+  const folder = `v1.36.0-${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`
+  for (const name of ['etcd', 'kube-apiserver', 'kubectl'])
+    program(join(clone, 'cache', 'davit', 'control-plane', folder, name), '')
 }
 
 const QUIET = { code: 0, output: '' }
@@ -177,5 +205,64 @@ describe('set-up', () => {
     // Any of its names on the host is accepted.
     program(join(bin, 'google-chrome'), '')
     expect(setUp({ args: ['--for-tests'] })).toEqual(QUIET)
+  })
+})
+
+describe('npm start', () => {
+  it('without a terminal says what it installs, and starts', () => {
+    fakeNpm('v24.1.0')
+    const { code, output } = start([])
+    expect(code).toBe(0)
+    expect(output).toMatch(/^ {2}npm packages .*300 MB/m)
+    expect(output).toMatch(/^ {2}control plane .*70 MB/m)
+    expect(output).toContain(join(clone, 'cache'))
+    expect(output).toContain('Continuing without a question: there is no terminal.')
+    expect(output).toContain('v24.1.0\n')
+    expect(npmCalls()).toBe(1)
+  })
+
+  it('starts at once when nothing is missing', () => {
+    fakeNpm('v24.1.0')
+    setUp()
+    controlPlaneInCache()
+    expect(start(['--no-bakes'])).toEqual({ code: 0, output: 'v24.1.0\n' })
+  })
+
+  it('answers --help and wrong options without installing anything', () => {
+    fakeNpm('v24.1.0')
+    expect(start(['--help'])).toMatchObject({ code: 0, output: expect.stringMatching(/^usage: npm start/) })
+    expect(start(['--one'])).toMatchObject({
+      code: 1,
+      output: expect.stringMatching(/^Unknown option '--one'/),
+    })
+    expect(npmCalls()).toBe(0)
+  })
+
+  describe.runIf(process.platform === 'linux')('on a terminal', () => {
+    it('installs and starts after a yes', () => {
+      fakeNpm('v24.1.0')
+      const { code, output } = start([], 'what?\n\n')
+      expect(code).toBe(0)
+      expect(output.match(/Continue\? \[Y\/n\]/g)).toHaveLength(2)
+      expect(output).toContain('v24.1.0\n')
+      expect(npmCalls()).toBe(1)
+    })
+
+    it('installs nothing after a no, and says what else to do', () => {
+      fakeNpm('v24.1.0')
+      const { code, output } = start([], 'n\n')
+      expect(code).toBe(1)
+      expect(output).toContain('Nothing was installed, and the playground did not start.')
+      expect(output).not.toContain('v24.1.0')
+      expect(npmCalls()).toBe(0)
+    })
+
+    it('does not ask with --yes', () => {
+      fakeNpm('v24.1.0')
+      const { code, output } = start(['--yes'], '')
+      expect(code).toBe(0)
+      expect(output).toContain('Continuing without a question: --yes is set.')
+      expect(npmCalls()).toBe(1)
+    })
   })
 })

@@ -24,7 +24,7 @@ async function program(name: string, ...lines: string[]): Promise<void> {
 }
 
 async function ensure(isRoot: boolean, stopping = new AbortController().signal): Promise<boolean> {
-  return await ensureBakeTools({ note: (line) => notes.push(line), stopping, isRoot })
+  return await ensureBakeTools({ bakes: true, note: (line) => notes.push(line), stopping, isRoot })
 }
 
 const MISSING = 'Skipping the bakes. Missing programs: docker-registry, htpasswd, skopeo'
@@ -39,6 +39,14 @@ describe('the programs of bakes', () => {
     for (const name of ['docker-registry', 'htpasswd', 'skopeo']) await program(name)
     await program('apt-get', 'exit 1')
     expect(await ensure(true)).toBe(true)
+    expect(notes).toEqual([])
+  })
+
+  test('are not looked for where no bakes are wanted', async () => {
+    await program('apt-get', 'exit 1')
+    const stopping = new AbortController().signal
+    const note = (line: string) => notes.push(line)
+    expect(await ensureBakeTools({ bakes: false, note, stopping, isRoot: true })).toBe(false)
     expect(notes).toEqual([])
   })
 

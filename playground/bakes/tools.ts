@@ -1,15 +1,7 @@
 /** The programs that bakes need in addition to Node: installed if possible, otherwise listed for the user. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { findProgram } from '../../tools/find-program.mjs'
-
-const TOOLS = [
-  { program: 'docker-registry', debianPackage: 'docker-registry' },
-  { program: 'htpasswd', debianPackage: 'apache2-utils' },
-  { program: 'skopeo', debianPackage: 'skopeo' },
-  { program: 'setpriv', debianPackage: 'util-linux' },
-]
-type Tool = (typeof TOOLS)[number]
+import { type BakeProgram, mayInstallPackages, missingBakePrograms } from './programs.mjs'
 
 /** For the package list and the packages; either can be given up without harm. */
 const FETCH_LIMIT_MS = 90_000
@@ -18,6 +10,8 @@ const APT = ['-qq', '-y', '-o', 'Acquire::Retries=0', '-o', 'Acquire::http::Time
 const LOCK = 'DPkg::Lock::Timeout=10'
 
 export type ToolsOptions = {
+  /** Whether bakes are wanted; if not, nothing is looked for or installed. */
+  bakes: boolean
   note: (line: string) => void
   /** Aborted when the playground is to end. */
   stopping: AbortSignal
@@ -27,15 +21,16 @@ export type ToolsOptions = {
 
 /** @returns whether all tools are there; if not, the missing ones and the way to get them have been noted */
 export async function ensureBakeTools(options: ToolsOptions): Promise<boolean> {
-  const { note, stopping, isRoot = process.getuid?.() === 0 } = options
-  const missing = TOOLS.filter(isMissing)
+  const { bakes, note, stopping, isRoot } = options
+  if (!bakes) return false
+  const missing = missingBakePrograms()
   if (missing.length === 0) return true
   let why = ''
-  if (isRoot && findProgram(['apt-get']) !== undefined) {
+  if (mayInstallPackages(isRoot)) {
     note(`Installing packages for bakes in the background, as root: ${packagesOf(missing)} ...`)
     why = await install(missing, stopping)
   }
-  const still = TOOLS.filter(isMissing)
+  const still = missingBakePrograms()
   if (still.length === 0) return true
   if (stopping.aborted) return false
   const programs = still.map(({ program }) => program).join(', ')
@@ -45,16 +40,12 @@ export async function ensureBakeTools(options: ToolsOptions): Promise<boolean> {
   return false
 }
 
-function isMissing({ program }: Tool): boolean {
-  return findProgram([program]) === undefined
-}
-
-function packagesOf(tools: readonly Tool[]): string {
+function packagesOf(tools: readonly BakeProgram[]): string {
   return tools.map(({ debianPackage }) => debianPackage).join(' ')
 }
 
 /** @returns the last line of output after a failure */
-async function install(tools: readonly Tool[], stopping: AbortSignal): Promise<string> {
+async function install(tools: readonly BakeProgram[], stopping: AbortSignal): Promise<string> {
   const packages = ['--no-install-recommends', 'install', ...tools.map(({ debianPackage }) => debianPackage)]
   const giveUp = AbortSignal.any([stopping, AbortSignal.timeout(FETCH_LIMIT_MS)])
   // A stale package list may still do.

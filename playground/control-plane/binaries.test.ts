@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type BinarySource, ControlPlaneUnavailable, findControlPlaneBinaries } from './binaries.ts'
-import { binaryCache } from './cache.ts'
+import { binaryCache } from './find-binaries.mjs'
 
 let home: string
 let env: NodeJS.ProcessEnv

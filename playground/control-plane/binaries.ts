@@ -1,60 +1,20 @@
-import { execFile } from 'node:child_process'
-import { access, constants, mkdir, rm } from 'node:fs/promises'
-import { delimiter, join } from 'node:path'
-import { promisify } from 'node:util'
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { withProcessLock } from '../../tools/process-lock.mjs'
+import { adopt, openStaging, type Progress, progressTo } from './cache.ts'
 import {
-  adopt,
   type BinaryCache,
+  binariesIn,
   binaryCache,
-  findCached,
-  hasPrograms,
+  type ControlPlaneBinaries,
+  cachedBinaries,
+  findHostKubectl,
   KUBERNETES_MINOR,
-  openStaging,
   PROGRAMS,
   type ProgramName,
-  type Progress,
-  progressTo,
-} from './cache.ts'
+  SERVERS,
+} from './find-binaries.mjs'
 import { buildBinaries, downloadBinaries } from './install.ts'
-
-/** The oldest minor of Kubernetes 1 that Davit supports, which applies to clients as well. */
-const OLDEST_MINOR = 32
-
-const CALL_LIMIT_MS = 30_000
-
-/** Finds the host's kubectl if it is new enough. */
-async function findHostKubectl(env: NodeJS.ProcessEnv): Promise<string | undefined> {
-  for (const folder of (env.PATH ?? '').split(delimiter)) {
-    const path = join(folder, 'kubectl')
-    if (folder !== '' && (await isExecutable(path))) {
-      return (await minorOf(path, env)) >= OLDEST_MINOR ? path : undefined
-    }
-  }
-  return undefined
-}
-
-async function minorOf(kubectl: string, env: NodeJS.ProcessEnv): Promise<number> {
-  try {
-    const args = ['version', '--client', '-o', 'json']
-    const { stdout } = await promisify(execFile)(kubectl, args, { env, timeout: CALL_LIMIT_MS })
-    const answer = JSON.parse(stdout) as { clientVersion?: { minor?: string } }
-    // Vendors append a mark, as in "32+".
-    return Number.parseInt(answer.clientVersion?.minor ?? '', 10)
-  } catch {
-    return Number.NaN
-  }
-}
-
-async function isExecutable(path: string): Promise<boolean> {
-  return access(path, constants.X_OK).then(
-    () => true,
-    () => false,
-  )
-}
-
-/** Paths of the programs. */
-export type ControlPlaneBinaries = { etcd: string; kubeApiserver: string; kubectl: string }
 
 /** There are no binaries and no way to get some. The message lists the options; a stack would not help. */
 export class ControlPlaneUnavailable extends Error {
@@ -70,8 +30,6 @@ export type BinarySource = {
 }
 
 export type FindOptions = { env?: NodeJS.ProcessEnv; progress?: Progress; sources?: readonly BinarySource[] }
-
-const SERVERS: readonly ProgramName[] = ['etcd', 'kube-apiserver']
 
 /** Downloading and building are both slow. */
 const MAKE_LIMIT_MS = 60 * 60_000
@@ -98,29 +56,11 @@ export async function findControlPlaneBinaries(options: FindOptions = {}): Promi
 }
 
 async function givenBinaries(folder: string, env: NodeJS.ProcessEnv): Promise<ControlPlaneBinaries> {
-  const found = await inFolder(folder, env)
+  const found = await binariesIn(folder, env)
   if (found !== undefined) return found
   throw new ControlPlaneUnavailable(
     `KUBEBUILDER_ASSETS is ${folder}, which must contain ${PROGRAMS.join(', ')} (kubectl may be on the PATH)`,
   )
-}
-
-async function cachedBinaries(
-  cache: BinaryCache,
-  env: NodeJS.ProcessEnv,
-): Promise<ControlPlaneBinaries | undefined> {
-  const folder = await findCached(cache, SERVERS)
-  return folder === undefined ? undefined : inFolder(folder, env)
-}
-
-/** Undefined if one of the programs is missing. */
-async function inFolder(folder: string, env: NodeJS.ProcessEnv): Promise<ControlPlaneBinaries | undefined> {
-  if (!(await hasPrograms(folder, SERVERS))) return undefined
-  const kubectl = (await hasPrograms(folder, ['kubectl']))
-    ? join(folder, 'kubectl')
-    : await findHostKubectl(env)
-  if (kubectl === undefined) return undefined
-  return { etcd: join(folder, 'etcd'), kubeApiserver: join(folder, 'kube-apiserver'), kubectl }
 }
 
 async function makeBinaries(
@@ -136,7 +76,7 @@ async function makeBinaries(
     const staging = await openStaging(cache)
     try {
       const version = await source.make(staging, programs, progress)
-      const made = await inFolder(await adopt(cache, staging, version), env)
+      const made = await binariesIn(await adopt(cache, staging, version), env)
       if (made !== undefined) return made
       failures.push(`${source.name} did not provide all of ${programs.join(', ')}`)
     } catch (error) {

@@ -1,6 +1,6 @@
-import { access, constants, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
-import { homedir } from 'node:os'
+import { mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { type BinaryCache, namesIn } from './find-binaries.mjs'
 
 /** Reports the progress of long work in one line that is redrawn. */
 export type Progress = {
@@ -52,57 +52,7 @@ function linesOn(stream: ProgressStream, monotonic: () => number): Progress {
   }
 }
 
-/** The version that the Go module of tools/control-plane builds. */
-export const KUBERNETES_VERSION = 'v1.36.3'
-
-/** Other patches of this minor are accepted if they are available. */
-export const KUBERNETES_MINOR = '1.36'
-
-export const PROGRAMS = ['etcd', 'kube-apiserver', 'kubectl'] as const
-
-export type ProgramName = (typeof PROGRAMS)[number]
-
 const STAGING_PREFIX = '.making-'
-const GO_ARCH: Readonly<Record<string, string>> = { x64: 'amd64' }
-
-/**
- * Programs by version and platform, `<root>/<version>-<os>-<arch>/<program>`. Every folder is complete from the moment it
- * appears.
- */
-export type BinaryCache = { root: string; platform: string }
-
-export function binaryCache(env: NodeJS.ProcessEnv): BinaryCache {
-  const caches = env.XDG_CACHE_HOME || join(homedir(), '.cache')
-  return {
-    root: join(caches, 'davit', 'control-plane'),
-    platform: `${process.platform}-${GO_ARCH[process.arch] ?? process.arch}`,
-  }
-}
-
-/** The folder with all of these programs: of the version that is built here, otherwise of the newest other patch. */
-export async function findCached(
-  cache: BinaryCache,
-  programs: readonly ProgramName[],
-): Promise<string | undefined> {
-  const suffix = `-${cache.platform}`
-  const folders = (await namesIn(cache.root))
-    .filter((name) => name.startsWith(`v${KUBERNETES_MINOR}.`) && name.endsWith(suffix))
-    .sort((a, b) => rank(b, suffix) - rank(a, suffix))
-    .map((name) => join(cache.root, name))
-  for (const folder of folders) {
-    if (await hasPrograms(folder, programs)) return folder
-  }
-  return undefined
-}
-
-export async function hasPrograms(folder: string, programs: readonly ProgramName[]): Promise<boolean> {
-  const isThere = (program: string) =>
-    access(join(folder, program), constants.X_OK).then(
-      () => true,
-      () => false,
-    )
-  return (await Promise.all(programs.map(isThere))).every(Boolean)
-}
 
 /** A new empty folder on the cache's disk; removes the leftovers of interrupted runs. Call it only under the cache's lock. */
 export async function openStaging(cache: BinaryCache): Promise<string> {
@@ -131,21 +81,7 @@ export async function adopt(cache: BinaryCache, staging: string, version: string
   return folder
 }
 
-function rank(name: string, suffix: string): number {
-  const version = name.slice(0, -suffix.length)
-  return version === KUBERNETES_VERSION ? Number.POSITIVE_INFINITY : Number(version.split('.')[2])
-}
-
 function isTaken(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException).code
   return code === 'ENOTEMPTY' || code === 'EEXIST'
-}
-
-async function namesIn(folder: string): Promise<string[]> {
-  try {
-    return await readdir(folder)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-    throw error
-  }
 }

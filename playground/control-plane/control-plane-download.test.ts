@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { binaryCache } from './cache.ts'
+import { binaryCache } from './find-binaries.mjs'
 import { downloadBinaries } from './install.ts'
 
 let folder: string

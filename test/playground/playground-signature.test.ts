@@ -12,7 +12,7 @@ it('a run whose receiver gets a signature that does not verify fails, and says s
   await using folder = await temporaryFolder()
   const lines: string[] = []
   const code = await runPlayground(
-    { once: true, realWaits: false, controllers: 1, state: folder.path },
+    { once: true, realWaits: false, controllers: 1, bakes: true, state: folder.path },
     {
       stopping: new AbortController().signal,
       write: (line) => lines.push(line),

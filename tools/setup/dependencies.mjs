@@ -19,10 +19,19 @@ export async function ensureDependencies(root) {
   if (isDone()) return
   await oneAtATime(root, () => {
     if (isDone()) return
-    if (!isInstalledByHand(root) || !hasNodeRuntime(root)) install(root, 'package-lock.json')
+    if (!areDependenciesInstalled(root)) install(root, 'package-lock.json')
     const node = ensureNodeRuntime(root)
     stamp(root, { node })
   })
+}
+
+/**
+ * Whether `ensureDependencies` has nothing to install.
+ *
+ * @param {string} root the clone
+ */
+export function areDependenciesInstalled(root) {
+  return (isStamped(root) || isInstalledByHand(root)) && hasNodeRuntime(root)
 }
 
 /**

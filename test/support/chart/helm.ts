@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { type Document, parseAllDocuments, stringify } from 'yaml'
-import { KUBERNETES_VERSION } from '../../../playground/control-plane/cache.ts'
+import { KUBERNETES_VERSION } from '../../../playground/control-plane/find-binaries.mjs'
 import { findChartTools } from './chart-tools.ts'
 
 const run = promisify(execFile)

@@ -1,0 +1,116 @@
+// What `npm start` is about to install, in words, and whether to ask first. Decisions only: playground.mjs acts on them.
+
+/** As measured on two cores; a range where the network decides. */
+const COSTS = {
+  packages: { minutes: [1, 2] },
+  controlPlane: { minutes: [1, 5] },
+}
+const LATER_START = 'Later starts install nothing and take about 15 seconds.'
+const LABEL = 19
+
+/**
+ * @typedef {object} Missing
+ * @property {boolean} packages whether npm has to install its packages
+ * @property {{ cache: string, hasGo: boolean } | undefined} controlPlane undefined if its programs are there
+ * @property {readonly string[]} debianPackages those that will be installed
+ */
+
+/** @param {Missing} missing */
+export function isComplete({ packages, controlPlane, debianPackages }) {
+  return !packages && controlPlane === undefined && debianPackages.length === 0
+}
+
+/**
+ * Lines of at most 100 columns, except for longer paths.
+ *
+ * @param {Missing} missing at least one thing
+ * @returns {string[]}
+ */
+export function describe({ packages, controlPlane, debianPackages }) {
+  return [
+    'Before the playground starts, this installs:',
+    '',
+    ...(packages
+      ? item('npm packages', 'with Node.js 24, in node_modules: a download of 300 MB, 700 MB on disk')
+      : []),
+    ...(controlPlane === undefined ? [] : aboutControlPlane(controlPlane)),
+    ...(debianPackages.length === 0
+      ? []
+      : item(
+          'Debian packages',
+          `${debianPackages.join(', ')}: a download of 15 MB`,
+          'with apt-get, as root, in the background. Only the two example bakes need them.',
+        )),
+    '',
+    `${duration(packages, controlPlane !== undefined)} ${LATER_START}`,
+  ]
+}
+
+function aboutControlPlane({ cache, hasGo }) {
+  const otherwise = hasGo
+    ? 'If GitHub is not reachable: built from 100 MB of Go modules, about 4 minutes.'
+    : 'If GitHub is not reachable, the start fails: there is no Go to build them with.'
+  return item(
+    'control plane',
+    'etcd, kube-apiserver and kubectl: a download of 70 MB from GitHub',
+    otherwise,
+    `They are stored in ${cache}`,
+  )
+}
+
+function item(label, ...lines) {
+  return lines.map((line, index) => `  ${(index === 0 ? label : '').padEnd(LABEL)}${line}`)
+}
+
+function duration(packages, controlPlane) {
+  const parts = [...(packages ? [COSTS.packages] : []), ...(controlPlane ? [COSTS.controlPlane] : [])]
+  if (parts.length === 0) return 'The playground does not wait for this.'
+  const sum = (index) => parts.reduce((total, { minutes }) => total + minutes[index], 0)
+  return `Expect ${sum(0)} to ${sum(1)} minutes.`
+}
+
+/**
+ * Why to continue without a question; undefined if the user has to be asked.
+ *
+ * @param {{ yes: boolean, ci: string | undefined, isTerminal: boolean }} situation
+ */
+export function reasonNotToAsk({ yes, ci, isTerminal }) {
+  if (yes) return '--yes is set'
+  if (!['', '0', 'false', undefined].includes(ci)) return 'CI is set'
+  if (!isTerminal) return 'there is no terminal'
+  return undefined
+}
+
+/**
+ * @param {string | undefined} line undefined at the end of the input
+ * @returns {boolean | undefined} undefined if it is neither yes nor no
+ */
+export function answerOf(line) {
+  if (line === undefined) return false
+  const word = line.trim().toLowerCase()
+  if (['', 'y', 'yes'].includes(word)) return true
+  return ['n', 'no'].includes(word) ? false : undefined
+}
+
+/**
+ * What to do instead.
+ *
+ * @param {Missing} missing
+ * @returns {string[]}
+ */
+export function afterNo({ packages, controlPlane, debianPackages }) {
+  return [
+    'Nothing was installed, and the playground did not start. You can:',
+    ...(debianPackages.length === 0
+      ? []
+      : [`  start without the example bakes${remaining(packages, controlPlane)}: npm start -- --no-bakes`]),
+    ...(controlPlane === undefined
+      ? []
+      : ['  use your own etcd, kube-apiserver and kubectl: set KUBEBUILDER_ASSETS to their folder']),
+    '  install all of this without a question: npm start -- --yes',
+  ]
+}
+
+function remaining(packages, controlPlane) {
+  return packages || controlPlane !== undefined ? ' and the Debian packages' : ''
+}
