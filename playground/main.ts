@@ -1,26 +1,35 @@
 /** `npm start`: the real controller on a real API server, with an organization and a receiver that verifies. */
 import { fileURLToPath } from 'node:url'
 import { ControlPlaneUnavailable } from './control-plane/binaries.ts'
+import { readKeys } from './keys.ts'
 import { parseOptions, USAGE, UsageError } from './options.mjs'
 import { runPlayground } from './playground.ts'
+import { createTerminal } from './terminal.ts'
 
 const STATE = fileURLToPath(new URL('../.davit', import.meta.url))
 
 async function main(): Promise<number> {
+  const { stdin, stdout } = process
   try {
-    const { help, ...options } = parseOptions(process.argv.slice(2), STATE)
+    const { help, yes: _, ...options } = parseOptions(process.argv.slice(2), STATE)
     if (help) {
-      process.stdout.write(`${USAGE}\n`)
+      stdout.write(`${USAGE}\n`)
       return 0
     }
     const stopping = new AbortController()
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopping.abort())
+    const stop = () => stopping.abort()
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop)
     // The output is closed: the terminal was closed, or `| head` has ended.
-    process.stdout.on('error', () => stopping.abort())
+    stdout.on('error', stop)
+    const isTerminal = stdout.isTTY === true && process.env.TERM !== 'dumb'
     return await runPlayground(options, {
       stopping: stopping.signal,
-      write: (line) => process.stdout.write(`${line}\n`),
-      colored: process.stdout.isTTY === true && process.stdout.hasColors(),
+      stop,
+      write: (line) => stdout.write(`${line}\n`),
+      colored: stdout.isTTY === true && stdout.hasColors(),
+      terminal: isTerminal ? createTerminal(stdout) : undefined,
+      readKeys:
+        isTerminal && stdin.isTTY === true ? (onKey) => readKeys(stdin.on('error', stop), onKey) : undefined,
     })
   } catch (error) {
     const expected = error instanceof UsageError || error instanceof ControlPlaneUnavailable

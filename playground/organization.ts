@@ -49,6 +49,9 @@ function pathOf(organization: string, name: string): string {
   return organization === SHOW ? name : `${organization}/${name}`
 }
 
+/** Paths of the endpoints that get an event every second. */
+export const SHOWN_PATHS: readonly string[] = ENDPOINTS.map(({ name }) => pathOf(SHOW, name))
+
 export function isOurs(path: string): boolean {
   return KNOWN.has(path)
 }

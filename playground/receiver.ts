@@ -41,8 +41,9 @@ const ORDERED_FAULTS: Faults = { every: 25, attempts: 1 }
 /** Early, so that the first fault comes soon. */
 const FIRST_FAULT = 4
 
-/** The URL in `examples/endpoint.yaml` has this port. If it is taken, the receiver listens on another one. */
 const PORT = 8484
+/** As in `examples/endpoint.yaml`. If the port is taken, the receiver listens on another one. */
+export const USUAL_URL = `http://127.0.0.1:${PORT}`
 
 export async function startPlaygroundReceiver(options: ReceiverOptions): Promise<PlaygroundReceiver> {
   const attempts = new AttemptCounts()

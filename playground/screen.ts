@@ -12,7 +12,6 @@ type Column = keyof typeof COLUMNS
 type Color = 'green' | 'yellow' | 'red' | 'dim'
 
 export type Screen = {
-  note(text: string): void
   heading(): void
   show(received: Received): void
 }
@@ -30,7 +29,6 @@ export function createScreen(write: (line: string) => void, colored: boolean): S
       })
       .join(GAP)
   return {
-    note: (text) => write(text),
     heading() {
       const names = columns().map((column) => [column, column] as const)
       write(paint('dim', line(Object.fromEntries(names) as Record<Column, string>, {})))
@@ -41,7 +39,7 @@ export function createScreen(write: (line: string) => void, colored: boolean): S
       const cells = {
         time: at.toTimeString().slice(0, 8),
         type,
-        endpoint: isOrdered(endpoint) ? `${endpoint} (ordered)` : endpoint,
+        endpoint: labelOf(endpoint),
         attempt: String(attempt),
         result: delivered ? '200 delivered' : `${code} ${next}`,
         signature: verified ? 'verified' : 'NOT VERIFIED',
@@ -56,8 +54,12 @@ function columns(): Column[] {
   return Object.keys(COLUMNS) as Column[]
 }
 
+export function labelOf(endpoint: string): string {
+  return isOrdered(endpoint) ? `${endpoint} (ordered)` : endpoint
+}
+
 /** Names may be of any length, and anyone may send to the receiver. */
-function fitted(text: string, width: number): string {
+export function fitted(text: string, width: number): string {
   const clean = stripVTControlCharacters(text).replaceAll(/\p{Cc}/gu, ' ')
   if (width === 0) return clean
   return clean.length > width ? `${clean.slice(0, width - 1)}…` : clean.padEnd(width)

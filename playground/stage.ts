@@ -63,8 +63,8 @@ export type StageOptions = PlaygroundOptions & {
   onReceived: (received: Received) => void
   /** Prints a line immediately. */
   note: (line: string) => void
-  /** Shows the results of bakes. */
-  showBakes: (lines: readonly string[]) => void
+  /** Shows the results of bakes, and commands to try afterwards. */
+  showBakes: (lines: readonly string[], commands?: readonly string[]) => void
 }
 
 export type Stage = {

@@ -43,6 +43,6 @@ export class Summary {
   }
 }
 
-function counted(count: number, one: string, many: string): string {
+export function counted(count: number, one: string, many: string): string {
   return `${count} ${count === 1 ? one : many}`
 }

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
-import { type WelcomeOptions, welcome } from './welcome.ts'
+import { USUAL_URL } from './receiver.ts'
+import { reminder, type WelcomeOptions, welcome } from './welcome.ts'
 
 const OPTIONS: WelcomeOptions = {
   kubeconfig: '/tmp/davit-control-plane-abcdef/kubeconfig',
@@ -31,4 +32,16 @@ it('names the kubectl that it has where the shell would not find it', () => {
 
 it('has no commands to paste for one that ends by itself', () => {
   expect(welcome({ ...OPTIONS, once: true }).join('\n')).not.toMatch(/kubectl|curl/)
+})
+
+it('names the address of the receiver if it is not the one of the examples', () => {
+  expect(welcome({ ...OPTIONS, receiver: USUAL_URL }).join('\n')).not.toContain('examples/endpoint.yaml')
+  expect(welcome(OPTIONS).join('\n')).toContain('listens at http://127.0.0.1:65535.')
+})
+
+it('ends with the keys, or with Ctrl-C if there is no terminal to read keys from', () => {
+  const file = '.davit/instructions.txt'
+  for (const hasKeys of [true, false]) expect(reminder(file, hasKeys)[0]).toContain(file)
+  expect(reminder(file, true)[1]).toMatch(/^Press h .* q or Ctrl-C to stop everything\.$/)
+  expect(reminder(file, false)[1]).toBe('Press Ctrl-C to stop everything.')
 })

@@ -3,6 +3,7 @@
 import { delimiter, dirname } from 'node:path'
 import { shellWord } from './bakes/report.ts'
 import { ORGANIZATION, OTHER_ORGANIZATION, SHOW } from './organization.ts'
+import { USUAL_URL } from './receiver.ts'
 
 export type WelcomeOptions = {
   kubeconfig: string
@@ -35,9 +36,18 @@ export function welcome(options: WelcomeOptions): string[] {
     'in strict order. The playground publishes an event there every second. The receiver verifies each',
     `signature and fails now and then. ${ORGANIZATION} has the same endpoints, for your own experiments.`,
     ...waits,
+    ...otherPort(options),
     '',
     ...options.held,
     ...(options.once ? [] : [...replicas(options), ...commands(options)]),
+  ]
+}
+
+function otherPort({ receiver }: WelcomeOptions): string[] {
+  if (receiver === USUAL_URL) return []
+  return [
+    `The port of ${USUAL_URL} is taken, so the receiver listens at ${receiver}.`,
+    'Use this address in examples/endpoint.yaml.',
   ]
 }
 
@@ -74,7 +84,16 @@ function commands(options: WelcomeOptions): string[] {
     '',
     `  export KEY="Authorization: $(cat ${shellWord(otherKeyFile)})"`,
     '',
-    'Press Ctrl-C to stop everything.',
+  ]
+}
+
+/** What follows the instructions. @param file where they are as well @param hasKeys whether the playground reads keys */
+export function reminder(file: string, hasKeys: boolean): string[] {
+  return [
+    `These instructions are also in ${file}.`,
+    hasKeys
+      ? 'Press h to show them again, p to pause the list of attempts, q or Ctrl-C to stop everything.'
+      : 'Press Ctrl-C to stop everything.',
     '',
   ]
 }

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import {
   afterNo,
@@ -28,6 +29,12 @@ describe('the description of a first start', () => {
       'Expect 2 to 7 minutes. Later starts install nothing and take about 15 seconds.',
     )
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(100)
+  })
+
+  it('is the one of the page about the playground', () => {
+    const page = readFileSync(new URL('../docs/playground.md', import.meta.url), 'utf8')
+    const debianPackages = ['docker-registry', 'apache2-utils', 'skopeo']
+    expect(page).toContain(describeStart({ ...ALL, debianPackages }).join('\n'))
   })
 
   it('has only what is missing', () => {

@@ -67,7 +67,8 @@ export type BakesOptions = {
   files: { passwordFile: string; log: string }
   /** The playground ends by itself in a moment, so there is no time to try anything. */
   once: boolean
-  show: (lines: readonly string[]) => void
+  /** @param commands to try afterwards */
+  show: (lines: readonly string[], commands?: readonly string[]) => void
 }
 
 export type BakesOutcome = { good: boolean; summary: string }
@@ -169,14 +170,14 @@ async function firstTwo(
     if ((boxes.length === 2 && boxes.every(hasEnded)) || isLate) {
       for (const box of boxes) seen.add(keyOf(box))
       const [credential = ''] = options.credentials.slice(1)
-      options.show([
+      const lines = [
         isLate ? 'The bakes of two acme boxes are late:' : 'The bakes of two acme boxes finished:',
         '',
         ...table(boxes),
         '',
         ...boxes.flatMap((box) => [...details(box), '']),
-        ...(options.once ? [] : tries({ ...options.restServer, ...options.files, credential })),
-      ])
+      ]
+      options.show(lines, options.once ? [] : tries({ ...options.restServer, ...options.files, credential }))
       return outcomeOf(boxes)
     }
     await pause(stopping)

@@ -15,6 +15,7 @@ it('a run whose receiver gets a signature that does not verify fails, and says s
     { once: true, realWaits: false, controllers: 1, bakes: true, state: folder.path },
     {
       stopping: new AbortController().signal,
+      stop: () => undefined,
       write: (line) => lines.push(line),
       colored: false,
       readSecret: async (api, endpoint) =>

@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs'
-import { readdir, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   descendantsOf,
   livingOf,
   type PlaygroundProcess,
+  startOnTerminal,
   startPlaygroundProcess,
   temporaryFolder,
 } from '../support/playground-process.ts'
@@ -18,7 +19,7 @@ const GONE_WITHIN_MS = 10_000
 const TAKEN_OVER_WITHIN_MS = 80_000
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
-const started: PlaygroundProcess[] = []
+const started: Pick<PlaygroundProcess, 'child' | 'ended'>[] = []
 
 beforeEach(async () => {
   folder = await temporaryFolder()
@@ -154,6 +155,41 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
     const playground = start('--controllers', number)
     expect(await playground.ended).toBe(1)
     expect(await playground.stderr).toMatch(/^Option '--controllers' must be a number from 1 to 9\n\nusage: /)
+  })
+
+  it('gives its instructions in a file, as long as it runs', async () => {
+    const playground = start('--no-bakes')
+    const path = join(folder.path, 'instructions.txt')
+    await vi.waitFor(() => expect(playground.output()).toContain(`These instructions are also in ${path}.`), {
+      timeout: TEST_LIMIT_MS,
+      interval: 100,
+    })
+    const text = await readFile(path, 'utf8')
+    expect(text).toMatch(/^ {2}kubectl -n acme get webhookdeliveries$/m)
+    expect(playground.output()).toContain(text.trim())
+    playground.child.kill('SIGTERM')
+    expect(await playground.ended).toBe(0)
+    expect(existsSync(path)).toBe(false)
+  })
+
+  it.each([
+    { given: 'q', key: 'q' },
+    { given: 'Ctrl-C', key: '\u0003' },
+  ])('on a terminal reads keys, and leaves it as it was after $given', async ({ key }) => {
+    const playground = startOnTerminal(folder.path, '--no-bakes')
+    started.push(playground)
+    const shown = (text: RegExp) =>
+      vi.waitFor(() => expect(playground.output()).toMatch(text), { timeout: TEST_LIMIT_MS, interval: 100 })
+    await shown(/billing +[1-9]\d* delivered .*q: quit/s)
+    playground.type('h')
+    await shown(/Run these commands.*Run these commands.*PAUSED/s)
+    playground.type('p')
+    await shown(/ not shown during the pause\./)
+    playground.type(key)
+    expect(await playground.ended).toBe(0)
+    expect(playground.output()).toMatch(/^\d+ of \d+ signatures verified\.\r$/m)
+    // The settings of a terminal that is not in raw mode.
+    expect(playground.output()).toMatch(/^isig icanon iexten echo /m)
   })
 
   it('answers a wrong argument with its usage', async () => {

@@ -28,6 +28,35 @@ export type PlaygroundProcess = {
   stderr: Promise<string>
 }
 
+export type PlaygroundOnTerminal = {
+  child: ChildProcess
+  /** Everything on the terminal so far. */
+  output(): string
+  /** Types on the terminal. */
+  type(text: string): void
+  ended: Promise<number | string>
+}
+
+/** Runs it on a terminal of its own, and afterwards prints the settings of that terminal. @param state folder */
+export function startOnTerminal(state: string, ...args: string[]): PlaygroundOnTerminal {
+  const command = `${process.execPath} ${MAIN} --state ${state} ${args.join(' ')}; code=$?; stty -a; exit $code`
+  const child = spawn('script', ['-qefc', command, '/dev/null'], {
+    env: { ...process.env, SHELL: '/bin/sh', TERM: 'xterm' },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  let written = ''
+  child.stdout.setEncoding('utf8').on('data', (more: string) => {
+    written += more
+  })
+  return {
+    child,
+    output: () => written,
+    type: (text) => void child.stdin.write(text),
+    // Not 'exit': by then, its last output may still be on the way.
+    ended: once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string),
+  }
+}
+
 /** @param of state folder, and the PATH; absent: the PATH of this process */
 export function startPlaygroundProcess(
   of: string | { state: string; path: string },
