@@ -80,8 +80,8 @@ describe('on a terminal', () => {
     expect(pinned()).toEqual([])
     expect(printed.slice(0, 5)).toEqual([
       '',
-      '    billing             1 delivered     0 failed attempts   0 retrying',
-      '    audit (ordered)     0 delivered     0 failed attempts   0 retrying',
+      'billing             1 delivered     0 failed attempts   0 retrying',
+      'audit (ordered)     0 delivered     0 failed attempts   0 retrying',
       '',
       '1 delivery succeeded.',
     ])
@@ -104,8 +104,8 @@ describe('in a log', () => {
       LINE,
       '',
       'Deliveries so far:',
-      '    billing             1 delivered     0 failed attempts   0 retrying',
-      '    audit (ordered)     0 delivered     0 failed attempts   0 retrying',
+      'billing             1 delivered     0 failed attempts   0 retrying',
+      'audit (ordered)     0 delivered     0 failed attempts   0 retrying',
       '',
     ])
   })

@@ -18,8 +18,6 @@ export type ViewOptions = {
   terminal?: Terminal | undefined
 }
 
-const INDENT = '    '
-
 export class View {
   readonly #print: (...lines: readonly string[]) => void
   readonly #screen: Screen
@@ -86,14 +84,13 @@ export class View {
     const lines = this.#counters.lines()
     if (this.#terminal !== undefined || lines.join() === this.#reported) return
     this.#reported = lines.join()
-    this.note('', 'Deliveries so far:', ...lines.map((line) => `${INDENT}${line}`), '')
+    this.note('', 'Deliveries so far:', ...lines, '')
   }
 
   /** Prints the final counts and the other lines. */
   end(lines: readonly string[]): void {
     this[Symbol.dispose]()
-    const counts = this.#counters.lines().map((line) => `${INDENT}${line}`)
-    this.note('', ...counts, '', ...lines)
+    this.note('', ...this.#counters.lines(), '', ...lines)
   }
 
   /** Pins nothing any more. */

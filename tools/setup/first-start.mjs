@@ -21,7 +21,7 @@ export function isComplete({ packages, controlPlane, debianPackages }) {
 }
 
 /**
- * Lines of at most 100 columns, except for longer paths.
+ * Lines for a terminal of 80 columns, except for longer paths.
  *
  * @param {Missing} missing at least one thing
  * @returns {string[]}
@@ -30,31 +30,32 @@ export function describe({ packages, controlPlane, debianPackages }) {
   return [
     'Before the playground starts, this installs:',
     '',
-    ...(packages
-      ? item('npm packages', 'with Node.js 24, in node_modules: a download of 300 MB, 700 MB on disk')
-      : []),
+    ...(packages ? item('npm packages', '300 MB to download, 700 MB on disk, in node_modules') : []),
     ...(controlPlane === undefined ? [] : aboutControlPlane(controlPlane)),
-    ...(debianPackages.length === 0
-      ? []
-      : item(
-          'Debian packages',
-          `${debianPackages.join(', ')}: a download of 15 MB`,
-          'with apt-get, as root, in the background. Only the two example bakes need them.',
-        )),
+    ...(debianPackages.length === 0 ? [] : aboutDebian(debianPackages)),
     '',
     `${duration(packages, controlPlane !== undefined)} ${LATER_START}`,
   ]
 }
 
 function aboutControlPlane({ cache, hasGo }) {
-  const otherwise = hasGo
-    ? 'If GitHub is not reachable: built from 100 MB of Go modules, about 4 minutes.'
-    : 'If GitHub is not reachable, the start fails: there is no Go to build them with.'
+  const withoutGitHub = hasGo
+    ? 'built from 100 MB of Go modules, 4 minutes'
+    : 'not available, Go is not installed'
   return item(
     'control plane',
-    'etcd, kube-apiserver and kubectl: a download of 70 MB from GitHub',
-    otherwise,
-    `They are stored in ${cache}`,
+    'etcd, kube-apiserver, kubectl: 70 MB from GitHub',
+    `without GitHub: ${withoutGitHub}`,
+    `stored in ${cache}`,
+  )
+}
+
+function aboutDebian(packages) {
+  return item(
+    'Debian packages',
+    `${packages.join(', ')}: 15 MB`,
+    'with apt-get, as root, in the background',
+    'needed only for the two example bakes',
   )
 }
 
