@@ -41,8 +41,6 @@ export function describeKeys(
  * @param onKey gets all keys except for the suspension, which is done here
  */
 export function readKeys(input: ReadStream, onKey: (key: Exclude<Key, 'suspend'>) => void): () => void {
-  // Only the foreground job may set the mode of a terminal: the kernel would stop another one (`npm start &`).
-  if (!isInForeground()) return () => {}
   let isClosed = false
   const setRaw = (isRaw: boolean) => {
     // The terminal may be gone.
@@ -70,8 +68,11 @@ export function readKeys(input: ReadStream, onKey: (key: Exclude<Key, 'suspend'>
   }
 }
 
-/** Assumed on systems without /proc. */
-function isInForeground(): boolean {
+/**
+ * Only the foreground job may read keys: the kernel would stop another one (`npm start &`). On systems without /proc, every job
+ * counts as one in the foreground.
+ */
+export function isInForeground(): boolean {
   try {
     const stat = readFileSync('/proc/self/stat', 'utf8')
     // The name in the second field may contain anything; the fields after its closing bracket are plain.

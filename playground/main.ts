@@ -1,7 +1,7 @@
 /** `npm start`: the real controller on a real API server, with an organization and a receiver that verifies. */
 import { fileURLToPath } from 'node:url'
 import { ControlPlaneUnavailable } from './control-plane/binaries.ts'
-import { readKeys } from './keys.ts'
+import { isInForeground, readKeys } from './keys.ts'
 import { parseOptions, USAGE, UsageError } from './options.mjs'
 import { runPlayground } from './playground.ts'
 import { createTerminal } from './terminal.ts'
@@ -22,14 +22,14 @@ async function main(): Promise<number> {
     // The output is closed: the terminal was closed, or `| head` has ended.
     stdout.on('error', stop)
     const isTerminal = stdout.isTTY === true && process.env.TERM !== 'dumb'
+    const hasKeys = isTerminal && stdin.isTTY === true && isInForeground()
     return await runPlayground(options, {
       stopping: stopping.signal,
       stop,
       write: (line) => stdout.write(`${line}\n`),
       colored: stdout.isTTY === true && stdout.hasColors(),
       terminal: isTerminal ? createTerminal(stdout) : undefined,
-      readKeys:
-        isTerminal && stdin.isTTY === true ? (onKey) => readKeys(stdin.on('error', stop), onKey) : undefined,
+      readKeys: hasKeys ? (onKey) => readKeys(stdin.on('error', stop), onKey) : undefined,
     })
   } catch (error) {
     const expected = error instanceof UsageError || error instanceof ControlPlaneUnavailable
