@@ -48,7 +48,9 @@ describe('the description of a first start', () => {
 
   it('says so if the control plane cannot be built', () => {
     const controlPlane = { cache: '/c', hasGo: false }
-    expect(describeStart({ ...NOTHING, controlPlane }).join('\n')).toContain('Go is not installed')
+    const lines = describeStart({ ...NOTHING, controlPlane })
+    expect(lines.join('\n')).toContain('Go is not installed')
+    expect(lines.at(-1)).toContain('Expect 1 to 2 minutes.')
   })
 
   it('is not needed if nothing is missing', () => {
@@ -82,6 +84,7 @@ it.each([
 })
 
 it('after a no, there are the other ways to start', () => {
+  expect(Math.max(...afterNo(ALL).map((line) => line.length))).toBeLessThanOrEqual(80)
   const lines = afterNo(ALL).join('\n')
   expect(lines).toContain('npm start -- --no-bakes')
   expect(lines).toContain('KUBEBUILDER_ASSETS')

@@ -1,10 +1,7 @@
 // What `npm start` is about to install, in words, and whether to ask first. Decisions only: playground.mjs acts on them.
 
-/** As measured on two cores; a range where the network decides. */
-const COSTS = {
-  packages: { minutes: [1, 2] },
-  controlPlane: { minutes: [1, 5] },
-}
+/** As measured on two cores; ranges, since the network decides. */
+const MINUTES = { packages: [1, 2], download: [1, 2], downloadOrBuild: [1, 5] }
 const LATER_START = 'Later starts install nothing and take about 15 seconds.'
 const LABEL = 19
 
@@ -26,7 +23,8 @@ export function isComplete({ packages, controlPlane, debianPackages }) {
  * @param {Missing} missing at least one thing
  * @returns {string[]}
  */
-export function describe({ packages, controlPlane, debianPackages }) {
+export function describe(missing) {
+  const { packages, controlPlane, debianPackages } = missing
   return [
     'Before the playground starts, this installs:',
     '',
@@ -34,7 +32,7 @@ export function describe({ packages, controlPlane, debianPackages }) {
     ...(controlPlane === undefined ? [] : aboutControlPlane(controlPlane)),
     ...(debianPackages.length === 0 ? [] : aboutDebian(debianPackages)),
     '',
-    `${duration(packages, controlPlane !== undefined)} ${LATER_START}`,
+    `${duration(missing)} ${LATER_START}`,
   ]
 }
 
@@ -63,10 +61,13 @@ function item(label, ...lines) {
   return lines.map((line, index) => `  ${(index === 0 ? label : '').padEnd(LABEL)}${line}`)
 }
 
-function duration(packages, controlPlane) {
-  const parts = [...(packages ? [COSTS.packages] : []), ...(controlPlane ? [COSTS.controlPlane] : [])]
+function duration({ packages, controlPlane }) {
+  const parts = [
+    ...(packages ? [MINUTES.packages] : []),
+    ...(controlPlane === undefined ? [] : [controlPlane.hasGo ? MINUTES.downloadOrBuild : MINUTES.download]),
+  ]
   if (parts.length === 0) return 'The playground does not wait for this.'
-  const sum = (index) => parts.reduce((total, { minutes }) => total + minutes[index], 0)
+  const sum = (index) => parts.reduce((total, minutes) => total + minutes[index], 0)
   return `Expect ${sum(0)} to ${sum(1)} minutes.`
 }
 
@@ -99,19 +100,15 @@ export function answerOf(line) {
  * @param {Missing} missing
  * @returns {string[]}
  */
-export function afterNo({ packages, controlPlane, debianPackages }) {
+export function afterNo({ controlPlane, debianPackages }) {
   return [
-    'Nothing was installed, and the playground did not start. You can:',
+    'Nothing was installed, and the playground did not start. You can run:',
     ...(debianPackages.length === 0
       ? []
-      : [`  start without the example bakes${remaining(packages, controlPlane)}: npm start -- --no-bakes`]),
+      : ['  npm start -- --no-bakes               no Debian packages, no example bakes']),
     ...(controlPlane === undefined
       ? []
-      : ['  use your own etcd, kube-apiserver and kubectl: set KUBEBUILDER_ASSETS to their folder']),
-    '  install all of this without a question: npm start -- --yes',
+      : ['  KUBEBUILDER_ASSETS=FOLDER npm start   your own etcd, kube-apiserver, kubectl']),
+    '  npm start -- --yes                    installs this without a question',
   ]
-}
-
-function remaining(packages, controlPlane) {
-  return packages || controlPlane !== undefined ? ' and the Debian packages' : ''
 }
