@@ -56,7 +56,10 @@ export function readKeys(input: ReadStream, onKey: (key: Exclude<Key, 'suspend'>
     // The whole job, as the terminal would do it: a shell waits for npm as well.
     process.kill(0, 'SIGTSTP')
     setTimeout(() => {
-      if (!isClosed) setRaw(true)
+      if (isClosed) return
+      // Continued by `bg`, it goes without keys from now on.
+      if (isInForeground()) setRaw(true)
+      else input.pause()
     }, SUSPEND_MS)
   }
   input.setEncoding('utf8').on('data', onData)
