@@ -219,6 +219,7 @@ export const ENDPOINT_CONDITIONS = [
   'Stalled',
   'Delivering',
   'OwnersNotified',
+  'SuccessesShown',
 ] as const
 
 export const webhookEndpointKind: KindDefinition = {

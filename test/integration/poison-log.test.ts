@@ -195,9 +195,12 @@ describe('a Secret of keys', () => {
       await davit.api.patch(secrets, ref, { data: { keys: base64(keys) } })
       await davit.restart()
       const refused = await davit.endpointWhen(name, (seen) =>
-        hasCondition(seen, 'Ready', { status: 'False', reason: 'SigningKeysDamaged' }),
+        hasCondition(seen, 'Ready', { status: 'False', reason: 'SigningSecretsUnreadable' }),
       )
-      expect(conditionOf(refused, 'Stalled')).toMatchObject({ status: 'True', reason: 'SigningKeysDamaged' })
+      expect(conditionOf(refused, 'Stalled')).toMatchObject({
+        status: 'True',
+        reason: 'SigningSecretsUnreadable',
+      })
       await davit.publish(damaged.type, { n: 1 })
       await passBy(davit, receiver)
       expect(receiver.received(damaged.path)).toHaveLength(0)

@@ -45,8 +45,8 @@ test.each([
     name: 'one whose key is being made',
     given: { ...HEALTHY, keysReady: false },
     want: {
-      Ready: 'False MakingSigningKey',
-      Reconciling: 'True MakingSigningKey',
+      Ready: 'False CreatingSigningSecret',
+      Reconciling: 'True CreatingSigningSecret',
       Stalled: 'absent',
     },
   },

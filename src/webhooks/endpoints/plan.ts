@@ -102,7 +102,7 @@ export type Problem = {
   reason:
     | 'NotAnOrganization'
     | 'UrlNotAllowed'
-    | 'SigningKeysDamaged'
+    | 'SigningSecretsUnreadable'
     | 'SigningSecretRefused'
     | 'UnknownEventTypes'
   message: string
@@ -141,7 +141,10 @@ export function endpointConditions(facts: EndpointFacts): ConditionUpdate[] {
 
 type Obstacle = { reason: string; message: string }
 
-const MAKING_KEY: Obstacle = { reason: 'MakingSigningKey', message: 'Davit is creating the signing secret.' }
+const MAKING_KEY: Obstacle = {
+  reason: 'CreatingSigningSecret',
+  message: 'Davit is creating the signing secret.',
+}
 
 function stalledBy(facts: EndpointFacts): Obstacle | undefined {
   const { endpoint, problems, decision, consecutiveFailures, failingSince = 'an unknown time' } = facts

@@ -416,7 +416,7 @@ export class SigningKeyReconciler {
     } catch (error) {
       if (!(error instanceof KeysDamagedError)) throw error
       const message = `Davit sends nothing to this endpoint: Secret ${error.secret} with its signing secrets is unreadable. Ask your cluster operator to restore the Secret, or to delete it to get a new signing secret.`
-      const problems: Problem[] = [{ reason: 'SigningKeysDamaged', message }]
+      const problems: Problem[] = [{ reason: 'SigningSecretsUnreadable', message }]
       return { problems, handled: {}, rolled: false, requeueAt: this.#options.clock.now() + PROBLEM_RETRY_MS }
     }
   }

@@ -72,7 +72,7 @@ const FINDINGS: Readonly<Record<string, () => ConditionUpdate[][]>> = {
 const PROBLEMS: Readonly<Record<Problem['reason'], true>> = {
   NotAnOrganization: true,
   UrlNotAllowed: true,
-  SigningKeysDamaged: true,
+  SigningSecretsUnreadable: true,
   SigningSecretRefused: true,
   UnknownEventTypes: true,
 }
