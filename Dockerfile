@@ -4,7 +4,7 @@
 #
 # The same base images, the same packages of Debian and the same commit make the same image where the builder takes the times of
 # files from SOURCE_DATE_EPOCH (buildah: --timestamp; BuildKit: --output type=oci,rewrite-timestamp=true). Where no registry can be
-# reached, `node tools/image.mjs` makes the base images as well. docs/image.md tells more.
+# reached, `node tools/image.mjs` makes the base images as well. docs/guides/build-the-image.md tells more.
 
 # Has npm, and Node as it is in the lock file beside it.
 ARG BUILD_IMAGE=docker.io/library/node:24-trixie-slim

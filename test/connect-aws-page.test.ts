@@ -1,4 +1,4 @@
-/** docs/connect-aws.md: what it says to paste is what Davit says in the status, and does what it should at AWS. */
+/** docs/guides/connect-aws.md: what it says to paste is what Davit says in the status, and does what it should at AWS. */
 
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -14,7 +14,7 @@ import { SecretText } from '../src/lib/redact.ts'
 import { createClock, createRandom } from '../src/lib/time.ts'
 import { TestAws } from './support/aws/organization-account.ts'
 
-const PAGE = readFileSync(new URL('../docs/connect-aws.md', import.meta.url), 'utf8')
+const PAGE = readFileSync(new URL('../docs/guides/connect-aws.md', import.meta.url), 'utf8')
 const ACCOUNT = '123456789012'
 const PRINCIPAL = 'arn:aws:iam::111111111111:user/davit'
 const KEY = `arn:aws:kms:eu-west-1:${ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab`

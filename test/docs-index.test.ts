@@ -1,18 +1,19 @@
 /** Every page is on the list of pages. */
-import { readdirSync, readFileSync } from 'node:fs'
+import { globSync, readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
 const DOCS = new URL('../docs/', import.meta.url)
 
 test('every page is on the list of pages', () => {
   const list = readFileSync(new URL('README.md', DOCS), 'utf8')
-  const pages = readdirSync(DOCS).filter((name) => name.endsWith('.md') && name !== 'README.md')
+  const pages = globSync('*/*.md', { cwd: fileURLToPath(DOCS) })
   expect(pages.length).toBeGreaterThan(25)
   expect(pages.filter((page) => !list.includes(`](${page})`))).toEqual([])
 })
 
 test('every decision is on the list of decisions, by its number and with its title', () => {
-  const folder = new URL('decisions/', DOCS)
+  const folder = new URL('contributing/decisions/', DOCS)
   const pages = readdirSync(folder).filter((name) => name !== 'README.md')
   const want = pages.sort().map((page, i) => {
     const [, number, title] = /^# (\d+)\. (.+)$/m.exec(readFileSync(new URL(page, folder), 'utf8')) ?? []

@@ -13,7 +13,7 @@ import {
 import { createMetrics, type Metrics } from '../src/cmd/metrics.ts'
 import type { RunningController } from '../src/cmd/start-controller.ts'
 
-const PAGE = readFileSync(new URL('../docs/settings.md', import.meta.url), 'utf8')
+const PAGE = readFileSync(new URL('../docs/reference/settings.md', import.meta.url), 'utf8')
 
 const NONE = 'none'
 

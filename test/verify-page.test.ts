@@ -1,4 +1,4 @@
-/** docs/verify.md tells the truth: its programs take what Davit has signed, and nothing else. */
+/** docs/guides/verify-deliveries.md tells the truth: its programs take what Davit has signed, and nothing else. */
 
 import { createRequire } from 'node:module'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

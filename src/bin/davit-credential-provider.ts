@@ -1,4 +1,4 @@
-/** A credential provider of kubelet: see docs/running-box.md. */
+/** A credential provider of kubelet: see docs/guides/pull-images.md. */
 const [option, ...more] = process.argv.slice(2)
 if (option === '--version' && more.length === 0) {
   const { VERSION } = await import('../lib/version.ts')

@@ -1,4 +1,4 @@
-/** A credential helper of docker and compatible tools: see docs/running-box.md. */
+/** A credential helper of docker and compatible tools: see docs/guides/pull-images.md. */
 const USAGE = 'Usage: docker-credential-davit <store|get|erase|list|version>'
 
 const [action, ...more] = process.argv.slice(2)

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { BoxConfigError, readBoxConfig } from './node-helpers.ts'
 
-const PAGE = readFileSync(new URL('../../docs/running-box.md', import.meta.url), 'utf8')
+const PAGE = readFileSync(new URL('../../docs/guides/pull-images.md', import.meta.url), 'utf8')
 
 it('is as the page says where nothing is set, or set to nothing', () => {
   const { credentialsPath, keepSeconds, parameterPrefix } = readBoxConfig({

@@ -21,7 +21,7 @@ const FEATURES = ['src/webhooks/', 'src/credentials/', 'src/boxes/']
 const PRODUCT = [...PLUMBING, ...FEATURES, 'src/server/', 'src/receiver/', 'src/cmd/']
 
 /** What clients have, which tests use as they do. */
-const PUBLISHED_TYPES = 'docs/openapi.d.ts'
+const PUBLISHED_TYPES = 'docs/reference/openapi.d.ts'
 
 export const ZONES: readonly Zone[] = [
   { path: 'src/main.ts', imports: ['src/cmd/', 'src/lib/version.ts'], libraries: [] },

@@ -1,4 +1,4 @@
-/** docs/first-webhook.md, block by block, like a user who pastes it into a terminal. Parts that need nodes are replaced. */
+/** docs/get-started/first-webhook.md, block by block, like a user who pastes it into a terminal. Parts that need nodes are replaced. */
 
 import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -18,7 +18,7 @@ import { until } from '../support/until.ts'
 const BUILD_LIMIT_MS = 30 * 60_000
 const TEST_LIMIT_MS = 240_000
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const PAGE = new URL('../../docs/first-webhook.md', import.meta.url)
+const PAGE = new URL('../../docs/get-started/first-webhook.md', import.meta.url)
 const SYSTEM = 'davit-system'
 const DEPLOYMENTS = `/apis/apps/v1/namespaces/${SYSTEM}/deployments`
 

@@ -37,7 +37,7 @@ test('labels, the address of runbooks and what is left out reach every alert', a
         annotations: { note: 'ours' },
         alertLabels: { team: 'platform' },
         disabled: ['DavitOwnersNotTold'],
-        runbooks: 'https://git.example.com/davit/docs/runbooks/',
+        runbooks: 'https://git.example.com/davit/docs/troubleshooting/alerts/',
       },
     },
   })
@@ -53,7 +53,7 @@ test('labels, the address of runbooks and what is left out reach every alert', a
       labels: { ...rule.labels, team: 'platform' },
       annotations: {
         ...rule.annotations,
-        runbook_url: `https://git.example.com/davit/docs/runbooks/${rule.alert}.md`,
+        runbook_url: `https://git.example.com/davit/docs/troubleshooting/alerts/${rule.alert}.md`,
       },
     }))
   expect(rules).toEqual(wanted)

@@ -23,7 +23,7 @@ const run = promisify(execFile)
 const BUILD_LIMIT_MS = 30 * 60_000
 const TEST_LIMIT_MS = 300_000
 const GONE_LIMIT_MS = 240_000
-const PAGE = new URL('../../docs/uninstall.md', import.meta.url)
+const PAGE = new URL('../../docs/guides/uninstall.md', import.meta.url)
 const SYSTEM = 'davit-system'
 
 type Condition = { type: string; status: string; message?: string }

@@ -32,7 +32,7 @@ const PAGES = [
 ]
 
 function pageOf(name: string): string {
-  return readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')
+  return readFileSync(new URL(`../../docs/reference/${name}.md`, import.meta.url), 'utf8')
 }
 
 const examples = PAGES.flatMap((page) => {

@@ -1,4 +1,4 @@
-/** What Flux, Helm 4 and Argo CD make of every state that Davit writes, by their own code, as docs/gitops.md has it. */
+/** What Flux, Helm 4 and Argo CD make of every state that Davit writes, by their own code, as docs/guides/gitops.md has it. */
 
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -17,7 +17,7 @@ type Seen = {
   status?: { observedGeneration?: number; state?: string; conditions?: Condition[] }
 }
 
-const PAGE = readFileSync(new URL('../../docs/gitops.md', import.meta.url), 'utf8')
+const PAGE = readFileSync(new URL('../../docs/guides/gitops.md', import.meta.url), 'utf8')
 
 let namespace: NamespaceApi
 const seen: Seen[] = []

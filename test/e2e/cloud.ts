@@ -76,7 +76,7 @@ export async function startCloud({ kubeconfig, address, organization, kubectl }:
   return { aws, account, url: reached.url, operatorRole, boxRole, registry, digests, connect, stop }
 }
 
-/** As docs/connect-aws.md and IAM have it for a role of pods. */
+/** As docs/guides/connect-aws.md and IAM have it for a role of pods. */
 function trustOf(issuer: string) {
   const subjects = ROLES.map((role) => `system:serviceaccount:${DAVIT}:davit-${role}`)
   return {

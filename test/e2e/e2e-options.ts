@@ -20,7 +20,7 @@ export type E2eOptions = {
   parts: readonly Part[]
 }
 
-/** `release`: what an installation does, and what it leaves. `page`: docs/first-webhook.md, as it is written. */
+/** `release`: what an installation does, and what it leaves. `page`: docs/get-started/first-webhook.md, as it is written. */
 export type Part = 'release' | 'page'
 
 export const USAGE = `usage: npm run test:e2e -- [PART...] [OPTION...]

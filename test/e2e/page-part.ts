@@ -1,5 +1,5 @@
 /**
- * docs/first-webhook.md, from its `helm install` to its verified delivery, by one bash as it is written, with the receiver that the page has
+ * docs/get-started/first-webhook.md, from its `helm install` to its verified delivery, by one bash as it is written, with the receiver that the page has
  * for those who have none, and with the image of the run in the place of the one that it names.
  */
 import { readFile } from 'node:fs/promises'
@@ -13,8 +13,8 @@ import { ROOT } from './prepare-image.ts'
 import type { Report } from './report.ts'
 import { RESTRICTED } from './restricted.ts'
 
-const PAGE = 'docs/first-webhook.md'
-const UNINSTALL = 'docs/uninstall.md'
+const PAGE = 'docs/get-started/first-webhook.md'
+const UNINSTALL = 'docs/guides/uninstall.md'
 const NAMESPACE = 'Namespace '
 const PAGE_LIMIT_MS = 15 * 60_000
 

@@ -1,4 +1,4 @@
-/** The end of an installation, in each order that docs/uninstall.md names; after the last nothing is left. */
+/** The end of an installation, in each order that docs/guides/uninstall.md names; after the last nothing is left. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { NodeCluster } from '../node/cluster.ts'
@@ -15,7 +15,7 @@ import { ROOT } from './prepare-image.ts'
 import { RECEIVERS } from './receiver-pod.ts'
 import type { Report } from './report.ts'
 
-const UNINSTALL = 'docs/uninstall.md'
+const UNINSTALL = 'docs/guides/uninstall.md'
 const FINALIZER = 'davit.dev/parameter'
 const REMOVAL_LIMIT_MS = 5 * 60_000
 

@@ -14,7 +14,7 @@ import { runSchemathesis } from './schemathesis.ts'
 import { faultsOf, sum, tableOf } from './verdict.ts'
 
 const REQUIREMENTS = fileURLToPath(new URL('requirements.txt', import.meta.url))
-const DOCUMENT = new URL('../../docs/openapi.json', import.meta.url)
+const DOCUMENT = new URL('../../docs/reference/openapi.json', import.meta.url)
 const EXAMPLES = 130
 
 const { values } = parseArgs({ options: { seed: { type: 'string' }, examples: { type: 'string' } } })

@@ -1,4 +1,4 @@
-/** What people see of a template with kubectl, as docs/box-template.md has it. */
+/** What people see of a template with kubectl, as docs/reference/box-template.md has it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DB, state } from '../support/baking-davit.ts'
 import { kubectl } from '../support/control-plane.ts'

@@ -1,4 +1,4 @@
-/** A secret that is replaced after a bake that succeeded, on the real API server, with the lines of docs/box-template.md. */
+/** A secret that is replaced after a bake that succeeded, on the real API server, with the lines of docs/reference/box-template.md. */
 import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -8,7 +8,7 @@ import type { JobStandIn } from '../support/job-stand-in.ts'
 import type { SecretsBed } from '../support/secrets-bed.ts'
 import { ShellSession } from '../support/shell-session.ts'
 
-const PAGE = readFileSync(new URL('../../docs/box-template.md', import.meta.url), 'utf8')
+const PAGE = readFileSync(new URL('../../docs/reference/box-template.md', import.meta.url), 'utf8')
 
 let secrets: SecretsBed
 let bed: JobStandIn

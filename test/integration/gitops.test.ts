@@ -2,7 +2,8 @@
  * Objects that Davit works on are applied from Git: neither undoes the other's changes, and what the pages say about waiting is
  * true.
  */
-import { readdirSync, readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { kubectl } from '../support/control-plane.ts'
 import type { KubectlFailed } from '../support/control-plane-kubectl.ts'
@@ -149,9 +150,9 @@ test('what is applied with kubectl apply shows no difference, and a second one c
 })
 
 describe('the waits of the pages', () => {
-  const lines = readdirSync(DOCS)
-    .filter((name) => name.endsWith('.md'))
-    .flatMap((name) => readFileSync(new URL(name, DOCS), 'utf8').match(/^kubectl -n acme wait .*$/gm) ?? [])
+  const lines = globSync('**/*.md', { cwd: fileURLToPath(DOCS) }).flatMap(
+    (name) => readFileSync(new URL(name, DOCS), 'utf8').match(/^kubectl -n acme wait .*$/gm) ?? [],
+  )
 
   test('are there, for every kind that can be waited for', () => {
     const names = lines.map((line) => /wait ([a-z]+)\//.exec(line)?.[1])

@@ -1,5 +1,5 @@
 /**
- * A restore of more than docs/backup.md names, into another cluster: with the segments of the log, for endpoints that have the UIDs that
+ * A restore of more than docs/guides/backup.md names, into another cluster: with the segments of the log, for endpoints that have the UIDs that
  * stand there, and of an organization that has an account.
  */
 

@@ -1,4 +1,4 @@
-/** A backup as docs/backup.md says, into an empty cluster: nothing is sent again, and receivers go on verifying. */
+/** A backup as docs/guides/backup.md says, into an empty cluster: nothing is sent again, and receivers go on verifying. */
 
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -188,7 +188,7 @@ class BakeChecks {
     )
   }
 
-  /** As docs/running-box.md brings maps to a node: into a folder for each organization, which pods cannot write. */
+  /** As docs/guides/pull-images.md brings maps to a node: into a folder for each organization, which pods cannot write. */
   async #maps(): Promise<string> {
     const { setting, folder } = this.#of
     const maps = join(folder, 'maps')

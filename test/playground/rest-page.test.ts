@@ -1,4 +1,4 @@
-/** docs/rest.md is true: each of its commands, pasted next to a running playground, has the documented result. */
+/** docs/guides/rest-api.md is true: each of its commands, pasted next to a running playground, has the documented result. */
 import { readFile, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -10,7 +10,7 @@ import {
 import { type Pasted, ShellSession } from '../support/shell-session.ts'
 import { constantsOf, isLook, type PageStep, stepsOf } from './page/page-steps.ts'
 
-const PAGE = new URL('../../docs/rest.md', import.meta.url)
+const PAGE = new URL('../../docs/guides/rest-api.md', import.meta.url)
 const TEST_LIMIT_MS = 120_000
 /** For what is on its way when it is looked for. */
 const LOOK_LIMIT_MS = 10_000

@@ -70,7 +70,9 @@ async function ping(path: { orgId: string; endpointId: string }) {
 
 test('the document that is served is the one in the documentation', async () => {
   const served = await (await fetch(`${server.baseUrl}/openapi.json`)).json()
-  const written = JSON.parse(await readFile(new URL('../../docs/openapi.json', import.meta.url), 'utf8'))
+  const written = JSON.parse(
+    await readFile(new URL('../../docs/reference/openapi.json', import.meta.url), 'utf8'),
+  )
   expect(served).toEqual({ ...written, info: { ...written.info, version: '0.0.0-test' } })
 })
 

@@ -26,7 +26,7 @@ let codes: ReadonlySet<string>
 let hook: string
 
 beforeAll(async () => {
-  const page = await readFile(new URL('../../docs/errors.md', import.meta.url), 'utf8')
+  const page = await readFile(new URL('../../docs/reference/errors.md', import.meta.url), 'utf8')
   codes = new Set([...page.matchAll(/^\| \d{3} \| `(\w+)` \|/gm)].map(([, code]) => code ?? ''))
   bed = await startFrontedServer()
   hook = (await bed.post(HOOKS, DRAFT)).headers.get('location') ?? ''

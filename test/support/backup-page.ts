@@ -1,4 +1,4 @@
-/** Runs the commands of docs/backup.md like a user who pastes them. */
+/** Runs the commands of docs/guides/backup.md like a user who pastes them. */
 
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
@@ -8,7 +8,7 @@ import type { ControlPlane } from '../../playground/control-plane/control-plane.
 
 const run = promisify(execFile)
 
-const PAGE = new URL('../../docs/backup.md', import.meta.url)
+const PAGE = new URL('../../docs/guides/backup.md', import.meta.url)
 
 export class BackupPage {
   readonly text: string

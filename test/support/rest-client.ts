@@ -1,5 +1,5 @@
 /**
- * A client of the REST API like that of a user: typed by docs/openapi.d.ts, so that it can only send documented requests. Each
+ * A client of the REST API like that of a user: typed by docs/reference/openapi.d.ts, so that it can only send documented requests. Each
  * answer is validated against the document.
  *
  *   const client = await openRestClient(server, key)
@@ -7,7 +7,7 @@
  */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import createClient, { type Client, type Middleware } from 'openapi-fetch'
-import type { paths } from '../../docs/openapi.d.ts'
+import type { paths } from '../../docs/reference/openapi.d.ts'
 
 export type RestClient = Client<paths>
 

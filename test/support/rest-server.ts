@@ -7,7 +7,7 @@
  *   const { endpoint, secret } = await server.endpoints.create(davit.organization, draft, {})
  */
 
-import type { components } from '../../docs/openapi.d.ts'
+import type { components } from '../../docs/reference/openapi.d.ts'
 import type { EndpointChange, EndpointDraft, EndpointId } from '../../src/server/endpoint-resource.ts'
 import type { EndpointService } from '../../src/server/endpoints.ts'
 import { Problem, type ProblemCode } from '../../src/server/http/problems.ts'

@@ -1,4 +1,4 @@
-/** The languages of docs/verify.md: how each program is put together and run, as the page says. */
+/** The languages of docs/guides/verify-deliveries.md: how each program is put together and run, as the page says. */
 import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

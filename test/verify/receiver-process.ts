@@ -1,4 +1,4 @@
-/** A receiver of docs/verify.md as a process that requests are sent to. */
+/** A receiver of docs/guides/verify-deliveries.md as a process that requests are sent to. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'

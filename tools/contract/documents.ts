@@ -23,7 +23,7 @@ export function definitions(): ReadonlyMap<string, { plural: string; definition:
 }
 
 export function openApiLines(): string[] {
-  return flatten(JSON.parse(readFileSync(join(ROOT, 'docs/openapi.json'), 'utf8')))
+  return flatten(JSON.parse(readFileSync(join(ROOT, 'docs/reference/openapi.json'), 'utf8')))
 }
 
 /** The values that the chart accepts, and their defaults. */

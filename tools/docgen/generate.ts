@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Drift, driftOf } from './drift.ts'
 import { NoPlaceError } from './generated-file.ts'
+import { alertIndex } from './outputs/alert-index.ts'
 import { chartTemplates } from './outputs/chart-templates.ts'
 import { chartValuesOutput } from './outputs/chart-values.ts'
 import { crds } from './outputs/crds.ts'
@@ -18,6 +19,7 @@ import { rightsPage } from './outputs/rights-page.ts'
 import { routeTable } from './outputs/route-table.ts'
 
 const OUTPUTS = [
+  alertIndex,
   chartTemplates,
   chartValuesOutput,
   crds,

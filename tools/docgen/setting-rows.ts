@@ -1,4 +1,4 @@
-/** Reads the description of each setting in docs/settings.md. */
+/** Reads the description of each setting in docs/reference/settings.md. */
 export type SettingRow = { name: string; standard: string; allowed: string; about: string }
 
 export function settingRows(page: string): SettingRow[] {

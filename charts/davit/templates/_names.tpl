@@ -120,7 +120,7 @@ app.kubernetes.io/component: {{ .role }}
 {{- define "davit.image" -}}
 {{- $image := .Values.image }}
 {{- if not $image.repository }}
-{{- fail "image.repository is required. No image of Davit is published yet: build one as described in docs/image.md, push it to your registry, and set its name, for example --set image.repository=registry.example.com/davit" }}
+{{- fail "image.repository is required. No image of Davit is published yet: build one as described in docs/guides/build-the-image.md, push it to your registry, and set its name, for example --set image.repository=registry.example.com/davit" }}
 {{- end }}
 {{- if $image.digest -}}
 {{ $image.repository }}@{{ $image.digest }}

@@ -25,7 +25,7 @@ describe('a failure', () => {
   })
 
   test('has a row in the page of templates, for each code', () => {
-    const page = readFileSync(new URL('../../../docs/box-template.md', import.meta.url), 'utf8')
+    const page = readFileSync(new URL('../../../docs/reference/box-template.md', import.meta.url), 'utf8')
     const rows = [...page.matchAll(/^\| `([a-z_]+)` \| [^|]+ \| [^|]+ \|$/gm)].map(([, code]) => code)
     expect(rows.filter((code) => bakeFailureCode.safeParse(code).success).sort()).toEqual(
       [...bakeFailureCode.options].sort(),

@@ -7,7 +7,7 @@ import type { EventLog } from '../../webhooks/log/store.ts'
 
 /**
  * Why a request is refused, as a problem document (RFC 9457). Services throw a `Problem`; `problemOf` turns everything else
- * that is thrown into one. The codes are stable: clients branch on them, and `docs/errors.md` and the OpenAPI document list them.
+ * that is thrown into one. The codes are stable: clients branch on them, and `docs/reference/errors.md` and the OpenAPI document list them.
  */
 
 type Entry = {

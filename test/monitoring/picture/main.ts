@@ -13,7 +13,7 @@ import type { Found } from '../bed/prometheus.ts'
 import { asked } from '../metric-names.ts'
 import { drawRows, type Series } from './draw.ts'
 
-const OUTPUT = 'docs/dashboard.svg'
+const OUTPUT = 'docs/guides/dashboard.svg'
 const SECONDS = 140
 const EVERY_MS = 150
 const TEXT = 'x'.repeat(400)

@@ -59,7 +59,7 @@ const ready = (status: string, reason: string) => ({
 
 /** @returns lines about this test's organization, with single spaces */
 async function said(runbook: string, comment: string): Promise<string[]> {
-  const [block = ''] = commandsOf(page(`docs/runbooks/${runbook}.md`))
+  const [block = ''] = commandsOf(page(`docs/troubleshooting/alerts/${runbook}.md`))
   const part = block.split(/^(?=# )/m).find((each) => each.startsWith(comment))
   if (part === undefined) throw new Error(`${runbook} has no commands below ${comment}`)
   // What comes after it, of something that is filled in or of Davit's own namespace, is for another place.

@@ -1,7 +1,7 @@
-/** Reads blocks of docs/running-box.md, which are pasted unchanged. */
+/** Reads blocks of docs/guides/pull-images.md, which are pasted unchanged. */
 import { readFileSync } from 'node:fs'
 
-const PAGE = readFileSync(new URL('../../../docs/running-box.md', import.meta.url), 'utf8')
+const PAGE = readFileSync(new URL('../../../docs/guides/pull-images.md', import.meta.url), 'utf8')
 
 /** The only block of this language that contains these words. */
 export function blockOf(language: string, words: string): string {

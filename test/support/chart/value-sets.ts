@@ -133,7 +133,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
         annotations: { note: 'ours' },
         alertLabels: { team: 'platform' },
         disabled: ['DavitOwnersNotTold'],
-        runbooks: 'https://git.example.com/davit/docs/runbooks/',
+        runbooks: 'https://git.example.com/davit/docs/troubleshooting/alerts/',
       },
       dashboards: { enabled: true, annotations: { grafana_folder: 'Davit' } },
     },

@@ -1,4 +1,4 @@
-/** The chart's values, from which values.yaml, values.schema.json and docs/values.md are made. */
+/** The chart's values, from which values.yaml, values.schema.json and docs/reference/helm-values.md are made. */
 import { z } from 'zod'
 import { configValues } from './config-values.ts'
 import { group, integer, names, object, objects, strings, text, value, yesOrNo } from './value-parts.ts'
@@ -12,7 +12,7 @@ const dnsLabel = z
 const image = group('The image of every Pod, including those of bakes.', {
   repository: text(
     '',
-    'repository is the name of the image, such as registry.example.com/davit. Required: no image is published yet, see docs/image.md to build your own.',
+    'repository is the name of the image, such as registry.example.com/davit. Required: no image is published yet, see docs/guides/build-the-image.md to build your own.',
   ),
   tag: text('', 'tag is the tag of the image. If empty, the version of the chart is used.'),
   digest: text('', 'digest is the digest of the image, `sha256:...`. If set, it overrides `image.tag`.'),
@@ -38,7 +38,7 @@ const etcd = group('The etcd of the cluster that Davit runs in.', {
   quotaBytes: value(
     z.int().min(256 * 1024 * 1024),
     2 * 1024 * 1024 * 1024,
-    'quotaBytes is the quota of etcd (`--quota-backend-bytes`), which is 2 GiB if it is not set there. The size limits in `config` must not exceed 60% of it in total, see docs/capacity.md.',
+    'quotaBytes is the quota of etcd (`--quota-backend-bytes`), which is 2 GiB if it is not set there. The size limits in `config` must not exceed 60% of it in total, see docs/guides/capacity.md.',
   ),
 })
 
@@ -160,7 +160,7 @@ const serviceMonitor = group('ServiceMonitors for the Prometheus Operator.', {
 })
 
 const prometheusRule = group(
-  'A PrometheusRule with the alerts in `files/alerts.yaml`, see docs/monitoring.md.',
+  'A PrometheusRule with the alerts in `files/alerts.yaml`, see docs/guides/monitor.md.',
   {
     enabled: yesOrNo(
       false,
@@ -181,7 +181,7 @@ const prometheusRule = group(
     ),
     runbooks: text(
       '',
-      'runbooks is the URL of your copy of `docs/runbooks`, such as `https://git.example.com/davit/docs/runbooks`. It is the prefix of the annotation `runbook_url`. If empty, alerts have no `runbook_url`.',
+      'runbooks is the URL of your copy of `docs/troubleshooting/alerts`, such as `https://git.example.com/davit/docs/troubleshooting/alerts`. It is the prefix of the annotation `runbook_url`. If empty, alerts have no `runbook_url`.',
     ),
   },
 )
@@ -201,7 +201,7 @@ const dashboards = group('ConfigMaps with the dashboards in `files/dashboards`, 
   ),
 })
 
-const metrics = group('What monitors Davit: see docs/monitoring.md.', {
+const metrics = group('What monitors Davit: see docs/guides/monitor.md.', {
   serviceMonitor,
   prometheusRule,
   dashboards,
@@ -225,7 +225,7 @@ export function chartValues(about: (variable: string) => string) {
     crds,
     config: configValues(about).meta({
       description:
-        'config contains the settings of Davit. Unset settings have their default, see docs/settings.md.',
+        'config contains the settings of Davit. Unset settings have their default, see docs/reference/settings.md.',
     }),
     organizations: names(
       [],

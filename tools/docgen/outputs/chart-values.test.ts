@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 
-const PAGE = readFileSync(new URL('../../../docs/values.md', import.meta.url), 'utf8')
+const PAGE = readFileSync(new URL('../../../docs/reference/helm-values.md', import.meta.url), 'utf8')
 
 const rows = PAGE.split('\n')
   .filter((line) => line.startsWith('| `'))

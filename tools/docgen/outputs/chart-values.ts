@@ -1,4 +1,4 @@
-/** Generates values.yaml, values.schema.json and docs/values.md from the chart's values. */
+/** Generates values.yaml, values.schema.json and docs/reference/helm-values.md from the chart's values. */
 import { stringify } from 'yaml'
 import { z } from 'zod'
 import { settings, storeLimits } from '../chart/config-values.ts'
@@ -7,14 +7,14 @@ import { NOTICE, NoPlaceError, type Output } from '../generated-file.ts'
 import { type Cell, cell, markdownTable } from '../markdown-table.ts'
 import { type SettingRow, settingRows } from '../setting-rows.ts'
 
-const PAGE = 'docs/values.md'
-const SETTINGS = 'docs/settings.md'
+const PAGE = 'docs/reference/helm-values.md'
+const SETTINGS = 'docs/reference/settings.md'
 const NOTE = NOTICE.replace('src/apis', 'tools/docgen/chart')
 const WIDTH = 110
 /** How descriptions of values name pages; the descriptions are used in other places too. */
-const PAGE_OF_DOCS = /\bdocs\/([a-z-]+\.md)\b/g
+const PAGE_OF_DOCS = /\bdocs\/((?:[a-z-]+\/)?[a-z-]+\.md)\b/g
 
-/** Settings of the SDK: docs/settings.md only names them, so they are described here. */
+/** Settings of the SDK: docs/reference/settings.md only names them, so they are described here. */
 const ABOUT_AWS: Readonly<Record<string, string>> = {
   AWS_ENDPOINT_URL:
     'Endpoint URL of AWS for Davit and for bakes, for all services without their own endpoint URL. If unset, the public addresses are used.',
@@ -143,7 +143,7 @@ function valueRows(name: string, schema: Schema): Cell[][] {
     )
     return inner
   }
-  const about = cell(schema.description ?? '').replaceAll(PAGE_OF_DOCS, '[$1]($1)')
+  const about = cell(schema.description ?? '').replaceAll(PAGE_OF_DOCS, '[$1](../$1)')
   return [[`\`${name}\``, typeOf(schema), `\`${JSON.stringify(schema.default)}\``, { markdown: about }]]
 }
 

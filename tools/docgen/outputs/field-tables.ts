@@ -1,5 +1,5 @@
 /**
- * The tables of fields in docs/<kind>.md, from the schemas. The text around them is written by hand; a table is between two
+ * The tables of fields in docs/reference/<kind>.md, from the schemas. The text around them is written by hand; a table is between two
  * comments:
  *
  *   <!-- fields of WebhookEndpoint.spec: npm run generate -->
@@ -23,14 +23,14 @@ import { markdownTable } from '../markdown-table.ts'
 import { type PageSection, putSection } from '../page-section.ts'
 
 const PAGES: Record<string, readonly KindDefinition[]> = {
-  'docs/webhook-endpoint.md': [webhookEndpointKind],
-  'docs/webhook-delivery.md': [webhookDeliveryKind],
-  'docs/webhook-event.md': [webhookEventKind],
-  'docs/event-type.md': [eventTypeKind],
-  'docs/registry-credential.md': [registryCredentialKind],
-  'docs/secrets-settings.md': [secretsSettingsKind],
-  'docs/box-template.md': [boxTemplateKind],
-  'docs/delivery-log.md': [deliverySegmentKind, outcomeSegmentKind],
+  'docs/reference/webhook-endpoint.md': [webhookEndpointKind],
+  'docs/reference/webhook-delivery.md': [webhookDeliveryKind],
+  'docs/reference/webhook-event.md': [webhookEventKind],
+  'docs/reference/event-type.md': [eventTypeKind],
+  'docs/reference/registry-credential.md': [registryCredentialKind],
+  'docs/reference/secrets-settings.md': [secretsSettingsKind],
+  'docs/reference/box-template.md': [boxTemplateKind],
+  'docs/reference/delivery-log.md': [deliverySegmentKind, outcomeSegmentKind],
 }
 
 export const fieldTables: Output = {

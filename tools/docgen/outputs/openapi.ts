@@ -1,4 +1,4 @@
-/** docs/openapi.json: what `davit api` serves at /openapi.json. */
+/** docs/reference/openapi.json: what `davit api` serves at /openapi.json. */
 
 import { VERSION } from '../../../src/lib/version.ts'
 import { openApiDocument } from '../../../src/server/http/openapi.ts'
@@ -12,6 +12,6 @@ export const openApi: Output = {
   owns: [],
   files() {
     const document = openApiDocument(allRoutes(NO_SERVICES), VERSION)
-    return [{ path: 'docs/openapi.json', content: `${JSON.stringify(document, undefined, 2)}\n` }]
+    return [{ path: 'docs/reference/openapi.json', content: `${JSON.stringify(document, undefined, 2)}\n` }]
   },
 }

@@ -1,4 +1,4 @@
-/** docs/errors.md: the problems with which the REST server rejects requests. */
+/** docs/reference/errors.md: the problems with which the REST server rejects requests. */
 import { PROBLEMS } from '../../../src/server/http/problems.ts'
 import type { Output } from '../generated-file.ts'
 import { markdownTable } from '../markdown-table.ts'
@@ -41,7 +41,7 @@ export const problemPage: Output = {
       .map(([code, { status, title, description }]) => [String(status), `\`${code}\``, title, description])
     return [
       {
-        path: 'docs/errors.md',
+        path: 'docs/reference/errors.md',
         content: INTRODUCTION + markdownTable(['Status', 'Code', 'Title', 'Description'], rows),
       },
     ]

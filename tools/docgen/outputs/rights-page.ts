@@ -28,7 +28,7 @@ const INTRODUCTION = `# Permissions and their use
 
 This page lists every permission of the two ServiceAccounts, with the number of calls that needed it.
 The numbers come from \`npm run test:rights\`, which runs Davit with exactly these permissions.
-The scope \`all\` is any namespace, \`own\` is Davit's namespace, and \`bound\` is an organization that has bound the role ([Security](../../docs/security.md)).
+The scope \`all\` is any namespace, \`own\` is Davit's namespace, and \`bound\` is an organization that has bound the role ([Security](../../docs/concepts/security.md)).
 A call that two roles allow counts for both.
 `
 

@@ -1,4 +1,4 @@
-/** The table of routes in docs/rest.md: the declared routes, and the shipped roles that may call them. */
+/** The table of routes in docs/guides/rest-api.md: the declared routes, and the shipped roles that may call them. */
 
 import { parseAllDocuments } from 'yaml'
 import type { Permission, Route } from '../../../src/server/http/route.ts'
@@ -8,7 +8,7 @@ import { markdownTable } from '../markdown-table.ts'
 import { putSection } from '../page-section.ts'
 import { type Role, rolesThatMay } from '../roles-that-may.ts'
 
-const PAGE = 'docs/rest.md'
+const PAGE = 'docs/guides/rest-api.md'
 const ROLES = ['owner', 'publisher', 'viewer']
 
 /** Only the declarations are used; the services are never called here. */
