@@ -14,13 +14,15 @@ const HELP_CODE = 3
  * in one message and exit code 1.
  *
  * @param {string[]} args `--for-tests`: also installs the programs that tests call; `--for-generate`: also the tools that write
- * generated files; `--for-playground` and the options of `npm start`: asks before it installs anything
+ * generated files; `--for-docs`: also the packages of the documentation site; `--for-playground` and the options of `npm start`:
+ * asks before it installs anything
  */
 export async function runSetup(args) {
   try {
     if (args[0] === '--for-playground' && !(await mayStart(args.slice(1)))) return
     await ensureDependencies(ROOT)
     if (args.includes('--for-tests')) ensureTestTools()
+    if (args.includes('--for-docs')) await ensureToolPackages(ROOT, 'site')
     if (args.includes('--for-generate')) await ensureToolPackages(ROOT, 'tools/openapi-types')
   } catch (error) {
     if (!(error instanceof SetupError || error instanceof LockTimeout)) throw error
