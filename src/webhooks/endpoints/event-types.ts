@@ -98,7 +98,14 @@ export async function findEventType(resources: ResourceReader, type: string): Pr
   const selected = { fieldSelector: `spec.type=${type}`, limit: 10 }
   // An object cannot have such a name.
   const named = type.includes('_') ? undefined : await findObject(resources, eventTypes, { name: type })
-  const { items } = await resources.list(eventTypes, selected)
+  const items = await resources.list(eventTypes, selected).then(
+    (list) => list.items,
+    (error) => {
+      // The definition of an older version has neither this selector nor spec.type.
+      if (isApiError(error, 'BadRequest')) return []
+      throw error
+    },
+  )
   const found = [...(named ? [named] : []), ...items].flatMap((raw) => eventType.safeParse(raw).data ?? [])
   return found.filter((object) => typeNameOf(object) === type).sort(byAge)[0]
 }
