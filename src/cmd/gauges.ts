@@ -265,7 +265,7 @@ function registerLoops(registry: GaugeRegistry, { webhooks, leaderTasks }: Runni
     'Recorded parameters that could not be removed.',
     () => credentials()?.failedDeletions.size ?? 0,
   )
-  gauge('davit_bakes_under_way', 'Bakes in progress.', () => boxes()?.slots.taken ?? 0)
+  gauge('davit_bakes_in_progress', 'Bakes in progress.', () => boxes()?.slots.taken ?? 0)
   gauge('davit_bakes_waiting', 'Templates that wait for a bake slot.', () => boxes()?.slots.waiting ?? 0)
 }
 

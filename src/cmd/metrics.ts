@@ -49,9 +49,17 @@ const SEGMENT_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
 /** At the default of 10 ms, an idle process would spend more on measuring the lag of its event loop than on everything else. */
 const EVENT_LOOP_MS = 50
 
+/** Gauges of prom-client with the suffix of counters. The same numbers are in `nodejs_active_handles` and the like, by type. */
+const MISNAMED_DEFAULTS = [
+  'nodejs_active_handles_total',
+  'nodejs_active_requests_total',
+  'nodejs_active_resources_total',
+]
+
 export function createMetrics({ version, role = '' }: { version: string; role?: string }): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_MS })
+  for (const name of MISNAMED_DEFAULTS) registry.removeSingleMetric(name)
   const instruments = createInstruments(registry)
   const { gauge, gaugeRows, total } = instruments
   gaugeRows(
@@ -78,7 +86,7 @@ function counters({ counter, sum }: Instruments) {
     attempts: counter('davit_attempts_total', 'Delivery attempts, by result.', ['result']),
     finished: counter('davit_deliveries_finished_total', 'Finished deliveries, by state.', ['state']),
     viewsLeftOut: counter(
-      'davit_views_left_out_total',
+      'davit_views_omitted_total',
       'Successful deliveries for which no object was created because the rate limit was reached.',
       [],
     ),

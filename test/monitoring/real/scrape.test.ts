@@ -1,4 +1,5 @@
 /** A real Prometheus reads the real processes, and follows the rules that ship. */
+import { spawnSync } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { QUESTION_ROWS } from '../../../tools/docgen/dashboard/question-rows.ts'
@@ -22,6 +23,17 @@ beforeAll(async () => {
 }, 120_000)
 
 afterAll(() => bed?.stop())
+
+test('promtool finds nothing wrong with the metrics of any process', async () => {
+  for (const { process } of bed.members) {
+    const metrics = await (await fetch(process.metricsUrl)).text()
+    const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], {
+      input: metrics,
+      encoding: 'utf8',
+    })
+    expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: '', stderr: '' })
+  }
+})
 
 test.each(allExpressions())('the real processes have every metric of %s', (_, expr) => {
   const names = metricsIn(expr)

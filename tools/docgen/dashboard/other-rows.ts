@@ -81,7 +81,7 @@ const objects: Row = {
       about: 'Bakes that are running, waiting for their turn, or failed within the last hour.',
       unit: 'short',
       queries: [
-        { expr: 'max(davit_bakes_under_way)', legend: 'running' },
+        { expr: 'max(davit_bakes_in_progress)', legend: 'running' },
         { expr: 'max(davit_bakes_waiting)', legend: 'waiting' },
         { expr: 'sum(increase(davit_bakes_total{result!="succeeded"}[1h]))', legend: 'failed' },
       ],
