@@ -1,6 +1,6 @@
 /** Counts the attempts of each endpoint, in one line per endpoint. */
 import { MAX_ATTEMPTS } from '../src/webhooks/delivery/retry-schedule.ts'
-import { isOrdered, isOurs, SHOWN_PATHS } from './organization.ts'
+import { isOrdered, isOurs, RECEIVER_PATHS } from './organization.ts'
 import type { Received } from './receiver.ts'
 import { fitted, labelOf } from './screen.ts'
 
@@ -21,7 +21,7 @@ type Count = {
 
 export class Counters {
   /** Counted from the first line on, so that the lines do not move. */
-  readonly #counts = new Map<string, Count>(SHOWN_PATHS.map((path) => [path, newCount()]))
+  readonly #counts = new Map<string, Count>(RECEIVER_PATHS.map((path) => [path, newCount()]))
 
   /** Ignores requests that anyone may send: unsigned ones to an unknown path. */
   add({ endpoint, id, attempt, verified, code }: Received): void {
@@ -45,11 +45,11 @@ export class Counters {
 
   /** The first endpoints, in the order of their first attempts. Almost always under 80 columns wide. */
   lines(): string[] {
-    const shown = [...this.#counts].slice(0, MAX_LINES)
-    const width = Math.min(Math.max(...shown.map(([path]) => labelOf(path).length)), NAME_WIDTH)
-    const hidden = this.#counts.size - shown.length
+    const listed = [...this.#counts].slice(0, MAX_LINES)
+    const width = Math.min(Math.max(...listed.map(([path]) => labelOf(path).length)), NAME_WIDTH)
+    const hidden = this.#counts.size - listed.length
     return [
-      ...shown.map(([path, count]) => [fitted(labelOf(path), width), ...cells(path, count)].join('  ')),
+      ...listed.map(([path, count]) => [fitted(labelOf(path), width), ...cells(path, count)].join('  ')),
       ...(hidden > 0 ? [`and ${hidden} more`] : []),
     ].map((line) => line.trimEnd())
   }

@@ -50,7 +50,7 @@ function pathOf(organization: string, name: string): string {
 }
 
 /** Paths of the endpoints that get an event every second. */
-export const SHOWN_PATHS: readonly string[] = ENDPOINTS.map(({ name }) => pathOf(SHOW, name))
+export const RECEIVER_PATHS: readonly string[] = ENDPOINTS.map(({ name }) => pathOf(SHOW, name))
 
 export function isOurs(path: string): boolean {
   return KNOWN.has(path)

@@ -38,7 +38,7 @@ test('delivery problems have every error of an attempt, and every reason to canc
 test('endpoint problems have every reason for which an endpoint is not ready, and every Event of a request', () => {
   const plan = namesIn('src/webhooks/endpoints/plan.ts', /^ {4}\| '(\w+)'$/gm)
   expect(plan).toContain('UrlNotAllowed')
-  const others = ['ConsecutiveFailures', 'MakingSigningKey', 'InvalidRequest', 'EndpointDisabled']
+  const others = ['ConsecutiveFailures', 'CreatingSigningSecret', 'InvalidRequest', 'EndpointDisabled']
   expect(missing('docs/troubleshooting/endpoints.md', [...plan, ...others])).toEqual([])
 })
 

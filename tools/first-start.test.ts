@@ -32,7 +32,7 @@ describe('the description of a first start', () => {
   })
 
   it('is the one of the page about the playground', () => {
-    const page = readFileSync(new URL('../docs/playground.md', import.meta.url), 'utf8')
+    const page = readFileSync(new URL('../docs/get-started/playground.md', import.meta.url), 'utf8')
     expect(page).toContain(describeStart(ALL).join('\n'))
   })
 

@@ -105,7 +105,7 @@ describe.each(HELMS)('%s', (name) => {
     [
       'an image that is not named',
       { image: { repository: '' } },
-      /image\.repository is required.*docs\/image\.md/,
+      /image\.repository is required.*docs\/guides\/build-the-image\.md/,
     ],
     [
       'a mail server without a sender',

@@ -150,7 +150,8 @@ test('what is applied with kubectl apply shows no difference, and a second one c
 })
 
 describe('the waits of the pages', () => {
-  const lines = globSync('**/*.md', { cwd: fileURLToPath(DOCS) }).flatMap(
+  // Those of guides wait for what their other commands have made, and run with them.
+  const lines = globSync(['reference/*.md', 'guides/gitops.md'], { cwd: fileURLToPath(DOCS) }).flatMap(
     (name) => readFileSync(new URL(name, DOCS), 'utf8').match(/^kubectl -n acme wait .*$/gm) ?? [],
   )
 

@@ -40,7 +40,10 @@ async function retrying(path: string) {
   const draft = { url: receiver.url + path, eventTypes: [type] }
   const { endpoint } = await server.endpoints.create(davit.organization, draft, {})
   await server.publishing.publish(davit.organization, { type, dataText: '{}' }, {})
-  await driveToAttempt(davit, endpoint.endpointId.slice('whe_'.length), 1)
+  const name = endpoint.endpointId.slice('whe_'.length)
+  await driveToAttempt(davit, name, 1)
+  // A status that is written later meets the changed endpoint, so the controller would learn of the change without its watch.
+  await davit.endpointWhen(name, ({ status }) => status?.lastAttempt !== undefined)
   return { organization: davit.organization, endpointId: endpoint.endpointId }
 }
 

@@ -23,6 +23,6 @@ test('no two values say the same, but those of both roles', () => {
 
 test('links are links', () => {
   expect(PAGE).not.toMatch(/\\\[|\\\]/)
-  expect(PAGE).toContain('[image.md](image.md)')
-  expect(PAGE).toContain('[Bake image](bake.md#bake-image)')
+  expect(PAGE).toContain('[guides/build-the-image.md](../guides/build-the-image.md)')
+  expect(PAGE).toContain('[Bake image](../concepts/bakes.md#bake-image)')
 })
