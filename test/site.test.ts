@@ -111,9 +111,22 @@ describe('in a browser', () => {
 
   test('search finds a page by its words and opens it', async () => {
     const { page } = await openPage(browser)
-    await page.goto(site, { waitUntil: 'networkidle' })
-    await page.keyboard.press('Control+k')
-    await page.getByRole('searchbox').fill('uninstall')
+    await page.goto(site)
+    const box = page.getByRole('searchbox')
+    // The key does nothing until the page has started its program.
+    await until(
+      async () => {
+        if (await box.isVisible()) return true
+        await page.keyboard.press('Control+k')
+        return await box.waitFor({ timeout: 2000 }).then(
+          () => true,
+          () => undefined,
+        )
+      },
+      () => 'search does not open',
+      60_000,
+    )
+    await box.fill('uninstall')
     await page.locator('.result').first().waitFor()
     await page.keyboard.press('Enter')
     await page.waitForURL(/uninstall/)
