@@ -64,7 +64,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an endpoint
-         * @description Cancels the pending deliveries of the endpoint and deletes its log. After the response, Davit sends nothing more to the endpoint. With 503 `not_acknowledged`, the endpoint is deleted, but a controller that does not respond may still send its pending deliveries. An attempt that is already in progress continues.
+         * @description Cancels the endpoint's pending deliveries and deletes its log. After the response, Davit sends nothing more to the endpoint. With 503 `not_acknowledged`, the endpoint has been deleted, but a controller that is not responding may keep sending its pending deliveries until it notices. An attempt that is already in progress continues.
          */
         delete: operations["deleteEndpoint"];
         options?: never;
@@ -560,10 +560,10 @@ export interface components {
             errors?: {
                 /** @description pointer is a JSON pointer into the body, or the name of a parameter. */
                 pointer: string;
-                /** @description message specifies what is allowed there. */
+                /** @description message says what is allowed. */
                 message: string;
             }[];
-            /** @description condition is the condition of the resource that causes the problem. */
+            /** @description condition is the condition of the resource that caused the problem. */
             condition?: {
                 type: string;
                 /** @enum {string} */
@@ -812,7 +812,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `overloaded`: Service overloaded. `unavailable`: Cluster unavailable. `cloud_unavailable`: AWS account unavailable. */
+        /** @description `overloaded`: Service overloaded. `unavailable`: Cluster unavailable. `cloud_unavailable`: AWS unavailable. */
         "overloaded.unavailable.cloud_unavailable": {
             headers: {
                 [name: string]: unknown;
@@ -830,7 +830,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `overloaded`: Service overloaded. `unavailable`: Cluster unavailable. `not_acknowledged`: Change not active yet. `cloud_unavailable`: AWS account unavailable. */
+        /** @description `overloaded`: Service overloaded. `unavailable`: Cluster unavailable. `not_acknowledged`: Change not active yet. `cloud_unavailable`: AWS unavailable. */
         "overloaded.unavailable.not_acknowledged.cloud_unavailable": {
             headers: {
                 [name: string]: unknown;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { decodeBase32Number, encodeBase32, encodeBase32Number } from './text.ts'
+import { counted, decodeBase32Number, encodeBase32, encodeBase32Number, listed } from './text.ts'
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 const BELOW_2_50 = { min: 0, max: 2 ** 50 - 1 }
@@ -54,4 +54,24 @@ test('every character stands for its place in the alphabet, and every other one 
     const place = ALPHABET.indexOf(character)
     expect(decodeBase32Number(character)).toBe(place < 0 ? Number.NaN : place)
   }
+})
+
+test('a count has its noun, and thousands a comma', () => {
+  expect([counted(0, 'owner'), counted(1, 'owner'), counted(1200, 'owner')]).toEqual([
+    '0 owners',
+    '1 owner',
+    '1,200 owners',
+  ])
+  expect([counted(1, 'delivery', 'deliveries'), counted(2, 'delivery', 'deliveries')]).toEqual([
+    '1 delivery',
+    '2 deliveries',
+  ])
+})
+
+test('words are listed as in a sentence', () => {
+  expect([['url'], ['url', 'ordered'], ['url', 'ordered', 'concurrency']].map(listed)).toEqual([
+    'url',
+    'url and ordered',
+    'url, ordered, and concurrency',
+  ])
 })

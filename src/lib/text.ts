@@ -22,9 +22,16 @@ export function copyString(text: string): string {
   return Buffer.from(text, 'utf8').toString('utf8')
 }
 
-/** `1 owner`, `2 owners`. */
-export function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`
+/** `1 owner`, `1,200 owners`. */
+export function counted(count: number, noun: string, plural = `${noun}s`): string {
+  return `${count.toLocaleString('en')} ${count === 1 ? noun : plural}`
+}
+
+const LIST = new Intl.ListFormat('en')
+
+/** `url`, `url and description`, `url, ordered, and description`. */
+export function listed(words: readonly string[]): string {
+  return LIST.format(words)
 }
 
 /** Lower-case Crockford base32: without i, l, o and u; safe in names and in signed content. */

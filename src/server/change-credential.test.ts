@@ -66,7 +66,9 @@ describe('managed elsewhere', () => {
     await apply()
     const refusal = await refusalOf(change({ ...NEW, label: 'Next' }))
     expect([refusal.code, versions()]).toEqual(['managed_elsewhere', [['s3cr3t-of-the-bot']]])
-    expect(refusal.detail).toContain('Helm')
+    expect(refusal.detail).toBe(
+      'The spec is managed by Helm, so change label at the source. Through the REST API you can change only `secret`.',
+    )
     await change({ ...NEW, label: 'GitHub' })
     expect(pinned()).toBe(2)
   })
@@ -154,6 +156,6 @@ test('a list goes by name through pages, and is refused while the watch is behin
     after = page.next
   } while (after !== undefined)
   expect(paged).toEqual(ids)
-  bed.behind = 'registry credentials are being read'
+  bed.behind = 'the server is still loading registry credentials'
   expect(await codeOf(server.list(ACME, { limit: 10 }))).toBe('overloaded')
 })

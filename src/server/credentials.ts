@@ -140,7 +140,7 @@ export class CredentialService {
     query: PageQuery,
   ): Promise<{ registryCredentials: CredentialResource[]; next?: string }> {
     const { directory, behind } = this.#ctx
-    refuseWhileStale('The list of registry credentials', behind)
+    refuseWhileStale(behind)
     const all = directory.inNamespace(organization)
     const present = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
     const { page, ...next } = pageOf(present, ({ metadata }) => CREDENTIAL_PREFIX + metadata.name, query)
@@ -333,13 +333,12 @@ export class CredentialService {
       throw new Problem('precondition_failed')
     checkChange(credential.spec, change)
     const manager = managedBy(raw.metadata)
-    if (manager !== undefined && names.length > 0)
-      throw managedProblem(manager, names, ' You can change only the secret here.')
+    if (manager !== undefined && names.length > 0) throw managedProblem(manager, names, '`secret`')
     if (change.secret === undefined) return { ...live, fields }
     const { secretRef } = credential.spec
     if (secretRef) {
       // The controller stores what is in that Secret, and would overwrite this one.
-      const detail = `The secret comes from the Secret ${secretRef.name} (spec.secretRef). Change or recreate that Secret, or remove spec.secretRef and send the secret here.`
+      const detail = `The secret comes from the Secret ${secretRef.name} (spec.secretRef). Change or recreate that Secret, or remove spec.secretRef and send the secret in this request.`
       throw new Problem('managed_elsewhere', { detail })
     }
     return { ...live, fields, account: await readyAccount(this.#ctx, ref.namespace) }
@@ -367,7 +366,7 @@ async function store(
 
 /** For the fields: `recordChange` itself reports what it knows. */
 function unsure({ parameter }: StoredSecret, cause: unknown): Problem {
-  const detail = `The new secret is in the account as version ${parameter.version}. It is unknown whether the other fields were changed. Until they are, boxes use the previous secret and user name. Repeat the request.`
+  const detail = `The new secret is stored in the AWS account as version ${parameter.version}, but Davit could not confirm that the other fields were updated. Until they are, boxes use the previous secret and user name. Repeat the request.`
   return new Problem('unavailable', { detail, retryAfter: RETRY_AFTER_SECONDS, cause })
 }
 
@@ -384,7 +383,7 @@ async function recordChange(
     if (error instanceof Problem) throw error
     // The fields are changed; only the time of that is missing.
     if (!parameter) return credential
-    const detail = `The new secret is stored as version ${parameter.version}. Boxes read the previous version until the controller finds the new one.`
+    const detail = `The new secret is stored in the AWS account as version ${parameter.version} but is not active yet. Davit will activate it automatically. Until then, boxes use the previous version.`
     throw new Problem('not_acknowledged', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
   }
 }

@@ -48,7 +48,7 @@ test('it is deleted all the same where the controller says nothing, and the answ
   await bed.clock.elapse(5000)
   await expect(removed).rejects.toMatchObject({
     code: 'not_acknowledged',
-    detail: expect.stringContaining('The endpoint is deleted.'),
+    detail: expect.stringContaining('The endpoint has been deleted, but'),
   })
   expect(remaining()).toBe(0)
   expect(await bed.answer(codeOf(bed.endpoints.remove(id, {})))).toBe('not_found')
@@ -67,6 +67,21 @@ test('one that Davit may not change is deleted, and the answer says that it may 
   bed.api.fail(calling('patch', webhookEndpoints), { before: new ApiError('Forbidden', 'by a policy') })
   expect(await bed.answer(codeOf(bed.endpoints.remove(id, {})))).toBe('not_acknowledged')
   expect(remaining()).toBe(0)
+})
+
+test('one that was disabled and may not be deleted is not said to be as before', async () => {
+  bed.api.fail(calling('delete', webhookEndpoints), { before: new ApiError('Forbidden', 'by a policy') })
+  const removed = bed.endpoints.remove(id, {})
+  removed.catch(() => undefined)
+  await turns()
+  await say({ state: 'disabled' })
+  await bed.clock.elapse(5000)
+  await expect(removed).rejects.toMatchObject({
+    code: 'overloaded',
+    detail: 'The endpoint has been disabled but could not be deleted. Retry the request.',
+    retryAfter: 2,
+  })
+  expect(remaining()).toBe(1)
 })
 
 test('one that is another by now is left alone', async () => {

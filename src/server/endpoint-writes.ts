@@ -89,16 +89,19 @@ export class EndpointAcknowledgements {
   }
 }
 
-/** @param late detail of the problem if it takes too long @throws Problem not_acknowledged, not_found */
+const NOT_YET =
+  'The change is saved but has not taken effect yet. It will take effect automatically; no action is needed.'
+
+/** @param detail of the problem if it takes too long @throws Problem not_acknowledged, not_found */
 export async function acknowledged(
   { acknowledgements }: EndpointsContext,
   { metadata }: WebhookEndpoint,
   isWanted: (endpoint: WebhookEndpoint) => boolean,
-  late: { detail?: string } = {},
+  detail = NOT_YET,
 ): Promise<WebhookEndpoint> {
   const seen = await acknowledgements.when(metadata, isWanted, ACKNOWLEDGED_WITHIN_MS)
   if (seen === 'gone') throw new Problem('not_found')
-  if (seen === 'late') throw new Problem('not_acknowledged', { ...late, retryAfter: RETRY_AFTER_SECONDS })
+  if (seen === 'late') throw new Problem('not_acknowledged', { detail, retryAfter: RETRY_AFTER_SECONDS })
   return seen
 }
 
@@ -158,7 +161,7 @@ type DeletionContext = Pick<
 >
 
 const STILL_SENT =
-  'The endpoint is deleted. A controller that does not respond may still send its pending deliveries until it notices the deletion.'
+  "The endpoint has been deleted, but a controller that is not responding may keep sending the endpoint's pending deliveries until it notices."
 
 /** Works for an invalid endpoint, too: only the metadata is needed. */
 export async function removeEndpoint(ctx: DeletionContext, id: EndpointId, how: Conditional): Promise<void> {
@@ -197,11 +200,22 @@ async function remove(
   const { data: endpoint } = webhookEndpoint.safeParse(raw)
   const { isLate, isAsked } = endpoint ? await stopSending(ctx, endpoint, resourceVersion) : NOTHING_TO_STOP
   const version = resourceVersion === undefined || isAsked ? {} : { resourceVersion }
-  await ctx.resources.delete(webhookEndpoints, { namespace, name }, { uid, ...version })
+  try {
+    await ctx.resources.delete(webhookEndpoints, { namespace, name }, { uid, ...version })
+  } catch (error) {
+    throw isAsked ? disabledOnly(error) : error
+  }
   if (!endpoint) return
   ctx.directory.remove(endpoint)
   await ctx.replicas.untilRemovalKnown({ namespace, name, uid })
   if (isLate) throw new Problem('not_acknowledged', { detail: STILL_SENT })
+}
+
+/** For errors of which `problemOf` says that the request had no effect. */
+function disabledOnly(error: unknown): unknown {
+  if (!isApiError(error, 'Forbidden', 'NoSpace', 'Quota', 'TooManyRequests')) return error
+  const detail = 'The endpoint has been disabled but could not be deleted. Retry the request.'
+  return new Problem('overloaded', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
 }
 
 /** `isLate`: a controller lives and has not acknowledged in time. `isAsked`: the object was changed to ask for it. */

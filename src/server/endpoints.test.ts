@@ -5,6 +5,7 @@ import { calling } from '../../test/support/faulty-api.ts'
 import { secrets } from '../apis/core-kinds.ts'
 import { webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import { ApiError, UnreadableError } from '../kube/client.ts'
+import { Problem } from './http/problems.ts'
 
 const away = new ApiError('Unavailable', 'no answer')
 const how = { idempotencyKey: 'create-1' }
@@ -33,6 +34,22 @@ describe('a create under a key', () => {
     const again = await bed.answer(bed.endpoints.create(ACME, draft(), how))
     expect(again).toEqual({ endpoint: repeat.endpoint, etag: repeat.etag, replayed: true })
     expect(bed.store.all(webhookEndpoints)).toHaveLength(1)
+  })
+})
+
+describe('a create that another replica has not seen in time', () => {
+  test('says how to get the secret, which its repeat has', async () => {
+    const bed = new EndpointsBed()
+    const { untilKnown } = bed.replicas
+    bed.replicas.untilKnown = async (_endpoint, advice) => {
+      throw new Problem('not_acknowledged', { detail: `Late.${advice}` })
+    }
+    await expect(bed.answer(bed.endpoints.create(ACME, draft(), how))).rejects.toMatchObject({
+      detail: expect.stringMatching(/^Late\. .*does not contain the signing secret.*same Idempotency-Key/),
+    })
+    bed.replicas.untilKnown = untilKnown
+    const repeat = await bed.answer(bed.endpoints.create(ACME, draft(), how))
+    expect(repeat).toMatchObject({ secret: expect.any(String), replayed: false })
   })
 })
 
@@ -65,7 +82,10 @@ describe('the limit of endpoints', () => {
     bed.api.fail(calling('create', webhookEndpoints), { before: away })
     expect(await bed.answer(codeOf(bed.endpoints.create(ACME, draft(), how)))).toBe('unavailable')
     const { secret: _, ...other } = await bed.make()
-    expect(await bed.answer(codeOf(bed.endpoints.create(ACME, draft(), how)))).toBe('too_many_endpoints')
+    await expect(bed.answer(bed.endpoints.create(ACME, draft(), how))).rejects.toMatchObject({
+      code: 'too_many_endpoints',
+      detail: 'The organization has 1 endpoint, and the limit is 1. Delete one first.',
+    })
     await bed.answer(bed.endpoints.remove(other, {}))
     expect(await bed.answer(codeOf(bed.endpoints.create(ACME, draft(), how)))).toBe('answered')
   })

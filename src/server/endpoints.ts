@@ -104,11 +104,11 @@ async function makeSecret(
   const { endpoint, key } = await retryOnConflict(() => writeKey(ctx, id, roll, candidate))
   const { secret } = key
   const before = roll.expireOld ? ' The previous secrets have expired.' : ''
-  const detail = `The new secret is stored but not active yet, and this response does not contain it.${before} Repeat the request. With the same Idempotency-Key it returns this secret; otherwise it replaces this secret with another one.`
+  const detail = `The new secret is stored but not active yet, and this response does not contain it.${before} Repeat the request with the same Idempotency-Key to receive this secret. Without that key, a new secret replaces it.`
   const { isUndisclosed } = await ctx.undisclosed.whenDone(secret, secret === candidate, async () => {
     // A key that has expired in the meantime is never acknowledged.
     if (activeKeys([key], ctx.clock.now()).length === 0) return
-    await acknowledged(ctx, endpoint, (seen) => hasSecret(seen, secret), { detail })
+    await acknowledged(ctx, endpoint, (seen) => hasSecret(seen, secret), detail)
   })
   return { secret, isUndisclosed }
 }
@@ -188,6 +188,9 @@ export type CreatedEndpoint = {
   replayed: boolean
 }
 
+const NO_SECRET =
+  ' This response does not contain the signing secret. Repeat the request with the same Idempotency-Key to receive it. Without that key, the repeated request creates another endpoint.'
+
 /** An endpoint can be used before the controller has handled it; the response waits for that only a moment. */
 const HANDLED_WITHIN_MS = 2000
 
@@ -251,7 +254,7 @@ export class EndpointService {
     query: PageQuery,
   ): Promise<{ endpoints: EndpointResource[]; next?: string }> {
     const { directory, behind } = this.#ctx
-    refuseWhileStale('The list of endpoints', behind)
+    refuseWhileStale(behind)
     const all = directory.inNamespace(organization).map(({ endpoint }) => endpoint)
     const present = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
     const { page, ...next } = pageOf(present, ({ metadata }) => ENDPOINT_PREFIX + metadata.name, query)
@@ -327,7 +330,7 @@ export class EndpointService {
       ticket.giveBack()
       await acknowledgements.when(endpoint.metadata, (seen) => hasSecret(seen, secret), HANDLED_WITHIN_MS)
       // The next event is delivered to it, through whichever replica it is published.
-      await replicas.untilKnown(endpoint)
+      await replicas.untilKnown(endpoint, NO_SECRET)
       return endpoint
     })
     return { endpoint, secret, isUndisclosed }
@@ -426,5 +429,5 @@ function planOf(endpoint: WebhookEndpoint, raw: RawObject, change: EndpointChang
   const manager = managedBy(raw.metadata)
   const plan = planChange(endpoint, change, manager !== undefined, now)
   if (plan.kind === 'patch') return plan
-  throw managedProblem(manager, plan.fields, ' You can change only status here.')
+  throw managedProblem(manager, plan.fields, '`status`')
 }

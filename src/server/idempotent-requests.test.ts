@@ -138,8 +138,12 @@ describe('an event', () => {
 
   test('is refused while what the log holds is not known', async () => {
     const given = bed()
-    given.first.behind = 'idempotency keys are being read'
-    expect(await codeOf(given.first.publish('k1'))).toBe('overloaded')
+    given.first.behind = 'the server is still loading idempotency keys'
+    await expect(given.first.publish('k1')).rejects.toMatchObject({
+      code: 'overloaded',
+      detail:
+        'Davit cannot yet determine whether this Idempotency-Key was used: the server is still loading idempotency keys.',
+    })
     expect(given.log.version).toBe(100)
   })
 

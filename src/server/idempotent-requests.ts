@@ -250,14 +250,15 @@ export class Idempotency {
   ): Promise<HeldKey | string | undefined> {
     const { behind, cache, clock } = this.#options
     const why = behind()
-    if (why !== undefined) throw overloaded(`It is unknown whether the Idempotency-Key was used: ${why}.`)
+    if (why !== undefined)
+      throw overloaded(`Davit cannot yet determine whether this Idempotency-Key was used: ${why}.`)
     const known = cache.find(mark.key)
     if (known) return checked(known, mark)
     const before = this.#unconfirmed.get(mark.key)
     if (before !== undefined && isKeyAlive({ id: before }, clock.now())) return undefined
     if (cache.remainingKeys(organization) <= 0)
       throw overloaded(
-        'Idempotency-Key limit reached (keys are kept for 24 hours). Requests without a key are still accepted.',
+        'The limit for Idempotency-Keys has been reached. Keys are kept for 24 hours. Requests without a key are still accepted.',
       )
     const own = await append(mark)
     this.#unconfirmed.set(mark.key, own)

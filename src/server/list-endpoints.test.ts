@@ -36,10 +36,10 @@ test('a list has what this process made, changed and deleted a moment ago', asyn
 
 test('a list is refused while it is not known which endpoints there are', async () => {
   const bed = new EndpointsBed()
-  bed.behind = 'endpoints could not be watched for 7 s'
+  bed.behind = 'the server is still loading endpoints'
   await expect(bed.endpoints.list(ACME, { limit: 10 })).rejects.toMatchObject({
     code: 'overloaded',
     retryAfter: 2,
-    detail: 'The list of endpoints may be out of date: endpoints could not be watched for 7 s.',
+    detail: 'The server is still loading endpoints. Retry the request.',
   })
 })

@@ -130,7 +130,8 @@ function foreign(): Problem {
     errors: [
       {
         pointer: 'cursor',
-        message: 'must be a cursor of this list with the same filters; omit it to start at the beginning',
+        message:
+          'must be a cursor returned by this list with the same filters; omit it to start from the beginning',
       },
     ],
   })

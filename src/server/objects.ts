@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { DNS_LABEL, type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
 import { isApiError, type RawObject, type ResourceReader, UnreadableError } from '../kube/client.ts'
 import { KeyedSums } from '../lib/fair-queue.ts'
-import { etagOf, ifMatchHolds } from '../lib/text.ts'
+import { counted, etagOf, ifMatchHolds, listed } from '../lib/text.ts'
 import { Problem, rejectedByCluster } from './http/problems.ts'
 
 /**
@@ -90,13 +90,14 @@ export function checkDeletable(raw: RawObject, how: Conditional): ObjectMeta {
   return metadata
 }
 
-/** @param allowed what can still be changed here, as a sentence with a space before it */
+/** @param changeable what can still be changed over REST, if anything */
 export function managedProblem(
   manager: string | undefined,
   fields: readonly string[],
-  allowed = '',
+  changeable?: string,
 ): Problem {
-  const detail = `The spec is managed by ${manager}. Change ${fields.join(', ')} there.${allowed}`
+  const rest = changeable === undefined ? '' : ` Through the REST API you can change only ${changeable}.`
+  const detail = `The spec is managed by ${manager}, so change ${listed(fields)} at the source.${rest}`
   return new Problem('managed_elsewhere', { detail })
 }
 
@@ -179,14 +180,14 @@ export class ObjectQuota {
   /** What a client is told if the API server does not create the object. */
   problemOf(error: unknown): unknown {
     if (!isApiError(error, 'Quota')) return rejectedByCluster(notFoundOr(error))
-    const detail = `A ResourceQuota in the namespace of the organization does not allow another ${this.#noun}.`
+    const detail = `A ResourceQuota in the organization's namespace does not allow another ${this.#noun}.`
     return new Problem(this.#code, { detail, cause: error })
   }
 
   #check(organization: string): void {
     const held = this.#count(organization) + this.#pending.of(organization)
     if (held < this.#max) return
-    const detail = `The organization has ${held} ${this.#noun}s, and the limit is ${this.#max}. Delete one first.`
+    const detail = `The organization has ${counted(held, this.#noun)}, and the limit is ${this.#max}. Delete one first.`
     throw new Problem(this.#code, { detail })
   }
 }

@@ -38,6 +38,9 @@ class Records implements PeerRecords {
 
 const log = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
+const LOADING = 'the server is still loading endpoints'
+const OUT_OF_SYNC = 'this API replica is temporarily out of sync'
+
 async function bed() {
   const clock = new FakeClock()
   const records = new Records()
@@ -66,8 +69,10 @@ async function bed() {
 
 test('it begins to read when others wait for it, and decides nothing before that is done', async () => {
   const { records, watch, presence, read } = await bed()
-  expect([records.writes, watch.reads, presence.problem]).toEqual([1, 1, 'endpoints are being read'])
+  expect([records.writes, watch.reads, presence.problem]).toEqual([1, 1, LOADING])
+  expect(presence.clientProblem).toBe(LOADING)
   await read(120)
+  expect(presence.clientProblem).toBeUndefined()
   expect([presence.problem, records.byName.get('a')?.seen]).toEqual([undefined, 120])
 })
 
@@ -103,9 +108,10 @@ test('a lease that could not be renewed for two thirds of its time ends it, and 
     'the Lease of this replica could not be renewed',
     false,
   ])
+  expect(presence.clientProblem).toBe(OUT_OF_SYNC)
   records.isDown = false
   await clock.elapse(600)
-  expect([presence.problem, watch.reads]).toEqual(['endpoints are being read', 2])
+  expect([presence.problem, watch.reads]).toEqual([LOADING, 2])
   await read(140)
   expect(presence.problem).toBeUndefined()
 })
@@ -116,7 +122,7 @@ test('a wall clock that jumps, as after the sleep of a machine, ends it as well'
   clock.setWallBy(60_000)
   expect(presence.problem).toBe('the Lease of this replica could not be renewed')
   await clock.elapse(2500)
-  expect([presence.problem, watch.reads]).toEqual(['endpoints are being read', 2])
+  expect([presence.problem, watch.reads]).toEqual([LOADING, 2])
 })
 
 test('one that cannot follow endpoints for as long as its lease is waited for no longer, and comes back when it can', async () => {
@@ -124,7 +130,7 @@ test('one that cannot follow endpoints for as long as its lease is waited for no
   await read(120)
   watch.behind = 'lost'
   await clock.elapse(LEASE_MS + 2500)
-  expect([records.byName.has('a'), presence.problem]).toEqual([false, 'endpoints are being read'])
+  expect([records.byName.has('a'), presence.problem]).toEqual([false, LOADING])
   await clock.elapse(60_000)
   expect(records.byName.has('a')).toBe(false)
   watch.behind = undefined
@@ -143,6 +149,7 @@ test('another process of its name ends it for good', async () => {
   )
   await clock.elapse(5000)
   expect(presence.problem).toBe('another process uses the name a')
+  expect(presence.clientProblem).toBe(OUT_OF_SYNC)
   expect(records.byName.get('a')?.session).toBe('a.2')
 })
 

@@ -20,7 +20,7 @@ import { isApiError, type RawObject } from '../kube/client.ts'
 import type { Watch } from '../kube/watch-restarts.ts'
 import type { Logger } from '../lib/log.ts'
 import { type Clock, InterruptibleSleep, sleep } from '../lib/time.ts'
-import { Problem } from './http/problems.ts'
+import { Problem, stillLoading } from './http/problems.ts'
 import type { NamespacedRef } from './objects.ts'
 
 export type PeerRecord = LeaseRecord & {
@@ -82,6 +82,8 @@ export type ReplicaHeartbeatOptions = {
 const BETWEEN_WRITES_MS = 100
 const RETRY_MS = 500
 const LEAVE_WITHIN_MS = 2000
+const LOADING = stillLoading('endpoints')
+const OUT_OF_SYNC = 'this API replica is temporarily out of sync'
 
 /** Keeps the Lease of this replica. */
 export class ReplicaHeartbeat {
@@ -133,11 +135,17 @@ export class ReplicaHeartbeat {
     return this.#lease.ageMs
   }
 
-  /** Why this replica may not publish, in words; undefined while it may. */
+  /** The same as a clause for clients, which can do nothing about the details. */
+  get clientProblem(): string | undefined {
+    const { problem } = this
+    return problem === undefined || problem === LOADING ? problem : OUT_OF_SYNC
+  }
+
+  /** Why this replica may not publish, in words for operators; undefined while it may. */
   get problem(): string | undefined {
     if (this.#replaced) return `another process uses the name ${this.#options.name}`
     if (!this.#lease.isValid) return 'the Lease of this replica could not be renewed'
-    if (!this.#hasJoined || !this.#options.watch.isListed) return 'endpoints are being read'
+    if (!this.#hasJoined || !this.#options.watch.isListed) return LOADING
     return undefined
   }
 
@@ -475,7 +483,7 @@ function markOf({ metadata }: WebhookEndpoint): string {
 const RETRY_AFTER_SECONDS = 2
 const MAX_UNACKNOWLEDGED = 1000
 const LATE =
-  'The change is saved. Another replica of the REST API has not seen it yet, so events that are published there may still use the previous state.'
+  'The change is saved. Another replica of the REST API has not seen it yet, so events published through that replica may still be delivered according to the previous settings.'
 
 /**
  * A writer of endpoints waits until every replica of the REST server knows the change before it responds, so that an event
@@ -495,9 +503,9 @@ export class ReplicaBarrier {
     this.#progress = progress
   }
 
-  /** Until all replicas know the endpoint as given. */
-  untilKnown(endpoint: WebhookEndpoint): Promise<void> {
-    return this.#wait(() => this.#progress.versionOf(endpoint))
+  /** Until all replicas know the endpoint as given. @param advice for the problem, with a space before it */
+  untilKnown(endpoint: WebhookEndpoint, advice?: string): Promise<void> {
+    return this.#wait(() => this.#progress.versionOf(endpoint), advice)
   }
 
   /** Until all replicas know that the endpoint is gone. */
@@ -514,8 +522,8 @@ export class ReplicaBarrier {
     if (uid !== undefined) await this.untilRemovalKnown({ namespace, name, uid })
   }
 
-  async #wait(needed: () => number | undefined): Promise<void> {
+  async #wait(needed: () => number | undefined, advice = ''): Promise<void> {
     if (await this.#peers.haveSeen(needed)) return
-    throw new Problem('not_acknowledged', { detail: LATE, retryAfter: RETRY_AFTER_SECONDS })
+    throw new Problem('not_acknowledged', { detail: LATE + advice, retryAfter: RETRY_AFTER_SECONDS })
   }
 }

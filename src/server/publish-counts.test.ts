@@ -78,7 +78,11 @@ test('without room the endpoint with most is named', () => {
   const { sizes, room, endpoint } = bed()
   for (const name of ['slow', 'slower']) endpoint(name)
   sizes.set('u-slow', 4).set('u-slower', 6)
-  expect(room.remaining('acme')).toMatchObject({ reason: 'TooManyPending', fullest: { name: 'slower' } })
+  expect(room.remaining('acme')).toMatchObject({
+    reason: 'TooManyPending',
+    used: 10,
+    fullest: { endpoint: { name: 'slower' }, size: 6 },
+  })
 })
 
 test('what is about to be appended takes room until it is there, or is given up', () => {
@@ -99,7 +103,7 @@ test('an organization that has no room costs one count of all for however many p
   endpoint('slow')
   sizes.set('u-slow', 12).set('globex-one', 500)
   for (let publishes = 0; publishes < 100; publishes += 1)
-    expect(room.remaining('acme')).toMatchObject({ fullest: { name: 'slow' } })
+    expect(room.remaining('acme')).toMatchObject({ fullest: { endpoint: { name: 'slow' } } })
   expect(index.walks).toBe(1)
 })
 
@@ -115,7 +119,10 @@ test('while the log is read again, what waited and what was appended since take 
   expect(room.remaining('acme')).toBe(4)
   counts.reserve('acme', 4, 0)(true)
   clock.advance(1000)
-  expect(room.remaining('acme')).toMatchObject({ reason: 'TooManyPending', fullest: { name: 'slow' } })
+  expect(room.remaining('acme')).toMatchObject({
+    reason: 'TooManyPending',
+    fullest: { endpoint: { name: 'slow' } },
+  })
   index.progress = undefined
   sizes.clear()
   expect(room.remaining('acme')).toBe(10)
@@ -128,7 +135,11 @@ test('bodies take room by their bytes, also those that a disabled endpoint holds
   bodies.add('acme', { bytes: 60 })
   expect(room.remaining('acme')).toBe(10)
   const ended = counts.reserve('acme', 1, 40)
-  expect(room.remaining('acme')).toMatchObject({ reason: 'TooMuchOpen', fullest: { name: 'paused' } })
+  expect(room.remaining('acme')).toMatchObject({
+    reason: 'TooMuchOpen',
+    used: 100,
+    fullest: { endpoint: { name: 'paused' }, held: true },
+  })
   expect(room.remaining('other')).toBe(10)
   ended(true)
   expect(room.remaining('acme')).toBe(9)

@@ -6,6 +6,7 @@ import { deliveryObjectName, sortableName } from '../apis/ids.ts'
 import { webhookDeliveries } from '../apis/webhook-delivery.ts'
 import { webhookEndpoint, webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
+import type { QuotaExceeded } from '../webhooks/events/quota.ts'
 import { PublishingService, Subscriptions } from './publishing.ts'
 
 const TYPE = 'environment.started'
@@ -14,7 +15,12 @@ async function bed() {
   const clock = new FakeClock()
   const resources = new MemoryStore(() => clock.now())
   const directory = new EndpointDirectory()
-  const state = { behind: undefined as string | undefined, appends: 0, comes: async () => false }
+  const state = {
+    behind: undefined as string | undefined,
+    appends: 0,
+    comes: async () => false,
+    room: 100 as number | QuotaExceeded,
+  }
   const made = await resources.create(webhookEndpoints, {
     metadata: { namespace: 'acme', name: 'billing' },
     spec: { url: 'https://receiver.example', eventTypes: ['*'] },
@@ -30,7 +36,7 @@ async function bed() {
     validator: { validate: () => [] },
     behind: () => state.behind,
     index: { appears: () => state.comes(), segmentOf: () => undefined, appended: () => undefined },
-    quota: { remaining: () => 100 },
+    quota: { remaining: () => state.room },
     counts: { reserve: () => () => undefined },
     keys: { once: () => Promise.reject(new Error('no key')) },
     eventLog: {
@@ -49,15 +55,59 @@ const publication = { type: TYPE, dataText: '{}' }
 
 test('nothing is published while it is not known which endpoints there are', async () => {
   const { state, publishing } = await bed()
-  state.behind = 'endpoints could not be watched for 7 s'
+  state.behind = 'this API replica is temporarily out of sync'
   await expect(publishing.publish('acme', publication, {})).rejects.toMatchObject({
     code: 'overloaded',
     retryAfter: 2,
-    detail: 'The list of subscribed endpoints may be out of date: endpoints could not be watched for 7 s.',
+    detail: 'This API replica is temporarily out of sync. Retry the request.',
   })
   expect(state.appends).toBe(0)
   state.behind = undefined
   expect(await publishing.publish('acme', publication, {})).toMatchObject({ deliveries: 1 })
+})
+
+const billing = (more: { size?: number; bytes?: number; held?: boolean }) => ({
+  endpoint: { namespace: 'acme', name: 'billing', uid: 'u' },
+  size: 0,
+  bytes: 0,
+  held: false,
+  ...more,
+})
+
+test.each<{ room: Omit<QuotaExceeded, 'message'>; want: string }>([
+  {
+    room: { reason: 'TooManyPending', used: 20_000, fullest: billing({ size: 19_500 }) },
+    want: 'The event was not accepted: the organization has 20,000 unfinished deliveries, 19,500 of them for whe_billing. Fix its receiver, or disable or delete the endpoint.',
+  },
+  {
+    room: { reason: 'TooManyPending', used: 0 },
+    want: 'The event was not accepted: the limit for unfinished deliveries has been reached. Retry later.',
+  },
+  {
+    room: { reason: 'TooMuchOpen', used: 67_108_864, fullest: billing({ bytes: 60_000_000 }) },
+    want: "The event was not accepted: the organization's unfinished deliveries hold 67,108,864 bytes, 60,000,000 of them for whe_billing. Fix its receiver, or delete the endpoint.",
+  },
+  {
+    room: { reason: 'TooMuchOpen', used: 2048, fullest: billing({ bytes: 2000, held: true }) },
+    want: "The event was not accepted: the organization's unfinished deliveries hold 2,048 bytes, 2,000 of them for whe_billing. Enable or delete the endpoint.",
+  },
+  {
+    room: { reason: 'TooMuchOpen', used: 0 },
+    want: 'The event was not accepted: the limit for unfinished payload bytes has been reached. Retry later.',
+  },
+  {
+    room: { reason: 'TooMuchWritten', used: 9 },
+    want: 'The event was not accepted: the 10-minute write limit has been reached.',
+  },
+])('the answer says what is full and what helps: $room.reason, $room.used', async ({ room, want }) => {
+  const { state, publishing } = await bed()
+  state.room = { ...room, message: 'Publishing is paused and new events wait: figures of others.' }
+  await expect(publishing.publish('acme', publication, {})).rejects.toMatchObject({
+    code: 'intake_full',
+    detail: want,
+    retryAfter: 5,
+  })
+  expect(state.appends).toBe(0)
 })
 
 /** The object of a delivery. */

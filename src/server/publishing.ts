@@ -7,6 +7,7 @@ import { webhookEventSpec } from '../apis/webhook-event.ts'
 import { KeyedSums } from '../lib/fair-queue.ts'
 import { parseJson } from '../lib/json.ts'
 import type { SchemaProblem, SchemaValidator } from '../lib/json-schema.ts'
+import { counted } from '../lib/text.ts'
 import type { Clock, Random } from '../lib/time.ts'
 import type { EndpointDirectory, EndpointView } from '../webhooks/endpoints/directory.ts'
 import { decideState } from '../webhooks/endpoints/plan.ts'
@@ -256,7 +257,7 @@ export class PublishingService {
     return this.#enter(request, how, async (mark) => {
       checkPublication(this.#options, publication)
       // An endpoint created through another replica would miss the event.
-      refuseWhileStale('The list of subscribed endpoints', this.#options.behind)
+      refuseWhileStale(this.#options.behind)
       const targets = this.#options.subscriptions.targetsOf(organization, type)
       return acceptEvent(this.#event(organization, publication, mark), targets)
     })
@@ -360,9 +361,19 @@ function refuseDisabled(endpoint: WebhookEndpoint): void {
 }
 
 /** Without figures of other organizations. */
-function explain({ reason, message, fullest }: QuotaExceeded): string {
-  if (reason === 'TooMuchWritten') return 'The write limit for the last ten minutes is reached.'
-  return fullest ? `${message} (${ENDPOINT_PREFIX}${fullest.name})` : message
+function explain({ reason, used, fullest }: QuotaExceeded): string {
+  const refused = 'The event was not accepted:'
+  if (reason === 'TooMuchWritten') return `${refused} the 10-minute write limit has been reached.`
+  const isOpen = reason === 'TooMuchOpen'
+  // Deliveries to deleted endpoints end by themselves, and the organization cannot make room for others.
+  if (!fullest)
+    return `${refused} the limit for unfinished ${isOpen ? 'payload bytes' : 'deliveries'} has been reached. Retry later.`
+  const id = ENDPOINT_PREFIX + fullest.endpoint.name
+  if (!isOpen)
+    return `${refused} the organization has ${counted(used, 'unfinished delivery', 'unfinished deliveries')}, ${fullest.size.toLocaleString('en')} of them for ${id}. Fix its receiver, or disable or delete the endpoint.`
+  // Disabling an endpoint keeps its payloads.
+  const advice = fullest.held ? 'Enable or delete the endpoint.' : 'Fix its receiver, or delete the endpoint.'
+  return `${refused} the organization's unfinished deliveries hold ${counted(used, 'byte')}, ${fullest.bytes.toLocaleString('en')} of them for ${id}. ${advice}`
 }
 
 export const webhookId = z
@@ -429,7 +440,7 @@ function oneKey(header: string | undefined, id: string | undefined): string | un
   if (header !== undefined && id !== undefined && header !== id) {
     throw invalid({
       pointer: '/id',
-      message: 'must not differ from the Idempotency-Key header; send only one of them',
+      message: 'must equal the Idempotency-Key header if both are sent',
     })
   }
   return header ?? id

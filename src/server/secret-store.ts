@@ -79,9 +79,6 @@ export type ReadyAccount = {
   prefix: string
 }
 
-const CONNECT_FIRST =
-  'The organization has no AWS account for the secret, and nothing was stored. Connect an account first, with PUT /secrets-settings. Credentials of type ecr do not need one.'
-
 export type AccountSources = {
   resources: Pick<ResourceReader, 'get'>
   organizations: Pick<Organizations, 'get'>
@@ -96,7 +93,7 @@ export async function readyAccount(
   const { uid } = organizations.get(organization) ?? {}
   if (uid === undefined) throw new Problem('not_found')
   const settings = await readSettings(resources, organization)
-  if (!settings) throw new Problem('secrets_settings_required', { detail: CONNECT_FIRST })
+  if (!settings) throw new Problem('secrets_settings_required')
   const condition = readyCondition(settings)
   const connected = settings.status?.connected
   if (condition.status !== 'True' || !connected)
@@ -258,7 +255,7 @@ export class SecretStore {
       if (isCloudError(error) && error.remedy === 'gone') return 'absent'
       throw error
     }
-    const detail = `The parameter ${name} in AWS account ${account}, region ${access.region}, already exists and was not created by Davit for this organization. Remove it there.`
+    const detail = `The parameter ${name} already exists in AWS account ${account}, region ${access.region}, and was not created by Davit for this organization. Delete that parameter.`
     throw new Problem('cloud_account_not_ready', { detail })
   }
 

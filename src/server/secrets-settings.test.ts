@@ -129,7 +129,10 @@ describe('putting', () => {
   })
 
   test('is refused where they are no longer those that were seen', async () => {
-    expect(await codeOf(put({ region: 'eu-west-1' }, '*'))).toBe('precondition_failed')
+    await expect(put({ region: 'eu-west-1' }, '*')).rejects.toMatchObject({
+      code: 'precondition_failed',
+      detail: expect.stringContaining('has no secrets settings'),
+    })
     const { etag } = await put({ region: 'eu-west-1' })
     expect(await codeOf(put({ region: 'us-east-1' }, '"another"'))).toBe('precondition_failed')
     expect(await codeOf(put({ region: 'us-east-1' }, etag))).toBe('answered')

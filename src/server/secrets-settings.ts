@@ -114,6 +114,8 @@ const TRIED_WITHIN_MS = 10_000
 const FIRST_LOOK_MS = 100
 const LONGEST_LOOK_MS = 1000
 const RETRY_AFTER_SECONDS = 5
+const NO_SETTINGS =
+  'The organization has no secrets settings, so If-Match cannot match. To create them, send the request without If-Match.'
 
 /** All methods @throws Problem, and errors that `problemOf` turns into one. */
 export class SecretsSettingsService {
@@ -172,7 +174,7 @@ export class SecretsSettingsService {
     const ref = settingsRef(organization)
     if (!raw) {
       // A precondition on settings that do not exist fails.
-      if (how.ifMatch !== undefined) throw new Problem('precondition_failed')
+      if (how.ifMatch !== undefined) throw new Problem('precondition_failed', { detail: NO_SETTINGS })
       const spec = changesOf({}, draft)
       const object = { apiVersion: API_VERSION, kind: SETTINGS.kind, metadata: ref, spec }
       try {

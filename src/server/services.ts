@@ -112,7 +112,7 @@ export function createServerServices(options: ServerServicesOptions) {
     hashKey: deriveKey('idempotency', installationKey),
     behind: () => watches.problemOf('idempotency keys'),
   })
-  const behind = () => replicas.heartbeat.problem ?? watches.problemOf('endpoints')
+  const behind = () => replicas.heartbeat.clientProblem ?? watches.problemOf('endpoints')
   const identity = new AccountIdentity(installationKey, options.parameterPrefix)
   const shared = { ...options, resources: api, organizations, directory, catalogue, keys, identity, behind }
   return {
@@ -163,7 +163,7 @@ export function createServerServices(options: ServerServicesOptions) {
     /** Resolves when everything was read once. */
     ready: watches.ready,
     /** What is still being read or cannot be watched, in words. */
-    problems: () => [...new Set([...watches.problems(), behind() ?? []].flat())],
+    problems: () => [...new Set([...watches.problems(), replicas.heartbeat.problem ?? []].flat())],
     /** Appends what waits to be appended, then stops everything. */
     stop: async () => {
       await log.drain()

@@ -14,6 +14,7 @@ import { isKeyAlive, KEY_LIFE_MS, type KeyRecord, keyRecordsOf } from '../webhoo
 import type { LogStore, StoredSegment } from '../webhooks/log/log-store.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE } from '../webhooks/log/reader.ts'
 import type { CredentialDirectory } from './credential-resource.ts'
+import { stillLoading } from './http/problems.ts'
 import type { IdempotencyCache } from './idempotent-requests.ts'
 import type { EndpointProgress } from './peers.ts'
 
@@ -172,19 +173,19 @@ export class ServerWatches {
     await Promise.all([...this.#watches.values()].map((watch) => watch.stop()))
   }
 
-  /** Why these may be out of date, in words; undefined while they are not. */
+  /** Why these may be out of date, as a clause for clients and operators; undefined while they are not. */
   problemOf(name: Watched): string | undefined {
     const watch = this.#watches.get(name)
-    if (!watch?.isListed) return `${name} are being read`
-    if (this.#monitor.isBehind) return `${name} may have changed: the watch is behind the delivery log`
+    if (!watch?.isListed) return stillLoading(name)
+    if (this.#monitor.isBehind) return 'the server has not caught up with the delivery log'
     const lost = watch.health.disconnectedForMs()
     return lost < BEHIND_AFTER_MS
       ? undefined
-      : `${name} could not be watched for ${Math.floor(lost / 1000)} s`
+      : `the server has been unable to read changes to ${name} for ${Math.floor(lost / 1000)} s`
   }
 
   problems(): string[] {
-    return [...this.#watches.keys()].flatMap((name) => this.problemOf(name) ?? [])
+    return [...new Set([...this.#watches.keys()].flatMap((name) => this.problemOf(name) ?? []))]
   }
 }
 

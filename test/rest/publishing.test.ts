@@ -125,14 +125,16 @@ describe('publishing', () => {
     davit.clock.jump(1000)
     const refusal = await refusalOf(ask())
     expect(refusal).toMatchObject({ code: 'intake_full', retryAfter: expect.any(Number) })
-    expect(refusal.detail).toContain(id.endpointId)
+    expect(refusal.detail).toBe(
+      `The event was not accepted: the organization has 1 unfinished delivery, 1 of them for ${id.endpointId}. Fix its receiver, or disable or delete the endpoint.`,
+    )
     await tight.endpoints.remove(id, {})
     await tight.stop()
   })
 
   test.each([
-    { why: 'the store is full', kind: 'NoSpace' as const, want: 'storage of the cluster is full' },
-    { why: 'the API server refuses', kind: 'Forbidden' as const, want: 'currently accepts no events' },
+    { why: 'the store is full', kind: 'NoSpace' as const, want: 'storage (etcd) is full' },
+    { why: 'the API server refuses', kind: 'Forbidden' as const, want: 'is not accepting events right now' },
   ])('says so when $why', async ({ kind, want }) => {
     await make('space', { eventTypes: [TYPE] })
     server.api.fail(calling('create', deliverySegments), { before: new ApiError(kind, 'no') })

@@ -54,7 +54,7 @@ test('it publishes nothing until it has read endpoints anew, though its Lease is
   const stillRefused = await publishAt(bed.server)
   expect([stillRefused.status, stillRefused.json.detail]).toEqual([
     503,
-    'The list of subscribed endpoints may be out of date: endpoints are being read.',
+    'The server is still loading endpoints. Retry the request.',
   ])
   expect(await bed.server.process.isReady()).toBe(false)
   gate.resolve()
@@ -82,7 +82,7 @@ test('one whose Lease cannot be written refuses publishes before others stop wai
     },
     () => 'it publishes on',
   )
-  expect(refused.json.detail).toContain('the Lease of this replica could not be renewed')
+  expect(refused.json.detail).toBe('This API replica is temporarily out of sync. Retry the request.')
   const made = await ask(other, HOOKS, {
     method: 'POST',
     key: bed.key,

@@ -38,7 +38,7 @@ export class EndpointsBed {
   readonly directory = new EndpointDirectory()
   readonly endpoints: EndpointService
   /** There is only one replica. */
-  readonly replicas = NO_REPLICAS
+  readonly replicas = { ...NO_REPLICAS } as ReplicaBarrier
   /** The reason why the watch of endpoints may be incomplete. */
   behind: string | undefined
   /** Whether a controller has to stop before an endpoint is deleted. */

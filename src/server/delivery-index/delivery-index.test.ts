@@ -139,8 +139,12 @@ describe('the log of an endpoint', () => {
   })
 
   it('cannot be read before all of it is known, and says how far that has come', async () => {
-    await expect(bed.index.list(BILLING, ALL)).rejects.toMatchObject({ code: 'overloaded', retryAfter: 2 })
-    expect(bed.index.progress).toBe('reading the events of the delivery log: 0 lines so far')
+    await expect(bed.index.list(BILLING, ALL)).rejects.toMatchObject({
+      code: 'overloaded',
+      detail: 'The delivery log is still loading (0 deliveries so far).',
+      retryAfter: 2,
+    })
+    expect(bed.index.progress).toBe('loading the events of the delivery log (0 deliveries so far)')
     let open = () => undefined as unknown
     bed.api.kinds.outcomesegments.gate = new Promise((resolve) => {
       open = () => resolve()
@@ -148,7 +152,7 @@ describe('the log of an endpoint', () => {
     bed.api.accept('segment', [event(1)])
     bed.index.start()
     await settle(20)
-    expect(bed.index.progress).toBe('reading the outcomes of the delivery log: 1 lines so far')
+    expect(bed.index.progress).toBe('loading the outcomes of the delivery log (1 delivery so far)')
     expect([...bed.index.unfinished()]).toEqual([])
     await expect(bed.read(1)).rejects.toMatchObject({ code: 'overloaded' })
     open()
@@ -176,7 +180,7 @@ describe('the log of an endpoint', () => {
   })
 
   it('keeps the process from being ready only while it is read for the first time', async () => {
-    expect(bed.index.problem).toMatch(/^reading the events/)
+    expect(bed.index.problem).toMatch(/^loading the events/)
     await bed.start()
     expect(bed.index.problem).toBeUndefined()
     const { kinds } = bed.api
@@ -190,7 +194,7 @@ describe('the log of an endpoint', () => {
     })
     kinds.deliverysegments.endWatches(new ApiError('Gone', 'too old', { status: 410 }))
     await bed.clock.elapse(60_000)
-    expect(bed.index.progress).toMatch(/^reading the outcomes/)
+    expect(bed.index.progress).toMatch(/^loading the outcomes/)
     expect(bed.index.stats().reading).toBe(true)
     expect(bed.index.problem).toBeUndefined()
     open()

@@ -106,14 +106,14 @@ export class OpenDeliveryIndex {
    * @throws Problem `overloaded` if the watch of the log is interrupted, so that the delivery may exist nevertheless
    */
   async appears(endpoint: EndpointIdentity, deliveryId: string): Promise<boolean> {
-    return await this.#appears(deliveryId, () => this.#find(endpoint, deliveryId) !== NONE)
+    return await this.#appears('delivery', deliveryId, () => this.#find(endpoint, deliveryId) !== NONE)
   }
 
-  async #appears(id: string, isKnown: () => boolean): Promise<boolean> {
+  async #appears(what: 'delivery' | 'event', id: string, isKnown: () => boolean): Promise<boolean> {
     if (await this.#waitFor(id, isKnown)) return true
     if (!this.#reading.isCutOff) return false
     throw new Problem('overloaded', {
-      detail: 'The watch of the delivery log is interrupted, so it is unknown whether this delivery exists.',
+      detail: `Davit has temporarily lost its view of the delivery log, so it cannot tell whether this ${what} exists.`,
       retryAfter: RETRY_AFTER_SECONDS,
     })
   }
@@ -167,7 +167,7 @@ export class OpenDeliveryIndex {
     const find = () => this.#segmentOfEvent(namespace, id)
     const found = find()
     if (found !== undefined) return found
-    return (await this.#appears(eventId, () => find() !== undefined)) ? find() : undefined
+    return (await this.#appears('event', eventId, () => find() !== undefined)) ? find() : undefined
   }
 
   #segmentOfEvent(namespace: string, id: PackedId): string | undefined {
@@ -227,7 +227,7 @@ export class OpenDeliveryIndex {
     const { progress, lines } = this.#reading
     if (progress === undefined) return lines.lines
     throw new Problem('overloaded', {
-      detail: `The delivery log is not fully loaded yet (${progress}).`,
+      detail: `The delivery log is still loading (${this.#reading.loaded}).`,
       retryAfter: RETRY_AFTER_SECONDS,
     })
   }

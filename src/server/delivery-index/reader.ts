@@ -7,6 +7,7 @@ import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { Informer, type InformerDependencies } from '../../kube/informer.ts'
 import type { ObjectIdentity, Source, Store } from '../../kube/store.ts'
 import type { Watch } from '../../kube/watch-restarts.ts'
+import { counted } from '../../lib/text.ts'
 import { exponentialMs, sleep } from '../../lib/time.ts'
 import type { LogStore } from '../../webhooks/log/log-store.ts'
 import { LARGEST_LOG_PAGE, LOG_PAGE, readLiveSegment } from '../../webhooks/log/reader.ts'
@@ -235,7 +236,12 @@ export class IndexReading {
 
   /** What is being read, as text; undefined if all was read. */
   get progress(): string | undefined {
-    return this.#stage && `reading ${this.#stage.what}: ${this.lines.size} lines so far`
+    return this.#stage && `loading ${this.#stage.what} (${this.loaded})`
+  }
+
+  /** `1,200 deliveries so far`. */
+  get loaded(): string {
+    return `${counted(this.lines.size, 'delivery', 'deliveries')} so far`
   }
 
   /** The watch of the log is interrupted, so recent events may be missing. */

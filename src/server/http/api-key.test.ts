@@ -23,7 +23,7 @@ test.each([
   {
     given: ['Authorization', KEY, 'authorization', KEY],
     code: 'bad_request',
-    detail: 'The Authorization header must not be sent twice.',
+    detail: 'The Authorization header must appear only once.',
   },
   ...['Bearer', 'bearer', 'Basic', 'Token', 'ApiKey'].map((word) => ({
     given: ['Authorization', `${word} ${KEY}`],
@@ -36,7 +36,7 @@ test.each([
       code: 'unauthenticated',
       // The same for all, so that it tells nothing of any.
       detail:
-        'The API token must be a ServiceAccount token for the audience davit that has not expired. Create one with: kubectl create token NAME --audience davit',
+        'The API token must be an unexpired ServiceAccount token for the audience davit. Create one with: kubectl create token NAME --audience davit',
     }),
   ),
 ])('$given.1 is refused without asking anybody', ({ given, code, detail }) => {

@@ -19,7 +19,7 @@ const KEY = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
 const LONGEST_KEY = 8 * 1024
 const SCHEME = /^(bearer|basic|token|apikey|api-key)(\s|$)/i
 
-const WHAT_A_KEY_IS = `The API token must be a ServiceAccount token for the audience ${KEY_AUDIENCE} that has not expired. Create one with: kubectl create token NAME --audience ${KEY_AUDIENCE}`
+const WHAT_A_KEY_IS = `The API token must be an unexpired ServiceAccount token for the audience ${KEY_AUDIENCE}. Create one with: kubectl create token NAME --audience ${KEY_AUDIENCE}`
 
 /**
  * The API key of a request: the value of Authorization alone (interface §5.1). Rejects what cannot be a key without asking the
@@ -29,7 +29,7 @@ const WHAT_A_KEY_IS = `The API token must be a ServiceAccount token for the audi
 export function readApiKey(rawHeaders: readonly string[]): string {
   const [value, another] = headerValues(rawHeaders, 'authorization')
   if (another !== undefined)
-    throw new Problem('bad_request', { detail: 'The Authorization header must not be sent twice.' })
+    throw new Problem('bad_request', { detail: 'The Authorization header must appear only once.' })
   if (value === undefined || value === '') throw unauthenticated('The Authorization header is missing.')
   if (SCHEME.test(value)) {
     throw unauthenticated(
@@ -173,7 +173,8 @@ const KEYS = {
   refusedMs: 5_000,
   doubtfulMs: 1_000,
   believedAfterMs: 10_000,
-  doubt: 'The cluster rejects an API token that was valid before. Davit checks it again. Retry the request.',
+  doubt:
+    'The cluster rejected an API token that it previously accepted. Davit is rechecking it. Retry the request.',
   /** Known keys have slots of their own, so that a flood of invalid ones cannot lock them out. */
   knownReviews: { atOnce: 100, waiting: { max: 0, full: overloaded } },
   /** Many keys are new at once after a start. */
@@ -231,7 +232,7 @@ const PERMISSIONS = {
   keepMs: { allowed: 5_000, refused: 2_000, doubtful: 500 },
   believedAfterMs: 3_000,
   doubt:
-    'The cluster denies a permission that it granted before. Nothing was done. Davit checks again. Retry the request.',
+    'The cluster denied a permission that it previously granted. The request had no effect. Davit is rechecking. Retry the request.',
   reviews: { atOnce: 200, waiting: { max: 0, full: overloaded } },
   /** A user of many organizations waits only for itself. */
   reviewsOfUser: { atOnce: 8, waiting: { max: 100, full: overloaded } },

@@ -36,7 +36,7 @@ const place = z.object({
   pointer: z
     .string()
     .meta({ description: 'pointer is a JSON pointer into the body, or the name of a parameter.' }),
-  message: z.string().meta({ description: 'message specifies what is allowed there.' }),
+  message: z.string().meta({ description: 'message says what is allowed.' }),
 })
 
 const condition = z.object({
@@ -63,7 +63,7 @@ const problem = z
     errors: z.array(place).optional().meta({ description: 'errors lists each invalid value.' }),
     condition: condition
       .optional()
-      .meta({ description: 'condition is the condition of the resource that causes the problem.' }),
+      .meta({ description: 'condition is the condition of the resource that caused the problem.' }),
     requestId: z.string().meta({
       description:
         'requestId identifies the request in the log. The X-Request-Id header contains it as well.',

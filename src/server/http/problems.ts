@@ -21,13 +21,13 @@ export const PROBLEMS = {
   bad_request: {
     status: 400,
     title: 'Invalid request',
-    description: 'The path, the query or a header is malformed.',
+    description: 'The path, the query string or a header is malformed.',
   },
   bad_json: {
     status: 400,
     title: 'Invalid JSON',
     description:
-      'The body does not parse, contains a member twice, is nested too deeply, or has a member with a forbidden name.',
+      'The body is missing or does not parse, contains a duplicate member, is nested too deeply, or has a top-level member named `__proto__`.',
   },
   unauthenticated: {
     status: 401,
@@ -38,7 +38,7 @@ export const PROBLEMS = {
   forbidden: {
     status: 403,
     title: 'Permission denied',
-    description: 'The API token can see the organization, but RBAC does not allow the operation.',
+    description: 'The API token has access to the organization, but RBAC does not allow this operation.',
   },
   not_found: {
     status: 404,
@@ -54,7 +54,7 @@ export const PROBLEMS = {
   request_timeout: {
     status: 408,
     title: 'Request timeout',
-    description: 'The headers and the body must arrive within a few seconds.',
+    description: 'The request took too long to arrive. Send all headers and the body within 10 seconds.',
   },
   endpoint_disabled: {
     status: 409,
@@ -65,13 +65,13 @@ export const PROBLEMS = {
     status: 409,
     title: 'Idempotency-Key already used',
     description:
-      'An Idempotency-Key belongs to one request for 24 hours. Send the same body again, or use another key.',
+      'This Idempotency-Key was used for a different request within the past 24 hours. Repeat that request unchanged, or use a new key.',
   },
   managed_elsewhere: {
     status: 409,
     title: 'Object managed elsewhere',
     description:
-      'The spec is applied from Git or by Helm, or the secret comes from a Secret in the cluster. Make the change there. You can still change the status of an endpoint here.',
+      "The spec is managed by Git, Helm or `kubectl apply`, or the secret comes from a Kubernetes Secret. Make the change at that source. An endpoint's status can still be changed through the REST API.",
   },
   too_many_endpoints: {
     status: 409,
@@ -93,19 +93,19 @@ export const PROBLEMS = {
     status: 409,
     title: 'AWS account required',
     description:
-      'The organization has no AWS account for the secret, and nothing was stored. Connect an account first (`PUT /secrets-settings`). Credentials of type ecr do not need one.',
+      'The organization is not connected to an AWS account, so nothing was stored. Connect an account first (`PUT /secrets-settings`). Credentials of type ecr do not need one.',
   },
   cloud_account_not_ready: {
     status: 409,
     title: 'AWS account not ready',
     description:
-      'The AWS account did not accept the secret, and nothing was stored. `detail` contains the error from AWS. If the secrets settings are the cause, `condition` contains their condition.',
+      'The secret could not be stored in the AWS account. `detail` explains why. If the secrets settings are the cause, `condition` contains the `Ready` condition of the SecretsSettings.',
   },
   unreadable: {
     status: 409,
     title: 'Stored object is invalid',
     description:
-      'The stored object violates the rules of this version. Fix it with kubectl, or delete it. `detail` contains the cause.',
+      'The stored object is not valid in this version of Davit. Fix it with kubectl, or delete it.',
   },
   cursor_expired: {
     status: 410,
@@ -116,7 +116,7 @@ export const PROBLEMS = {
     status: 412,
     title: 'Object has changed',
     description:
-      'The object no longer has the ETag in If-Match. Read it again, then decide whether to repeat the request.',
+      "The object's current ETag does not match If-Match. Read the object again, then decide whether to repeat the request.",
   },
   body_too_large: {
     status: 413,
@@ -137,12 +137,12 @@ export const PROBLEMS = {
     status: 422,
     title: 'Validation failed',
     description:
-      '`errors` lists the location of each invalid value (JSON pointer or parameter name) and what is allowed there.',
+      '`errors` identifies each invalid value by a JSON pointer or a parameter name, and says what is allowed.',
   },
   headers_too_large: {
     status: 431,
     title: 'Headers too large',
-    description: 'All headers together must be at most 16 KiB.',
+    description: 'The headers must be at most 16 KiB in total.',
   },
   rate_limited: {
     status: 429,
@@ -157,31 +157,31 @@ export const PROBLEMS = {
   overloaded: {
     status: 503,
     title: 'Service overloaded',
-    description: 'Nothing was done. Retry after the number of seconds in the Retry-After header.',
+    description: 'The request had no effect. Retry after the number of seconds in the Retry-After header.',
   },
   intake_full: {
     status: 503,
     title: 'Publishing limit reached',
     description:
-      'The limit for pending deliveries or for written bytes is reached, and nothing was accepted. `detail` names the limit and, if there is one, the endpoint with the largest backlog.',
+      'A publishing limit (pending deliveries, unfinished payload bytes or write volume) has been reached. The event was not accepted. `detail` names the limit and, if known, the endpoint with the largest backlog.',
   },
   unavailable: {
     status: 503,
     title: 'Cluster unavailable',
     description:
-      'The cluster does not respond, so the result of the request is unknown. Repeat the request with the same Idempotency-Key.',
+      'The cluster did not respond, so the outcome is unknown. Repeat the request, with the same Idempotency-Key if you sent one.',
   },
   cloud_unavailable: {
     status: 503,
-    title: 'AWS account unavailable',
+    title: 'AWS unavailable',
     description:
-      'AWS does not respond, and no change took effect. Retry after the number of seconds in the Retry-After header.',
+      "Davit could not complete a call to AWS. No change took effect, unless only AWS's response was lost. Retry after the number of seconds in the Retry-After header.",
   },
   not_acknowledged: {
     status: 503,
     title: 'Change not active yet',
     description:
-      'The change is saved but has not taken effect everywhere yet. It takes effect automatically. Read the object again to check.',
+      'The change is saved but has not taken effect everywhere yet. It will take effect automatically; no action is needed unless `detail` asks for it.',
   },
 } as const satisfies Record<string, Entry>
 
@@ -279,16 +279,20 @@ export function problemOf(error: unknown): Problem {
 /** The one place that decides what an error of the cluster means to a client. */
 function ofCluster(error: unknown): Problem | undefined {
   if (error instanceof OverloadedError)
-    return overloaded('Too many writes are waiting. Nothing was accepted.', BUSY_SECONDS, error)
+    return overloaded('Too many writes are waiting. The request had no effect.', BUSY_SECONDS, error)
   if (isApiError(error, 'NoSpace'))
-    return overloaded('The storage of the cluster is full. Nothing was accepted.', FIX_SECONDS, error)
+    return overloaded(
+      "The cluster's API storage (etcd) is full. The request had no effect.",
+      FIX_SECONDS,
+      error,
+    )
   // Not a quota of the organization: creating an endpoint or a credential handles that one.
   if (isApiError(error, 'Quota'))
-    return overloaded('A quota of the cluster currently does not allow this request.', FIX_SECONDS, error)
+    return overloaded('A cluster quota is blocking this request.', FIX_SECONDS, error)
   // Davit itself lacks a permission, or the API server has just started and has not loaded it yet.
   if (isApiError(error, 'Forbidden'))
     return overloaded(
-      'The cluster currently does not allow Davit to do this. Nothing was done.',
+      'Davit does not currently have permission in the cluster to perform this operation. The request had no effect.',
       BUSY_SECONDS,
       error,
     )
@@ -334,16 +338,12 @@ export function describeCloudError({ code, message, operation }: CloudError): st
   return sanitizeText(message === '' ? `${about}.` : `${about}: ${message}`, LONGEST_CLOUD_ERROR)
 }
 
-const BREAKS_RULES =
-  'The stored object violates the rules of this version. Fix it with kubectl, or delete it.'
-
 /** The object and its content are the cluster operator's business, so the detail names neither. */
 function ofStored(error: unknown): Problem | undefined {
-  if (error instanceof UnreadableError)
-    return new Problem('unreadable', { detail: BREAKS_RULES, cause: error })
+  if (error instanceof UnreadableError) return new Problem('unreadable', { cause: error })
   if (!(error instanceof KeysDamagedError)) return undefined
   const detail =
-    'The signing secrets of the endpoint cannot be read. Ask your cluster operator to restore them, or to delete them so that Davit creates new ones.'
+    "The endpoint's signing secrets cannot be read. Ask your cluster operator to restore them, or to delete them so that Davit creates new ones."
   return new Problem('unreadable', { detail, cause: error })
 }
 
@@ -353,15 +353,20 @@ export function rejectedByCluster(error: unknown): unknown {
   return new Problem('invalid', { detail: `The cluster rejected the object: ${error.message}`, cause: error })
 }
 
+/** For `refuseWhileStale`. @param what plural */
+export function stillLoading(what: string): string {
+  return `the server is still loading ${what}`
+}
+
 /**
  * Refuses to decide on data that may have changed unseen.
- * @param what is not known, as the beginning of a sentence
- * @param behind why, in words; undefined while everything is known
+ * @param behind why, as a clause for clients; undefined while everything is known
  * @throws Problem overloaded
  */
-export function refuseWhileStale(what: string, behind: () => string | undefined): void {
+export function refuseWhileStale(behind: () => string | undefined): void {
   const why = behind()
-  if (why !== undefined) throw overloaded(`${what} may be out of date: ${why}.`, STALE_SECONDS)
+  if (why === undefined) return
+  throw overloaded(`${why.charAt(0).toUpperCase()}${why.slice(1)}. Retry the request.`, STALE_SECONDS)
 }
 
 /**
@@ -376,7 +381,7 @@ export function withLogProblems(log: EventLog): EventLog {
       } catch (error) {
         if (!isApiError(error, 'Quota', 'Forbidden', 'Terminating', 'NotFound')) throw error
         throw overloaded(
-          'The delivery log currently accepts no events. Nothing was stored.',
+          'The delivery log is not accepting events right now. The request had no effect.',
           FIX_SECONDS,
           error,
         )

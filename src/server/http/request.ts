@@ -49,7 +49,7 @@ export function readIfMatch(rawHeaders: readonly string[]): string | undefined {
 function only(rawHeaders: readonly string[], name: string): string | undefined {
   const [value, another] = headerValues(rawHeaders, name.toLowerCase())
   if (another !== undefined)
-    throw new Problem('bad_request', { detail: `The ${name} header must not be sent twice.` })
+    throw new Problem('bad_request', { detail: `The ${name} header must appear only once.` })
   return value
 }
 
@@ -80,7 +80,7 @@ export function readRawUrl(url: string): RawUrl {
 
 function checkCharacters(part: string): void {
   if (!ALLOWED.test(part.replaceAll(' ', '')))
-    throw badUrl('The URL contains a character that must be escaped.')
+    throw badUrl('The URL contains a character that must be percent-encoded.')
   const decoded = decode(part)
   if (CONTROL.test(decoded)) throw badUrl('The URL must not contain a control character.')
 }
@@ -89,7 +89,7 @@ function decode(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
-    throw badUrl('The URL contains a percent sign that does not start a UTF-8 escape.')
+    throw badUrl('The URL contains an invalid percent-encoded sequence.')
   }
 }
 
@@ -112,7 +112,7 @@ export function readQuery(search: string): Record<string, string> {
   const found = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(search)) {
     if (found.has(name))
-      throw new Problem('bad_request', { detail: `The parameter ${quoted(name)} must not be repeated.` })
+      throw new Problem('bad_request', { detail: `The parameter ${quoted(name)} must appear only once.` })
     found.set(name, value)
   }
   return Object.fromEntries(found)
@@ -365,33 +365,35 @@ const MAX_NAME = 30
 
 /** @throws Problem invalid, with a JSON pointer for each error */
 export function validateBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
-  return validate(schema, body, (path) => path.map((part) => `/${escapePointer(String(part))}`).join(''))
+  return validate(schema, body, {
+    noun: 'field',
+    pointerTo: (path) => path.map((part) => `/${escapePointer(String(part))}`).join(''),
+  })
 }
 
 /** @throws Problem invalid, with the name of each wrong parameter */
 export function validateQuery<T extends z.ZodType>(schema: T, query: unknown): z.output<T> {
-  return validate(schema, query, (path) => String(path[0] ?? ''))
+  return validate(schema, query, { noun: 'parameter', pointerTo: (path) => String(path[0] ?? '') })
 }
 
 type Path = readonly PropertyKey[]
 
-function validate<T extends z.ZodType>(
-  schema: T,
-  value: unknown,
-  pointerTo: (path: Path) => string,
-): z.output<T> {
+/** What the values are called, and how the place of one is written. */
+type Places = { noun: 'field' | 'parameter'; pointerTo: (path: Path) => string }
+
+function validate<T extends z.ZodType>(schema: T, value: unknown, places: Places): z.output<T> {
   const result = schema.safeParse(value, { error: messageOf })
   if (result.success) return result.data
-  const errors = result.error.issues.flatMap((issue) => errorsOf(issue, pointerTo))
+  const errors = result.error.issues.flatMap((issue) => errorsOf(issue, places))
   throw new Problem('invalid', { errors: errors.slice(0, MAX_ERRORS) })
 }
 
-function errorsOf(issue: z.core.$ZodIssue, pointerTo: (path: Path) => string): ProblemPlace[] {
+function errorsOf(issue: z.core.$ZodIssue, { noun, pointerTo }: Places): ProblemPlace[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) =>
       key.length > MAX_NAME
-        ? { pointer: pointerTo(issue.path), message: 'must not contain unknown fields' }
-        : { pointer: pointerTo([...issue.path, key]), message: 'is unknown' },
+        ? { pointer: pointerTo(issue.path), message: `must not contain unknown ${noun}s` }
+        : { pointer: pointerTo([...issue.path, key]), message: `is not a recognized ${noun}` },
     )
   }
   return [{ pointer: pointerTo(issue.path), message: issue.message.slice(0, MAX_MESSAGE) }]

@@ -46,8 +46,8 @@ test.each([
   {
     given: { url, eventTypes: ['*'], 'a/b~c': 1, status: 'enabled' },
     want: [
-      ['/a~1b~0c', 'is unknown'],
-      ['/status', 'is unknown'],
+      ['/a~1b~0c', 'is not a recognized field'],
+      ['/status', 'is not a recognized field'],
     ],
   },
   {
@@ -80,7 +80,7 @@ test('parameters are named without a pointer', () => {
   const schema = z.strictObject({ status: z.enum(['a', 'b']).optional() })
   expect(errorsOf(() => validateQuery(schema, { status: 'c', limt: '1' }))).toEqual([
     { pointer: 'status', message: 'must be "a" or "b"' },
-    { pointer: 'limt', message: 'is unknown' },
+    { pointer: 'limt', message: 'is not a recognized parameter' },
   ])
 })
 

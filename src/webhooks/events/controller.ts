@@ -404,7 +404,7 @@ export class EventsReconciler implements Reconciler {
     if (!fullest) return
     const { kind } = webhookEndpointKind
     this.#options.recorder.record(
-      { apiVersion: API_VERSION, kind, metadata: fullest },
+      { apiVersion: API_VERSION, kind, metadata: fullest.endpoint },
       { type: 'Warning', reason, message },
     )
   }

@@ -58,11 +58,15 @@ export type IntakeLimits = {
   writtenBytes: Usage
 }
 
-/** `message` says what helps; `fullest` is the endpoint with the largest backlog. */
+/**
+ * `message` says what helps, and `used` is what the organization uses of the limit: deliveries, or bytes. `fullest` is the endpoint
+ * with the largest backlog.
+ */
 export type QuotaExceeded = {
   reason: 'TooManyPending' | 'TooMuchOpen' | 'TooMuchWritten'
   message: string
-  fullest?: EndpointBacklog['endpoint']
+  used: number
+  fullest?: EndpointBacklog
 }
 
 /** The open deliveries of one endpoint, and the bytes of their bodies. */
@@ -105,6 +109,7 @@ export class PublishQuota {
     if (remainingShare(bytes, limits.writtenBytes) === 0) {
       return {
         reason: 'TooMuchWritten',
+        used: bytes.organization,
         message: `Publishing is paused and new events wait: the write limit for the last 10 minutes was reached (${bytes.organization} bytes by this organization, ${bytes.all} bytes in total).`,
       }
     }
@@ -122,14 +127,14 @@ export class PublishQuota {
     const fullest = this.#fullest(namespace, (queue) => queue.bytes)
     const most = fullest ? `, most of them ${nameOf(fullest)}` : ''
     const message = `Publishing is paused and new events wait: unfinished deliveries of this organization hold ${bytes} bytes${most}. Fix, enable or delete that endpoint.`
-    return { reason: 'TooMuchOpen', message, ...(fullest ? { fullest: fullest.endpoint } : {}) }
+    return { reason: 'TooMuchOpen', message, used: bytes, ...(fullest ? { fullest } : {}) }
   }
 
   #tooManyPending(namespace: string, pending: number): QuotaExceeded {
     const fullest = this.#fullest(namespace, (queue) => (queue.held ? 0 : queue.size))
     const most = fullest ? `, ${fullest.size} of them ${nameOf(fullest)}` : ''
     const message = `Publishing is paused and new events wait: this organization has ${pending} unfinished deliveries${most}. Fix, disable or delete the endpoint that does not accept them.`
-    return { reason: 'TooManyPending', message, ...(fullest ? { fullest: fullest.endpoint } : {}) }
+    return { reason: 'TooManyPending', message, used: pending, ...(fullest ? { fullest } : {}) }
   }
 
   #fullest(namespace: string, weigh: (queue: EndpointBacklog) => number): EndpointBacklog | undefined {

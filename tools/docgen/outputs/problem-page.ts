@@ -22,14 +22,14 @@ Every rejected request returns a problem (RFC 9457) with the content type \`appl
 }
 \`\`\`
 
-The field \`code\` is stable: branch on it, and on \`status\` if you do not know the code.
+The field \`code\` is stable: branch on it, and fall back to \`status\` for codes your client does not recognize.
 The fields \`detail\` and \`errors\` are for people and may change.
-Each entry of \`errors\` names an invalid field, as a JSON pointer into the body or by the name of a parameter.
+Each entry of \`errors\` identifies an invalid value by a JSON pointer into the body or by a parameter name.
 The \`requestId\` is also in the header \`X-Request-Id\` and in Davit's log.
 
 400 means that the request cannot be parsed, and 422 that it is well-formed but invalid.
-An organization or an ID that does not exist returns the same 404 as one that the API token may not see.
-Every 429 and 503 has \`Retry-After\`, in seconds.
+A request for a nonexistent organization or ID gets the same 404 as a request for one that the API token has no access to.
+Every 429 and 503 response has a \`Retry-After\` header, in seconds.
 
 `
 
