@@ -35,17 +35,19 @@ export function readRotateRequest(
 ): { request: Request; expireOld: boolean } {
   const expireOld = value?.endsWith(EXPIRE_OLD) === true
   const time = expireOld ? value.slice(0, -EXPIRE_OLD.length) : value
-  const request = requestAt(value, time, { handled, createdAt })
-  if (request.kind !== 'invalid' || !value?.includes(';')) return { request, expireOld }
-  const message = `${request.message}, or a time with ${EXPIRE_OLD}`
-  return { request: { ...request, message }, expireOld }
+  const request = requestAt(value, time, {
+    handled,
+    createdAt,
+    form: `, optionally followed by ${EXPIRE_OLD}`,
+  })
+  return { request, expireOld }
 }
 
-/** @param time the part of the value that is the time */
+/** @param time the part of the value that is the time @param form what may follow the time, for people */
 function requestAt(
   value: string | undefined,
   time: string | undefined,
-  { handled, createdAt }: { handled: string | undefined; createdAt: number },
+  { handled, createdAt, form = '' }: { handled: string | undefined; createdAt: number; form?: string },
 ): Request {
   if (value === undefined || value === '') return { kind: 'none' }
   const kept = value.length > MAX_VALUE ? sanitizeText(value, MAX_VALUE) : value
@@ -53,7 +55,7 @@ function requestAt(
   const isTime = time !== undefined && RFC3339.test(time) && value.length <= MAX_VALUE
   const at = isTime ? Date.parse(time) : Number.NaN
   if (Number.isNaN(at)) {
-    const message = `"${sanitizeText(value, 64)}" is not a valid time such as 2026-01-31T12:00:00Z`
+    const message = `"${sanitizeText(value, 64)}" is not a valid time. Use a time such as 2026-01-31T12:00:00Z${form}.`
     return { kind: 'invalid', value: kept, message }
   }
   // creationTimestamp has whole seconds: a request from the object's first second is not older than it.
@@ -69,7 +71,7 @@ const MAX_LIST = 8192
 export type RedeliverItem = { deliveryId: string; at: number; raw: string }
 export type RedeliverRequest = {
   items: RedeliverItem[]
-  /** Problems, for people. */
+  /** Problems in full sentences, for people. */
   invalid: string[]
   /** What to record as handled after the items; undefined if there is no request. */
   handled: string | undefined
@@ -96,7 +98,7 @@ export function readRedeliverRequest(
     const when = readRequest(time, undefined, createdAt)
     if (MESSAGE_ID.test(deliveryId) && when.kind === 'new') items.push({ deliveryId, at: when.at, raw })
     else if (when.kind !== 'old')
-      invalid.push(`"${sanitizeText(raw, 64)}" does not have the form msg_...@<time>`)
+      invalid.push(`"${sanitizeText(raw, 64)}" does not have the form msg_...@<time>.`)
   }
   const known = new Set([...done, ...taken])
   const rest = parts.some((part) => !known.has(part))
@@ -110,7 +112,7 @@ function refusedList(value: string, done: ReadonlySet<string>): RedeliverRequest
   const mark = REFUSED + createHash('sha256').update(value).digest('hex').slice(0, 16)
   const kept = [...done].filter((part) => !part.startsWith(REFUSED)).join(',')
   const both = kept === '' ? mark : `${kept},${mark}`
-  const invalid = `the list has ${value.length} characters; at most ${MAX_LIST} are allowed`
+  const invalid = `The list must have at most ${MAX_LIST} characters, but it has ${value.length}.`
   return {
     items: [],
     invalid: done.has(mark) ? [] : [invalid],

@@ -188,7 +188,7 @@ function regionProblem(region: string, { name, partitions }: Suffix): string | u
   const partition = partitionOfRegion(region)
   return partitions.includes(partition)
     ? undefined
-    : `must be in one partition: ${region} is in ${partition}, which has no hosts that end with ${name}`
+    : `must use a domain of the region's AWS partition: ${region} is in ${partition}, whose hosts do not end with ${name}`
 }
 
 /** `dkr.ecr` is the form of IPv4 hosts, `dkr-ecr` that of dual-stack hosts. */
@@ -196,5 +196,5 @@ function styleProblem(style: string, { name, dualStack }: Suffix): string | unde
   const wanted = dualStack ? 'dkr-ecr' : 'dkr.ecr'
   return style === wanted
     ? undefined
-    : `must have ${wanted} before the region if it ends with ${name}, not ${style}`
+    : `must have ${wanted}, not ${style}, before the region because it ends with ${name}`
 }

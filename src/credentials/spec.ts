@@ -33,9 +33,9 @@ export function registrySecretProblem(value: string | Uint8Array): string | unde
   if (Buffer.byteLength(text) > MAX_BYTES)
     return `must be at most ${MAX_BYTES} bytes, the size limit of a standard parameter`
   if (text !== text.trim())
-    return 'must not begin or end with whitespace or a newline, because logins drop it (use printf, not echo)'
+    return 'must not begin or end with whitespace or a newline, because registry clients strip it (use printf, not echo)'
   if (/\p{Cc}/u.test(text))
-    return 'must not contain a newline or another control character, because logins drop it'
+    return 'must not contain a newline or another control character, because registry clients strip it'
   if (text.includes('{{') || text.includes('}}'))
     return 'must not contain {{ or }}, which AWS Parameter Store rejects'
   return undefined

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { counted, decodeBase32Number, encodeBase32, encodeBase32Number, listed } from './text.ts'
+import { counted, decodeBase32Number, encodeBase32, encodeBase32Number, listed, withPeriod } from './text.ts'
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 const BELOW_2_50 = { min: 0, max: 2 ** 50 - 1 }
@@ -74,4 +74,13 @@ test('words are listed as in a sentence', () => {
     'url and ordered',
     'url, ordered, and concurrency',
   ])
+})
+
+test.each([
+  { given: 'access denied', want: 'access denied.' },
+  { given: 'Access denied.', want: 'Access denied.' },
+  { given: 'Who is it?', want: 'Who is it?' },
+  { given: 'access denied \n', want: 'access denied.' },
+])('"$given" ends as a sentence', ({ given, want }) => {
+  expect(withPeriod(given)).toBe(want)
 })

@@ -34,6 +34,12 @@ export function listed(words: readonly string[]): string {
   return LIST.format(words)
 }
 
+/** With a period at its end, unless it has one: for text from elsewhere in a message. */
+export function withPeriod(text: string): string {
+  const trimmed = text.trimEnd()
+  return /[.!?]$/.test(trimmed) ? trimmed : `${trimmed}.`
+}
+
 /** Lower-case Crockford base32: without i, l, o and u; safe in names and in signed content. */
 export const BASE32_ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 

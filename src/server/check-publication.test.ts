@@ -52,6 +52,6 @@ test('what is said of a place is for people who call REST', () => {
   const messages = ['no.such', 'webhook.ping'].map((type) => placesOf(type, '{}')[0]?.message)
   expect(messages).toEqual([
     'EventType no.such does not exist',
-    'webhook.ping is reserved: only Davit publishes types that start with "webhook."',
+    'only Davit can publish events whose type starts with "webhook."',
   ])
 })

@@ -102,7 +102,11 @@ test('status, conditions and an event say what happened, since when, and what to
   expect(new Set(exhausted.map(({ message }) => message)).size).toBe(1)
   expect(exhausted).toHaveLength(5)
   expect(told.filter((event) => !exhausted.includes(event))).toMatchObject([
-    { type: 'Warning', reason: 'DisabledAutomatically', message: expect.stringContaining('5 exhausted') },
+    {
+      type: 'Warning',
+      reason: 'DisabledAutomatically',
+      message: `Davit disabled the endpoint after 5 consecutive exhausted deliveries, the first at ${status.failingSince}.`,
+    },
   ])
 })
 

@@ -30,7 +30,7 @@ describe('where an organization lacks them', () => {
     expect(template.status?.bake?.failure).toMatchObject({
       step: 'check',
       message: expect.stringContaining('the ConfigMap davit-bake-ca'),
-      fix: expect.stringContaining('Create the ConfigMap'),
+      fix: expect.stringContaining('Create or correct the ConfigMap'),
     })
     expect(conditionsOf(template)).toMatchObject({
       Ready: 'False CaMissing',

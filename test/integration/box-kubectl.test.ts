@@ -106,7 +106,7 @@ describe('a template whose bake failed', () => {
       step: 'pull',
       code: 'not_found_or_private',
       message: WORDS,
-      fix: expect.stringContaining('Correct the image'),
+      fix: expect.stringContaining('Correct the image reference'),
     })
     await bed.templateWhen('bad', state('failed'))
     await until(

@@ -39,7 +39,7 @@ describe('a box whose secret was replaced after its bake', () => {
   test('is ready, says how far it is behind, and is not baked again by itself', async () => {
     const { status } = await bed.templateWhen('shop', isBehind)
     expect(status?.conditions?.find(({ type }) => type === 'Current')?.message).toContain(
-      'The box was baked with version 1 of the secret of rc_ghcr, but the current version is 2.',
+      "The box was baked with version 1 of rc_ghcr's secret, but the current version is 2.",
     )
     expect(status?.conditions?.find(({ type }) => type === 'Ready')?.status).toBe('True')
     expect(await bed.jobs('shop')).toHaveLength(1)

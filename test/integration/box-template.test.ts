@@ -131,7 +131,7 @@ describe('a bake', () => {
     await bed.change('first', { metadata: { annotations } })
     await bed.templateWhen('first', ({ status }) => status?.bake?.observedRebake === 'now')
     const event = await secrets.davit.eventSeen('first', 'RequestRefused')
-    expect(event.message).toContain('is not a valid time')
+    expect(event.message).toContain('davit.dev/rebake-requested-at: "now" is not a valid time.')
     expect(await bed.jobs('first')).toHaveLength(2)
   })
 })

@@ -56,7 +56,7 @@ describe('deliveries of an organization', () => {
     expect(await davit.deliveries('full')).toHaveLength(LIMIT)
     const { message } = await davit.eventSeen('full', 'TooManyPending')
     expect(message).toContain(
-      'this organization has 3 unfinished deliveries, 3 of them for the endpoint full',
+      'this organization has 3 unfinished deliveries, 3 of them for endpoint full. Fix the receiver that is not accepting them, or disable or delete its endpoint.',
     )
     receiver.answer('/full', { status: 200 })
     await driveToEnd(davit, 'full', LIMIT)
@@ -150,7 +150,9 @@ describe('bytes', () => {
     await lookAgain()
     expect(await stateOf(event)).toBeUndefined()
     const { message } = await davit.eventSeen('hoard', 'TooMuchOpen')
-    expect(message).toContain('most of them for the endpoint hoard. Fix, enable or delete that endpoint.')
+    expect(message).toContain(
+      'mostly for endpoint hoard. Fix its receiver, or enable or delete the endpoint.',
+    )
     await davit.api.delete(webhookEndpoints, { namespace: davit.organization, name: 'hoard' })
     davit.clock.jump(2500)
     await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')

@@ -110,7 +110,14 @@ test('one mail tells all owners what happened and how to enable it again, once',
   expect(mail).toMatchObject({ from: 'davit@example.com', to: OWNERS.slice(0, 2) })
   // Long lines are broken with a = at their end.
   const text = mail?.text.replaceAll('=\r\n', '').replaceAll('=3D', '=') ?? ''
-  for (const words of ['whe_billing', davit.organization, failingSince, disabledAt, '5 deliveries', ENABLE])
+  for (const words of [
+    'whe_billing',
+    davit.organization,
+    failingSince,
+    disabledAt,
+    '5 consecutive deliveries were exhausted',
+    ENABLE,
+  ])
     expect(text).toContain(words)
   await davit.annotate('billing', { unrelated: 'x' })
   await davit.restart()

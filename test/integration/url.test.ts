@@ -75,7 +75,7 @@ describe('a literal address', () => {
       ['Stalled', 'True'],
     ] as const) {
       expect(conditionOf(endpoint, type)).toMatchObject({ status, reason: 'UrlNotAllowed' })
-      expect(conditionOf(endpoint, type)?.message).toMatch(/^spec\.url: /)
+      expect(conditionOf(endpoint, type)?.message).toMatch(/^spec\.url is not allowed: .*\.$/)
       expect(conditionOf(endpoint, type)?.message).toContain(reason)
     }
   })

@@ -4,7 +4,7 @@
  */
 import type { Request } from '../../apis/annotations.ts'
 import type { BakedService, BakeStatus } from '../../apis/bake.ts'
-import { type BoxTemplate, boxTemplateKind } from '../../apis/box-template.ts'
+import { type BoxTemplate, boxTemplateKind, REBAKE_ANNOTATION } from '../../apis/box-template.ts'
 import { jobs } from '../../apis/core-kinds.ts'
 import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
 import { API_VERSION } from '../../apis/meta.ts'
@@ -19,7 +19,7 @@ import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube
 import { mergeConditions, statusPatch } from '../../kube/status.ts'
 import { sanitizeText } from '../../lib/text.ts'
 import { bakeName, buildBakeJob, buildBakeOrder, hasBakeLabels } from './bake-job.ts'
-import { currentCondition, templateFindings } from './conditions.ts'
+import { currentCondition, fixWithDetails, templateFindings } from './conditions.ts'
 import { type GatheredBake, isOwnedBy, type TemplateContext } from './gather.ts'
 import { type BakeOutcome, bakeFailure, bakeJob as bakeJobSchema } from './outcome.ts'
 import { type BakeAction, dueReason, finishAction } from './plan.ts'
@@ -167,7 +167,7 @@ async function createJob(
     events.record(templateReference(template), {
       type: 'Normal',
       reason: 'BakeStarted',
-      message: `Created the Job ${name}.`,
+      message: `Davit created the Job ${name}.`,
     })
     return template
   } catch (error) {
@@ -193,7 +193,7 @@ async function adoptExistingJob(
   // Without the labels no list contains the Job, and every round would create it again.
   if (isOwn && hasBakeLabels(job.metadata.labels, template.metadata.name)) return template
   const message = isOwn
-    ? `The labels of the Job ${name}, by which Davit finds it, were changed.`
+    ? `The labels by which Davit finds the Job ${name} were changed.`
     : `The namespace contains a Job ${name} that Davit did not create.`
   const failure = bakeFailure({ step: 'start', code: 'pod_refused', message })
   return await finish(context, gathered, { step: 'finish', outcome: { services: [], failure } })
@@ -289,7 +289,8 @@ export async function removeJob(
 }
 
 function recordRequestRefused({ events }: TemplateContext, template: BoxTemplate, message: string): void {
-  events.record(templateReference(template), { type: 'Warning', reason: 'RequestRefused', message })
+  const text = `${REBAKE_ANNOTATION}: ${message}`
+  events.record(templateReference(template), { type: 'Warning', reason: 'RequestRefused', message: text })
 }
 
 function reportBakeEnd(
@@ -304,14 +305,14 @@ function reportBakeEnd(
     events.record(regarding, {
       type: 'Normal',
       reason: 'Baked',
-      message: 'The images of all services were pulled.',
+      message: 'The images for all services were pulled.',
     })
     return
   }
-  const { code, service, step, message, fix } = failure
-  const where = service === undefined ? '' : `service ${service}, `
-  const text = sanitizeText(`${code} (${where}${step}): ${message} ${fix}`, 1000)
-  events.record(regarding, { type: 'Warning', reason: 'BakeFailed', message: text })
+  const { code, service, step } = failure
+  const where = service === undefined ? '' : ` of service ${service}`
+  const text = `The bake failed at the ${step} step${where} (${code}). ${fixWithDetails(failure)}`
+  events.record(regarding, { type: 'Warning', reason: 'BakeFailed', message: sanitizeText(text, 1000) })
 }
 
 function templateReference({ metadata }: BoxTemplate) {

@@ -19,7 +19,7 @@ const NOW = Date.UTC(2026, 0, 31, 12)
 describe('a failure', () => {
   test.for(bakeFailureCode.options)('%s says what to do', (code) => {
     const failure = bakeFailure({ step: 'pull', code, message: 'no' })
-    expect(failure.fix).toMatch(/^[A-Z].{20,}\.$/s)
+    expect(failure.fix).toMatch(/^[A-Z][^.]{15,}\. .{15,}\.$/s)
     expect(bakeFailureSchema.safeParse(failure).error).toBeUndefined()
     expect(failureReason(code)).toMatch(/^([A-Z][a-z]+)+$/)
   })
@@ -34,7 +34,7 @@ describe('a failure', () => {
 
   test.for(['canceled', 'no_result'] as const)('%s says how to see which box is there', (code) => {
     expect(bakeFailure({ step: 'start', code, message: 'no' }).fix).toContain(
-      'credentials.json names the bake',
+      'check which bake its credentials.json names',
     )
   })
 

@@ -34,7 +34,7 @@ describe('in the middle of a bake', () => {
     one.jobs = []
     expect(one.run()).toEqual({ step: 'nothing', until: undefined })
     expect(one.bake).toMatchObject({ state: 'failed', failure: { code: 'canceled' } })
-    expect(one.bake?.failure?.fix).toContain('credentials.json names the bake')
+    expect(one.bake?.failure?.fix).toContain('check which bake its credentials.json names')
   })
 
   test.for(['pending', 'running'])('(%s) a Job that nobody looks for is no bake any more', (state) => {
@@ -86,7 +86,7 @@ describe('whatever else there is of a template', () => {
     one.leavingPods = ['old-1-x']
     expect(one.run()).toEqual({
       step: 'wait',
-      reason: 'the pod old-1-x is still terminating',
+      reason: 'the Pod old-1-x is still terminating',
       until: START + 10_000,
     })
     one.leavingPods = []

@@ -130,10 +130,10 @@ describe('the conditions of a template', () => {
 
   test.for([
     [undefined, 'A bake is due.'],
-    [{ ...DONE, state: 'pending' }, 'The pod of the bake is not running yet.'],
+    [{ ...DONE, state: 'pending' }, "The bake's Pod is not running yet."],
     [{ ...DONE, state: 'running' }, 'The images are being pulled.'],
     [DONE, 'The image was pulled.'],
-    [{ ...DONE, services: Array(3).fill(DONE.services?.[0]) }, 'The images of 3 services were pulled.'],
+    [{ ...DONE, services: Array(3).fill(DONE.services?.[0]) }, 'The images for 3 services were pulled.'],
   ] as const satisfies [BakeStatus | undefined, string][])(
     'tell how far the bake is: %j',
     ([bake, message]) => {

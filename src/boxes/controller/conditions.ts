@@ -40,12 +40,19 @@ export function currentCondition(view: CurrentConditionInput): Finding {
       message: 'The credentials have not changed since the box was baked.',
     }
   const named = [first, ...others].slice(0, MAX_NAMED).map(({ message }) => message)
-  const more = found.length > MAX_NAMED ? [`Also affected: ${found.length - MAX_NAMED} more.`] : []
+  const more = moreAffected(found.length - MAX_NAMED)
   return { status: 'False', reason: first.reason, message: [...named, ...more, WHAT_TO_DO].join(' ') }
 }
 
+function moreAffected(count: number): string[] {
+  if (count <= 0) return []
+  return [
+    count === 1 ? '1 more credential is also affected.' : `${count} more credentials are also affected.`,
+  ]
+}
+
 const WHAT_TO_DO =
-  'Request another bake (davit.dev/rebake-requested-at), then copy its credentials file to the machines.'
+  'Request another bake (davit.dev/rebake-requested-at), then copy the new credentials file to the machines.'
 const REPLACED = {
   reason: 'CredentialChanged',
   message: 'A credential was deleted and recreated after the bake.',
@@ -72,7 +79,7 @@ function changeSince(
   if (parameterVersion !== undefined && version !== undefined && version !== parameterVersion)
     return {
       reason: 'SecretReplaced',
-      message: `The box was baked with version ${parameterVersion} of the secret of ${id}, but the current version is ${version}.`,
+      message: `The box was baked with version ${parameterVersion} of ${id}'s secret, but the current version is ${version}.`,
     }
   if (generation === undefined || credential.metadata.generation === generation) return undefined
   return { reason: 'CredentialChanged', message: `${id} has changed since the bake.` }
@@ -116,7 +123,7 @@ function due(waitsFor: string | undefined): { reason: string; message: string } 
 function succeeded(bake: BakeStatus | undefined): Finding {
   if (bake?.state === 'succeeded') {
     const count = bake.services?.length ?? 0
-    const message = count === 1 ? 'The image was pulled.' : `The images of ${count} services were pulled.`
+    const message = count === 1 ? 'The image was pulled.' : `The images for ${count} services were pulled.`
     return { status: 'True', reason: 'Baked', message }
   }
   if (bake?.state === 'failed' && bake.failure) return { status: 'False', ...failureText(bake.failure) }
@@ -125,7 +132,7 @@ function succeeded(bake: BakeStatus | undefined): Finding {
 }
 
 const BAKING = {
-  pending: 'The pod of the bake is not running yet.',
+  pending: "The bake's Pod is not running yet.",
   running: 'The images are being pulled.',
 }
 
@@ -137,7 +144,7 @@ function reconciling({ bake, problem, isDue, waitsFor }: TemplateView): Cause | 
   if (bake.nextAttemptAt !== undefined)
     return {
       reason: 'Retrying',
-      message: `Attempt ${bake.attempts} failed. The next attempt is at ${bake.nextAttemptAt}.`,
+      message: `Attempt ${bake.attempts} failed. The next attempt is scheduled for ${bake.nextAttemptAt}.`,
     }
   return undefined
 }
@@ -154,10 +161,13 @@ function problemText({ service, code, message }: BakeProblem): { reason: string;
   return { reason: failureReason(code), message: about(service, message) }
 }
 
-/** The fix comes first: the message of a condition may be cut off, unlike the one in `status.bake`. */
-function failureText({ service, code, message, fix }: BakeFailure): { reason: string; message: string } {
-  const output = message === '' ? '' : ` Details: ${message}`
-  return { reason: failureReason(code), message: about(service, `${fix}${output}`) }
+function failureText(failure: BakeFailure): { reason: string; message: string } {
+  return { reason: failureReason(failure.code), message: about(failure.service, fixWithDetails(failure)) }
+}
+
+/** The fix comes first: the message of a condition or an Event may be cut off, unlike the one in `status.bake`. */
+export function fixWithDetails({ fix, message }: Pick<BakeFailure, 'fix' | 'message'>): string {
+  return message === '' ? fix : `${fix} Details: ${message}`
 }
 
 function about(service: string | undefined, text: string): string {

@@ -113,9 +113,9 @@ export class TemplateReconciler implements Reconciler {
 
 const SLOT_LIMIT_MESSAGES = {
   organization: (limit: number) =>
-    `the organization has reached its limit of concurrent bakes (DAVIT_MAX_BAKES_PER_ORGANIZATION is ${limit})`,
+    `the organization has reached its limit on concurrent bakes (DAVIT_MAX_BAKES_PER_ORGANIZATION is ${limit})`,
   all: (limit: number) =>
-    `the limit of concurrent bakes in the cluster is reached (DAVIT_MAX_BAKES is ${limit})`,
+    `the cluster-wide limit on concurrent bakes has been reached (DAVIT_MAX_BAKES is ${limit})`,
 }
 
 export function templateKey({ metadata: { namespace = '', name } }: BoxTemplate): string {

@@ -43,7 +43,7 @@ function current(view: Partial<CurrentConditionInput> = {}) {
 }
 
 const REBAKE =
-  'Request another bake (davit.dev/rebake-requested-at), then copy its credentials file to the machines.'
+  'Request another bake (davit.dev/rebake-requested-at), then copy the new credentials file to the machines.'
 
 describe('a box', () => {
   test('is current with the credentials that it was baked with', () => {
@@ -53,7 +53,7 @@ describe('a box', () => {
   test('is behind where a secret was replaced, and both versions are named', () => {
     const credentials = new Map([credential('ghcr', { version: 4 })])
     expect(current({ credentials })).toBe(
-      `False SecretReplaced: The box was baked with version 3 of the secret of rc_ghcr, but the current version is 4. ${REBAKE}`,
+      `False SecretReplaced: The box was baked with version 3 of rc_ghcr's secret, but the current version is 4. ${REBAKE}`,
     )
   })
 
@@ -112,8 +112,10 @@ describe('a box', () => {
     const services = names.map((name) => service(name, `rc_${name}`))
     const credentials = new Map(names.map((name) => credential(name, { version: 4 })))
     const said = current({ bake: { ...BAKED, services }, names, credentials })
-    expect(said).toContain('rc_c, but the current')
+    expect(said).toContain("rc_c's secret, but the current")
     expect(said).not.toContain('rc_d')
-    expect(said).toContain('Also affected: 2 more.')
+    expect(said).toContain(' 2 more credentials are also affected. ')
+    const four = current({ bake: { ...BAKED, services: services.slice(0, 4) }, names, credentials })
+    expect(four).toContain(' 1 more credential is also affected. ')
   })
 })

@@ -73,69 +73,79 @@ export const clusterEvent = z.object({
 })
 export type ClusterEvent = z.infer<typeof clusterEvent>
 
-/** What to do about each failure (interface §7). */
+/** What failed, and what to do about it (interface §7). */
 export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   wrong_credentials:
-    'The user name or the secret is wrong, expired or revoked. Provide a new secret for the credential, or correct its user name. Davit then repeats the bake.',
+    'The user name or the secret is wrong, expired or revoked. Provide a new secret for the credential, or correct its user name. Davit will then repeat the bake.',
   no_pull_right:
-    'The login is valid, but it does not have permission to pull this repository. Grant the permission, or use another credential. For ECR, the role of the box needs permission to pull, and the repository policy must allow it.',
+    "The login is valid, but it does not have permission to pull this repository. Grant the permission, or use another credential. For ECR, the box's role needs permission to pull, and the repository policy must allow the pull.",
   not_found_or_private:
-    'The repository or tag does not exist, or it is private and the credential does not have access. Registries return the same response for both. Correct the image, or use a credential that can pull it.',
+    'The repository or tag does not exist, or it is private and the credential does not have access. Registries return the same response in both cases. Correct the image reference, or use a credential that can pull the image.',
   platform_missing:
-    'The image is multi-platform but does not include the platform of this box. Set spec.platform to a platform that the image includes, or push the image for this platform. If spec.platform is unset, the platform is that of the node that runs the bake.',
+    "The image is multi-platform but does not include this box's platform. Set spec.platform to a platform that the image includes, or push the image for this platform. If spec.platform is not set, the platform is that of the node that runs the bake.",
   token_expired:
-    'The token has expired. Provide a new secret for the credential. For ECR, use type ecr, which requests a token for each pull.',
+    'The token has expired. Provide a new secret for the credential. For ECR, use a credential of type ecr, which requests a token for each pull.',
   rate_limited:
-    'The rate limit of the registry is reached. Davit retries the bake later, up to two times. Alternatively, pull with a credential that has a higher limit.',
+    "The registry's rate limit has been reached. Davit will retry the bake up to twice. Alternatively, pull with a credential that has a higher limit.",
   tls_failed:
-    'The certificate of the registry is not trusted, or the server does not use TLS. Correct the host in the image, or the certificate.',
-  dns_failed: 'The host name cannot be resolved. Correct the host in the image.',
-  unreachable: 'The registry does not respond. Check that the nodes of the cluster can reach it.',
+    "The registry's certificate is not trusted, or the server does not use TLS. Correct the registry host in the image reference, or the certificate.",
+  dns_failed: 'The host name cannot be resolved. Correct the registry host in the image reference.',
+  unreachable:
+    "The registry could not be reached, or it responded with a server error. Check that the cluster's nodes can reach it.",
   no_room:
-    'The volume is full. Enlarge the claim of spec.output, or delete unneeded data from it. Without a claim, ask your cluster operator for more space (DAVIT_BAKE_SCRATCH).',
+    'The bake ran out of disk space. Enlarge the PersistentVolumeClaim in spec.output, or delete data from it. If spec.output is not set, ask your cluster operator for more space (DAVIT_BAKE_SCRATCH).',
   secret_unreadable:
-    'The role of the box cannot read the secret or, for ECR, cannot get a login (ecr:GetAuthorizationToken). Compare its policy with status.readerPolicy of the SecretsSettings, and check that its trust policy matches the ServiceAccount.',
+    "The box's role cannot read the secret or, for ECR, cannot get a login (ecr:GetAuthorizationToken). Compare the role's policy with status.readerPolicy in the SecretsSettings, and check that its trust policy matches the ServiceAccount.",
   realm_refused:
-    'The registry requests that the password be sent to a host other than its own. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).',
+    'The registry refers to a host that the bake must not use, such as a token endpoint on another host. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).',
   timed_out:
     'The bake exceeded its deadline (DAVIT_BAKE_DEADLINE). Make the images smaller, or ask your cluster operator for a longer deadline.',
   canceled:
-    'The bake was stopped, or its Job was deleted. Request another bake. The box may already be the new one: its credentials.json names the bake that wrote it.',
-  tool_failed: 'The details are tool output. Check the log of the pod for the full output.',
-  not_an_organization: 'Ask your cluster operator to label the namespace davit.dev/organization=true.',
+    'The bake was stopped, or its Job was deleted. Request another bake. The output may already contain the new images. To find out, check which bake its credentials.json names.',
+  tool_failed: "The bake failed with an unrecognized error. See the Pod's log for the full output.",
+  not_an_organization:
+    'The namespace is not an organization. Ask your cluster operator to label it davit.dev/organization=true.',
   too_many_templates:
-    'Delete older templates, or ask your cluster operator to raise the limit (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION). The bake then starts.',
-  image_refused: 'Correct the image reference.',
-  catalog_credential: 'Remove registryCredentialId, or change the kind of the service to custom.',
-  credential_unknown: 'Create the RegistryCredential, or correct registryCredentialId. The bake then starts.',
+    'The organization has reached its template limit. Delete older templates, or ask your cluster operator to raise the limit (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION). The bake will then start automatically.',
+  image_refused: 'The image reference is not valid. Correct it as described in the details.',
+  catalog_credential:
+    "A service of kind catalog must not have a credential. Remove registryCredentialId, or change the service's kind to custom.",
+  credential_unknown:
+    'The RegistryCredential does not exist. Create it, or correct registryCredentialId. The bake will then start automatically.',
   credential_not_ready:
-    'Check the conditions of the credential. The bake starts when the credential is ready.',
-  host_mismatch: 'Use a credential for the host of the image, or correct the credential or the image.',
+    'The credential is not ready. Check its conditions. The bake will start automatically when the credential is ready.',
+  host_mismatch:
+    'The credential is for another registry host. Use a credential for the registry host in the image reference, or correct the credential or the image reference.',
   ecr_region_mismatch:
-    'Use a credential for the region of the image, or correct the credential or the image.',
+    "The credential is for another AWS region. Use a credential for the region of the image's ECR registry, or correct the credential or the image reference.",
   ecr_account_mismatch:
-    'Use a credential for the account of the image, or correct the credential or the image.',
-  service_account_missing: 'Create the ServiceAccount, or correct spec.instanceRole. The bake then starts.',
-  output_missing: 'Create the PersistentVolumeClaim, or correct spec.output. The bake then starts.',
+    "The credential is for another AWS account. Use a credential for the account of the image's ECR registry, or correct the credential or the image reference.",
+  service_account_missing:
+    'The ServiceAccount does not exist. Create it, or correct spec.instanceRole. The bake will then start automatically.',
+  output_missing:
+    'The PersistentVolumeClaim does not exist. Create it, or correct spec.output. The bake will then start automatically.',
   ca_missing:
-    'Create the ConfigMap, or contact your cluster operator, who configured it for all bakes. The bake then starts.',
+    'The ConfigMap with the certificate authorities is missing or cannot be used. Create or correct the ConfigMap. Your cluster operator requires it for all bakes; ask them for its contents. The bake will then start automatically.',
   bake_image_missing:
-    'Ask your cluster operator to set DAVIT_BAKE_IMAGE to an image that the nodes can pull.',
-  quota: 'Raise the quota of the namespace, or delete objects that use it.',
-  pod_refused: 'The cluster rejects the pod of the bake. Fix the cause that the details name.',
+    'The bake image is not configured or cannot be pulled. Ask your cluster operator to set DAVIT_BAKE_IMAGE to an image that the nodes can pull.',
+  quota:
+    "The namespace's quota does not allow the bake's Job or Pod. Raise the quota, or delete objects that use it.",
+  pod_refused:
+    "The bake's Job or Pod was rejected or cannot be used. Fix the problem described in the details.",
   suspended:
-    'The Job stayed suspended, by a user or by a queue such as Kueue. Fix the cause, then request another bake.',
+    'The Job was suspended by a user or a queueing system such as Kueue and was not resumed in time. Fix the cause, then request another bake.',
   no_pod:
-    'The Job did not create a pod, and no Event shows the cause. Ask your cluster operator to check that the Job controller (kube-controller-manager) is running.',
+    'The Job did not create a Pod, and no Event shows the cause. Ask your cluster operator to check that the Job controller (kube-controller-manager) is running.',
   unschedulable:
-    'Fix the cause that the scheduler names, such as missing capacity on the nodes or the volume of spec.output.',
+    'The Pod could not be scheduled. Fix the problem that the scheduler reports, such as insufficient node capacity or an unavailable volume for spec.output.',
   not_started:
-    'The pod was assigned to a node but did not start there. Fix the cause that the details name, such as a volume that cannot be mounted.',
+    'The Pod was assigned to a node but did not start there. Fix the problem described in the details, such as a volume that cannot be mounted.',
   evicted:
-    'The node evicted the pod. If this happens repeatedly, ask your cluster operator for more memory or disk space for bakes.',
-  out_of_memory: 'Ask your cluster operator to give bakes more memory (DAVIT_BAKE_MEMORY).',
+    'The Pod was evicted or deleted before it finished. If this happens repeatedly, ask your cluster operator for more memory or disk space for bakes.',
+  out_of_memory:
+    'The bake ran out of memory. Ask your cluster operator to give bakes more memory (DAVIT_BAKE_MEMORY).',
   no_result:
-    'Check the log of the pod while the pod exists, then request another bake. The box may already be the new one: its credentials.json names the bake that wrote it.',
+    "The bake did not report a usable result. Check the Pod's log while the Pod exists, then request another bake. The output may already contain the new images. To find out, check which bake its credentials.json names.",
 }
 
 /** Failures that a retry may cure. Not a wrong password: registries lock accounts. */
@@ -257,7 +267,7 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
   if (now >= createdAt(run) + SUSPENDED_MS + run.activeMs + END_MS)
     return {
       state: 'stuck',
-      outcome: failure('timed_out', 'The Job did not finish, long after its deadline.'),
+      outcome: failure('timed_out', 'The Job is still not finished long after its deadline.'),
     }
   const suspended = condition('Suspended')
   if ((suspended || job.spec.suspend) && (!pod || isWaiting(pod)))
@@ -287,9 +297,9 @@ function failure(code: BakeFailureCode, message: string, step: BakeFailure['step
 
 function completed(run: BakeRun): BakeOutcome {
   const { pod } = run
-  if (!pod) return failure('no_result', 'The Job completed, but its pod and the result no longer exist.')
+  if (!pod) return failure('no_result', 'The Job completed, but its Pod and the result no longer exist.')
   const { result, problem } = readResult(pod, run.services)
-  if (result === undefined) return failure('no_result', `The Job completed, but its pod ${problem}`)
+  if (result === undefined) return failure('no_result', `The Job completed, but its Pod ${problem}`)
   if (result.failure === undefined) return { services: result.services }
   return failedResult(result, result.failure)
 }
@@ -316,7 +326,7 @@ const NODE_REASONS = new Set(['Evicted', 'Terminated', 'NodeShutdown', 'Shutdown
 
 /** The outcome if Kubernetes ended the pod rather than the bake itself. @param jobMessage why the Job failed */
 function terminationOutcome(pod: BakePod | undefined, jobMessage: string): BakeOutcome | undefined {
-  if (!pod) return failure('evicted', `The pod no longer exists: ${jobMessage}`)
+  if (!pod) return failure('evicted', `The Pod no longer exists: ${jobMessage}`)
   const { reason, message, conditions } = pod.status
   const disrupted = conditions.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True')
   if (reason === 'Evicted' && OUT_OF_SPACE.test(message)) return failure('no_room', message)
@@ -332,8 +342,8 @@ function failedPod(pod: BakePod | undefined, jobMessage: string, problem: string
   if (terminated?.reason === 'OOMKilled')
     return failure('out_of_memory', 'The container exceeded its memory limit (OOMKilled).')
   if (terminated === undefined)
-    return failure('pod_refused', message || reason || `The pod failed: ${jobMessage}`)
-  return failure('no_result', `The pod exited with code ${terminated.exitCode} and ${problem}`)
+    return failure('pod_refused', message || reason || `The Pod failed: ${jobMessage}`)
+  return failure('no_result', `The Pod exited with code ${terminated.exitCode} and ${problem}`)
 }
 
 function failedResult({ services }: BakeResult, failed: NonNullable<BakeResult['failure']>): BakeOutcome {
@@ -371,7 +381,7 @@ function withoutPod(run: BakeRun, now: number): BakeProgress {
   // Events are not watched, so they are polled.
   const next = now < until ? until : now + POD_MS
   if (now < last) return { state: 'waiting', until: Math.min(next, last) }
-  const message = 'The Job did not create a pod within ten minutes, and no Event shows the cause.'
+  const message = 'The Job did not create a Pod within ten minutes, and no Event shows the cause.'
   return { state: 'stuck', outcome: failure('no_pod', message) }
 }
 

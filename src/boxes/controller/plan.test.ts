@@ -41,7 +41,7 @@ describe('the first bake', () => {
     const one = new BakeWorld()
     expect(one.run()).toEqual({
       step: 'wait',
-      reason: 'the pod of the current bake is not running yet',
+      reason: "the current bake's Pod is not running yet",
       until: undefined,
     })
     one.progress({ state: 'running' })

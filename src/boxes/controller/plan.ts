@@ -72,7 +72,7 @@ export function planBake(facts: BakeFacts): BakeAction {
 function planOpen(facts: BakeFacts, bake: BakeStatus, progress: BakeProgress): BakeAction {
   switch (progress.state) {
     case 'waiting':
-      return { step: 'wait', reason: 'the pod of the current bake is not running yet', until: progress.until }
+      return { step: 'wait', reason: "the current bake's Pod is not running yet", until: progress.until }
     case 'running':
       return bake.state === 'running'
         ? { step: 'wait', reason: 'the current bake is running' }
@@ -107,7 +107,7 @@ const CANCELED: BakeOutcome = {
   failure: {
     step: 'start',
     code: 'canceled',
-    message: 'The Job of the bake no longer exists, so its result is lost.',
+    message: "The bake's Job no longer exists, so the result is lost.",
     fix: FIXES.canceled,
   },
 }
@@ -135,7 +135,7 @@ function planOthers({ jobs, leavingPods, now }: BakeFacts, until?: number): Bake
     }
   const [leaving] = [
     ...others.map(({ name }) => `the Job ${name}`),
-    ...leavingPods.map((name) => `the pod ${name}`),
+    ...leavingPods.map((name) => `the Pod ${name}`),
   ]
   if (leaving === undefined) return undefined
   const again = Math.min(until ?? Number.POSITIVE_INFINITY, now + LEAVING_MS)

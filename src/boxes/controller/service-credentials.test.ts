@@ -84,7 +84,7 @@ describe('what is wrong before there is a Job', () => {
     [
       'an image that cannot be read',
       { service: { image: 'ghcr.io/Acme/api' } },
-      { code: 'image_refused', words: ['image must have a repository name in lowercase: Acme is not'] },
+      { code: 'image_refused', words: ['The image must have a repository name in lowercase: Acme is not'] },
     ],
     [
       'a credential on a catalog service',
@@ -134,12 +134,20 @@ describe('what is wrong before there is a Job', () => {
     [
       'a credential that nobody has looked at',
       { credential: credential({}, { observedGeneration: -1 }) },
-      { code: 'credential_not_ready', words: ['is being reconciled'], waits: true },
+      {
+        code: 'credential_not_ready',
+        words: ['has not yet processed the latest change to rc_ghcr'],
+        waits: true,
+      },
     ],
     [
       'a credential whose spec has changed since',
       { credential: credential({}, { ...READY, observedGeneration: 1 }) },
-      { code: 'credential_not_ready', words: ['has changed'], waits: true },
+      {
+        code: 'credential_not_ready',
+        words: ['has not yet processed the latest change to rc_ghcr'],
+        waits: true,
+      },
     ],
     [
       'a credential that waits for its Secret',
@@ -154,7 +162,7 @@ describe('what is wrong before there is a Job', () => {
       },
       {
         code: 'credential_not_ready',
-        words: ['rc_ghcr is not ready: SecretMissing: SecretMissing it is.'],
+        words: ['rc_ghcr is not ready (SecretMissing). SecretMissing it is.'],
         waits: true,
       },
     ],

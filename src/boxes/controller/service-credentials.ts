@@ -55,7 +55,7 @@ export function prepareBake(
   if (exceededQuota !== undefined)
     return wrong(
       'too_many_templates',
-      `The template limit of the organization is reached: it has ${exceededQuota} older templates (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION).`,
+      `The organization has reached its template limit: ${exceededQuota} older templates exist (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION).`,
     )
   const services: PreparedService[] = []
   for (const service of spec.services) {
@@ -66,7 +66,7 @@ export function prepareBake(
   const missing = missingObject(view)
   if (missing) return missing
   if (bakeImage === undefined)
-    return wrong('bake_image_missing', 'No image for bakes is configured (DAVIT_BAKE_IMAGE).')
+    return wrong('bake_image_missing', 'No bake image is configured (DAVIT_BAKE_IMAGE).')
   return { services: services.map((service) => nameOtherCredentials(service, services)) }
 }
 
@@ -124,7 +124,7 @@ function prepareService(
 ): { prepared: PreparedService; problem?: never } | { prepared?: never; problem: BakeProblem } {
   const { name, kind, image, registryCredentialId: id } = service
   const { reference, problem } = parseImageReference(image)
-  if (problem !== undefined) return wrong('image_refused', `image ${problem}.`)
+  if (problem !== undefined) return wrong('image_refused', `The image ${problem}.`)
   const plain = { name, image: imageName(reference) }
   if (id === undefined) return { prepared: plain }
   if (kind === 'catalog')
@@ -192,9 +192,13 @@ function isBehind({ metadata, status }: RegistryCredential): boolean {
 
 function notReady(id: string, credential: RegistryCredential): { problem: BakeProblem } {
   if (isBehind(credential))
-    return wrong('credential_not_ready', `${id} has changed and is being reconciled.`, { waits: true })
+    return wrong('credential_not_ready', `Davit has not yet processed the latest change to ${id}.`, {
+      waits: true,
+    })
   const ready = readyCondition(credential)
   const stalled = credential.status?.conditions?.find(({ type }) => type === 'Stalled')
-  const why = ready ? `${ready.reason}: ${ready.message}` : 'it has not been reconciled yet.'
-  return wrong('credential_not_ready', `${id} is not ready: ${why}`, { waits: stalled?.status !== 'True' })
+  const message = ready
+    ? `${id} is not ready (${ready.reason}). ${ready.message}`
+    : `${id} is not ready because Davit has not processed it yet.`
+  return wrong('credential_not_ready', message, { waits: stalled?.status !== 'True' })
 }

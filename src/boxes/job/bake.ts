@@ -140,7 +140,7 @@ async function prepare(context: BakeContext, items: Item[]): Promise<void> {
         service: service.name,
         step: 'pull',
         code: 'tool_failed',
-        message: `image ${problem}`,
+        message: `The image ${problem}.`,
       })
     const result: ServiceResult = { name: service.name }
     items.push({ service, reference, login: undefined, probed: undefined, result })
@@ -222,8 +222,8 @@ function policyError({ service, login, reference }: Item, probed: ProbeResult): 
   const { code, step } = failureOfProbe(probed, login !== undefined)
   const message =
     probed.kind === 'realm-refused'
-      ? `${reference.registry} uses the token endpoint ${probed.realm}, to which Davit does not send logins: ${probed.reason}`
-      : `${reference.registry} resolves to an address that bakes must not connect to`
+      ? `${reference.registry} uses the token endpoint ${probed.realm}, to which Davit does not send logins: ${probed.reason}.`
+      : `${reference.registry} resolves to an address that bakes must not connect to.`
   return new BakeFailureError({ service: service.name, step, code, message })
 }
 

@@ -147,7 +147,8 @@ function failureOf(
   { exit, stderr }: CopyOutcome & { ok: false },
 ): BakeFailureError {
   const { code, step } = failureOfPull({ probed, withLogin: login !== undefined, stderr, image })
-  const message = redactor.redactForStatus(stderr) || `the tool exited with ${exit} and printed no error`
+  const message =
+    redactor.redactForStatus(stderr) || `The image tool exited with ${exit} and printed no error.`
   return new BakeFailureError({ service: service.name, step, code, message })
 }
 

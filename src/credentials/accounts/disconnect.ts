@@ -16,6 +16,7 @@ import {
 } from '../../apis/secrets-settings.ts'
 import { findObject, type ResourceReader } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
+import { withPeriod } from '../../lib/text.ts'
 import { type Clock, sleep, unlessAborted, withDeadline } from '../../lib/time.ts'
 import { parseRoleArn } from '../aws/names.ts'
 import { sessionArn } from '../aws/policies.ts'
@@ -108,7 +109,8 @@ export class AccountDisconnector {
   reportFailure(settings: SecretsSettings, { roleArn, region }: ConnectedAccount, error: unknown): void {
     if (!(error instanceof CloudError)) throw error
     const { code } = error
-    const message = `Failed to list or clean up the parameters in the account (${roleArn}, ${region}): ${code}: ${error.message}`
+    const cause = withPeriod(`${code}: ${error.message}`)
+    const message = `Davit failed to list or clean up the parameters in the account (${roleArn}, ${region}): ${cause}`
     const organization = settings.metadata.namespace
     this.#options.log.warn('account_sweep_failed', 'failed to list or clean up parameters in the account', {
       organization,
@@ -163,7 +165,7 @@ export class AccountDisconnector {
     const until = clock.monotonic() + REMOVE_MS
     const inTime: GarbageOptions['exclusively'] = async (...given) => {
       if (clock.monotonic() > until)
-        throw new CloudError('retry', 'TimedOut', 'No time was left to delete it.')
+        throw new CloudError('retry', 'TimedOut', 'Davit ran out of time before deleting it.')
       return await exclusively(...given)
     }
     await collectGarbage({ ...this.#options, exclusively: inTime }, access, listing, {

@@ -40,7 +40,7 @@ describe('a failure that passes', () => {
     const results = { ...GOOD, readable: { failure: DENIED } }
     expect(conditionsByType(view({ results, before }))).toMatchObject({ WriteOnly: 'Unknown CheckFailed' })
     expect(message(view({ results, before }), 'WriteOnly')).toBe(
-      'AccessDenied: not authorized. The result of the check is unknown.',
+      'AccessDenied: not authorized. Davit could not complete the check.',
     )
   })
 

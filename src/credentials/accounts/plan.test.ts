@@ -165,7 +165,7 @@ describe('an account', () => {
       const one = view({ results })
       expect(conditionsByType(one)).toMatchObject({ Ready: 'True Connected', WriteOnly: 'False CanRead' })
       expect(message(one, 'Ready')).toContain(
-        'Warning: The role can read the secrets: ssm:GetParameter, ssm:GetP',
+        'Warning: The role can read the secrets (with ssm:GetParameter, ssm:GetParameterHistory).',
       )
       expect(assessConnection(one).warning).toMatchObject({
         reason: 'CanRead',

@@ -96,12 +96,17 @@ function held({ before, problem, results }: ConnectionView, type: string, findin
 const NOT_TRIED: Finding = {
   status: 'Unknown',
   reason: 'NotChecked',
-  message: 'Not checked, because the account is not reachable.',
+  message: 'Davit has not checked this because it is not connected to the account.',
 }
 
 function reachableFinding(view: ConnectionView): Finding {
   const { results, roleArn, problem } = view
-  if (problem) return { status: 'Unknown', reason: 'NotChecked', message: 'Not checked.' }
+  if (problem)
+    return {
+      status: 'Unknown',
+      reason: 'NotChecked',
+      message: `Davit has not checked the account. ${problem.message}`,
+    }
   if (roleArn === undefined) {
     const message = view.principal === undefined ? `${IDENTITY_FIRST} ${ROLE_REQUIRED}` : ROLE_REQUIRED
     return { status: 'False', reason: 'RoleRequired', message }
@@ -111,20 +116,20 @@ function reachableFinding(view: ConnectionView): Finding {
   if (failure) return identifyFailed(view, failure)
   const wanted = parseRoleArn(roleArn)?.account
   if (value.account !== wanted) {
-    const message = `The session is in account ${value.account}, but the role is in account ${wanted}. The AWS endpoints that the cluster operator configured do not belong to this account.`
+    const message = `The session belongs to account ${value.account}, but the role belongs to account ${wanted}. Ask your cluster operator to check the configured AWS endpoints.`
     return { status: 'False', reason: 'WrongAccount', message }
   }
   if (results.put === undefined) return { status: 'Unknown', ...CONNECTING }
   if (results.put.failure) return putFailed(results.put.failure)
   const missing = rightMissing(results)
   if (missing) return missing
-  const message = `Davit writes as ${value.arn}.`
+  const message = `Davit writes secrets as ${value.arn}.`
   return { status: 'True', reason: 'Connected', message }
 }
 
 const CONNECTING = { reason: 'Connecting', message: 'Davit is testing the connection to the account.' }
 const ROLE_REQUIRED =
-  'Create a role with status.trustPolicy as its trust policy and status.writerPolicy as its permissions policy, then set spec.roleArn to its ARN.'
+  'Create a role with status.trustPolicy as its trust policy and status.writerPolicy as its permissions policy, then set spec.roleArn to the ARN of the role.'
 const IDENTITY_FIRST =
   'Davit could not determine its AWS identity, so status.trustPolicy may be missing. Ask your cluster operator to configure aws.identity in the Helm chart, or to set DAVIT_OPERATOR_PRINCIPAL_ARN.'
 
@@ -135,7 +140,7 @@ function identifyFailed({ roleArn, externalId, principal }: ConnectionView, fail
   return refused(
     'RoleRefused',
     failure,
-    `Davit cannot assume ${roleArn}. Check that the role exists, and use status.trustPolicy as its trust policy. The policy must allow ${who} to call sts:AssumeRole with the external ID ${externalId} (${ASSUME_STATEMENT}) and sts:TagSession (${TAG_STATEMENT}).`,
+    `Davit cannot assume the role ${roleArn}. Check that the role exists, and use status.trustPolicy as its trust policy. The policy must allow ${who} to call sts:AssumeRole with the external ID ${externalId} (${ASSUME_STATEMENT}) and sts:TagSession (${TAG_STATEMENT}).`,
   )
 }
 
@@ -145,13 +150,13 @@ function putFailed(failure: CloudFailure): Finding {
     return refused(
       'KeyRefused',
       failure,
-      `The KMS key must exist in the region, and must be enabled and symmetric. Its policy must allow the role to use it (${ENCRYPT_STATEMENT} of status.writerPolicy).`,
+      `The KMS key must exist in the region, and must be enabled and symmetric. The key's policy must allow the role to use the key (${ENCRYPT_STATEMENT} in status.writerPolicy).`,
     )
   if (failure.remedy === 'spec') return refused('SpecRefused', failure, 'Correct the spec.')
   return refused(
     'WriteRefused',
     failure,
-    `The role cannot write. It needs ssm:PutParameter, ssm:AddTagsToResource, and kms:Encrypt for the key. Attach status.writerPolicy with its statements ${WRITE_STATEMENT} and ${ENCRYPT_STATEMENT}. If it is attached, check for a service control policy or a permissions boundary that denies these actions.`,
+    `The role cannot write. It needs ssm:PutParameter, ssm:AddTagsToResource, and kms:Encrypt for the key. Attach status.writerPolicy with its statements ${WRITE_STATEMENT} and ${ENCRYPT_STATEMENT}. If the policy is already attached, check for a service control policy or a permissions boundary that denies these actions.`,
   )
 }
 
@@ -169,7 +174,7 @@ function rightMissing(results: ProbeResults): Finding | undefined {
       return refused(
         'RightMissing',
         failure,
-        `The role can write, but ${action} is denied. Attach status.writerPolicy, whose statement ${statement} allows it. If it is attached, check for a service control policy or a permissions boundary that denies this action.`,
+        `The role can write, but ${action} is denied. Attach status.writerPolicy, whose statement ${statement} allows this action. If the policy is already attached, check for a service control policy or a permissions boundary that denies this action.`,
       )
     if (failure?.remedy === 'spec') return refused('SpecRefused', failure, `The failed call was ${action}.`)
   }
@@ -184,7 +189,7 @@ function unavailable(failure: CloudFailure): Finding {
   return {
     status: 'Unknown',
     reason: 'CloudUnavailable',
-    message: `${failureText(failure)}. Davit retries.`,
+    message: `${failureText(failure)}. Davit will retry.`,
   }
 }
 
@@ -194,7 +199,7 @@ function checkFailed(failure: CloudFailure): Finding {
   return {
     status: 'Unknown',
     reason: 'CheckFailed',
-    message: `${failureText(failure)}. The result of the check is unknown.`,
+    message: `${failureText(failure)}. Davit could not complete the check.`,
   }
 }
 
@@ -203,10 +208,10 @@ function writeOnlyFinding({ results }: ConnectionView): Finding {
   const { failure, value } = results.readable
   if (failure) return checkFailed(failure)
   if (value.operations.length === 0) {
-    const message = `AWS denies the role every way to read the parameters that it writes${value.code ? ` (${value.code})` : ''}.`
+    const message = `The role cannot read the parameters that it writes: AWS denied every read operation${value.code ? ` (${value.code})` : ''}.`
     return { status: 'True', reason: 'ReadsRefused', message }
   }
-  const message = `The role can read the secrets: ${value.operations.join(', ')}. Remove these permissions, or add the statement ${NEVER_READ_STATEMENT} of status.writerPolicy, which overrides all other permissions of the role.`
+  const message = `The role can read the secrets (with ${value.operations.join(', ')}). Remove these permissions, or add the statement ${NEVER_READ_STATEMENT} from status.writerPolicy, which overrides the role's other permissions.`
   return { status: 'False', reason: 'CanRead', message }
 }
 
@@ -215,10 +220,10 @@ function enforcedFinding({ results, externalId }: ConnectionView): Finding {
   const { failure, value } = results.otherId
   if (failure) return checkFailed(failure)
   if (value.refused) {
-    const message = `AWS rejects any other external ID${value.code ? ` (${value.code})` : ''}.`
+    const message = `AWS rejected an attempt to assume the role with a different external ID${value.code ? ` (${value.code})` : ''}.`
     return { status: 'True', reason: 'OtherIdRefused', message }
   }
-  const message = `The role can be assumed with another external ID, and so on behalf of another organization. Use status.trustPolicy as its trust policy: every statement that allows sts:AssumeRole must have the condition StringEquals sts:ExternalId ${externalId}.`
+  const message = `The role can be assumed with a different external ID, so another organization could use it through Davit. Use status.trustPolicy as the role's trust policy: every statement that allows sts:AssumeRole must have the condition StringEquals sts:ExternalId ${externalId}.`
   return { status: 'False', reason: 'OtherIdAccepted', message }
 }
 

@@ -79,7 +79,7 @@ function ready(view: CredentialView): Finding {
 const ACCEPTED: Finding = {
   status: 'True',
   reason: 'Accepted',
-  message: 'No secret is stored. The role of the box requests a token from AWS for each pull.',
+  message: 'No secret is stored. The box uses its IAM role to request a token from AWS for each pull.',
 }
 
 /** About the current value: clients that provide a new one wait for this condition. */
@@ -115,7 +115,7 @@ function drifted({ listing, stored: parameter }: CredentialView): Finding {
     return {
       status: 'Unknown',
       reason: 'NotChecked',
-      message: 'The parameters in the account have not been listed yet.',
+      message: 'Davit has not yet compared the parameter with what it wrote.',
     }
   const { drift, staleSince } = listing
   switch (drift.kind) {
@@ -140,19 +140,19 @@ function drifted({ listing, stored: parameter }: CredentialView): Finding {
     case 'key':
       return yes(
         'KeyChanged',
-        `The parameter is encrypted with ${drift.key || 'another key'}. ${drift.by} wrote it last.`,
+        `The parameter is encrypted with ${drift.key || 'another key'}. It was last written by ${drift.by}.`,
       )
     case 'missing':
       return yes(
         'ParameterMissing',
-        `${parameter.name} does not exist in account ${parameter.account}, region ${parameter.region}.`,
+        `The parameter ${parameter.name} does not exist in account ${parameter.account}, region ${parameter.region}.`,
       )
   }
 }
 
 function stale(since: number): Finding {
   const at = new Date(since).toISOString()
-  const message = `The parameters in the account were last listed at ${at}, so later changes are unknown. The Events of the SecretsSettings show the cause.`
+  const message = `Davit last listed the account's parameters at ${at}, so it cannot detect later changes. The Events of the SecretsSettings object show the cause.`
   return { status: 'Unknown', reason: 'ListingStale', message }
 }
 
@@ -227,7 +227,8 @@ export function isNewer(found: CredentialVerification, held: CredentialVerificat
 const NOT_CHECKED: Finding = {
   status: 'Unknown',
   reason: 'NotChecked',
-  message: 'The credential has not been tried yet. The next bake that uses it verifies it with the registry.',
+  message:
+    'The credential has not been used yet. The next bake that uses it will verify it with the registry.',
 }
 
 export function verifiedFinding({
@@ -237,7 +238,7 @@ export function verifiedFinding({
   const seen = status?.verified
   if (!seen) return NOT_CHECKED
   const { at, ok, code, repository, template, parameterVersion } = seen
-  const where = `${repository} at ${at} (bake of ${template})`
+  const where = `${repository} at ${at} in a bake of the template ${template}`
   const isCurrent = seen.generation === metadata.generation && parameterVersion === status?.parameter?.version
   if (!isCurrent)
     return {

@@ -164,7 +164,7 @@ describe('the condition Verified', () => {
 
   test('says when, for what, and by whom', () => {
     expect(finding({}).message).toBe(
-      `The registry accepted the credential for ghcr.io/acme/api at ${AT} (bake of shop).`,
+      `The registry accepted the credential for ghcr.io/acme/api at ${AT} in a bake of the template shop.`,
     )
   })
 })

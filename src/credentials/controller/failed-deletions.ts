@@ -11,6 +11,7 @@ import { sameJson } from '../../kube/status.ts'
 import { tryParseJson } from '../../lib/json.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { CredentialMetrics } from '../../lib/metrics.ts'
+import { withPeriod } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
 
 export const FAILED_DELETIONS_NAME = 'davit-orphaned-parameters'
@@ -198,7 +199,7 @@ export class FailedDeletions {
       kind: 'ConfigMap',
       metadata: { namespace, name: FAILED_DELETIONS_NAME },
     }
-    const message = `Failed to delete parameter ${name} in account ${account}, region ${region}: ${reason}`
+    const message = `Davit failed to delete the parameter ${name} in account ${account}, region ${region}: ${withPeriod(reason)}`
     events.record(about, { type: 'Warning', reason: 'ParameterOrphaned', message })
   }
 }

@@ -130,8 +130,16 @@ function accountFacts(settings: SecretsSettings, parameter: string): AccountFact
   if (conditionIfTrue('Ready') && location) return { state: 'ready', location }
   const stalled = conditionIfTrue('Stalled')
   if (stalled)
-    return { state: 'stalled', message: `SecretsSettings: ${stalled.reason}: ${stalled.message}`, ...known }
-  return { state: 'connecting', message: 'Davit is testing the connection of the SecretsSettings.', ...known }
+    return {
+      state: 'stalled',
+      message: `The SecretsSettings object is not ready (${stalled.reason}). ${stalled.message}`,
+      ...known,
+    }
+  return {
+    state: 'connecting',
+    message: 'Davit is testing the connection to the AWS account in the SecretsSettings.',
+    ...known,
+  }
 }
 
 function locationIn(account: ConnectedAccount | undefined, name: string): ParameterLocation | undefined {
@@ -199,7 +207,7 @@ function problemOf({ organizations }: CredentialContext, { metadata, spec }: Reg
     return { reason: 'NotAnOrganization' as const, message }
   }
   const problem = credentialSpecProblem(spec)
-  return problem && { reason: problem.reason, message: `spec.${problem.field} ${problem.message}` }
+  return problem && { reason: problem.reason, message: `spec.${problem.field} ${problem.message}.` }
 }
 
 /** What the last usable listing of the account says about this credential. */

@@ -97,16 +97,18 @@ describe('the outcome of a deletion', () => {
 
   test('names what stays, where and why', () => {
     expect(deletionMessage(STORED.name, { outcome: 'orphaned', failedDeletion: orphan })).toBe(
-      'Failed to delete parameter /davit/acme/rc_ghcr in account 123456789012, region eu-west-1: AccessDenied: no. ' +
-        'Davit added it to the list of orphaned parameters and retries. An administrator of the account can also delete it.',
+      'Davit failed to delete the parameter /davit/acme/rc_ghcr in account 123456789012, region eu-west-1: AccessDenied: no. ' +
+        'Davit added it to the list of orphaned parameters and will keep trying to delete it. An account administrator can also delete it.',
     )
     expect(failedDeletionReason(undefined)).toContain('tags')
   })
 
   test('says whether it was there', () => {
     expect(deletionMessage(STORED.name, { outcome: 'deleted' })).toBe(
-      'Deleted parameter /davit/acme/rc_ghcr.',
+      'Davit deleted the parameter /davit/acme/rc_ghcr.',
     )
-    expect(deletionMessage(STORED.name, { outcome: 'not_found' })).toContain('no longer existed')
+    expect(deletionMessage(STORED.name, { outcome: 'not_found' })).toBe(
+      'Parameter /davit/acme/rc_ghcr had already been deleted.',
+    )
   })
 })

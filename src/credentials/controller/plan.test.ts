@@ -107,8 +107,11 @@ describe('a hand-over Secret', () => {
     one.listing = { state: 'recorded', drift: REPLACED }
     const step = one.run()
     expect(step).toMatchObject({ step: 'refuse', reason: 'ParameterReplaced' })
-    expect(step).toHaveProperty('message', expect.stringContaining('is then stored again automatically'))
-    expect(step).toHaveProperty('message', expect.not.stringContaining('Provide it again'))
+    expect(step).toHaveProperty(
+      'message',
+      expect.stringContaining('Davit will then store the value of Secret '),
+    )
+    expect(step).toHaveProperty('message', expect.not.stringContaining('Provide the secret again'))
     one.meddle(A, undefined)
     one.run()
     expect(one.steps).toEqual(['look', 'refuse', 'look', 'put-new', 'nothing'])

@@ -22,6 +22,7 @@ import type {
   FailedDeletionRecord,
   StoredParameter,
 } from '../../apis/registry-credential.ts'
+import { withPeriod } from '../../lib/text.ts'
 import { isOtherKey } from '../aws/names.ts'
 import { type CloudFailure, failureText, type ListedParameter } from '../cloud.ts'
 
@@ -199,7 +200,7 @@ function waitUntilVisible({
   const until = writtenAt + VISIBLE_AFTER_MS
   if (now >= until || writtenAt > now + SKEW_MS) return undefined
   const message =
-    'The parameter is not visible in the account yet, possibly because it was just written. Davit checks again.'
+    'The parameter is not visible in the account yet, possibly because it was just written. Davit will check again.'
   return { step: 'wait', reason: 'Storing', message, until }
 }
 
@@ -220,12 +221,12 @@ export function failedDeletionReason(failure: CloudFailure | undefined): string 
 }
 
 export function deletionMessage(name: string, result: DeletionOutcome): string {
-  if (result.outcome === 'deleted') return `Deleted parameter ${name}.`
-  if (result.outcome === 'not_found') return `Parameter ${name} no longer existed.`
+  if (result.outcome === 'deleted') return `Davit deleted the parameter ${name}.`
+  if (result.outcome === 'not_found') return `Parameter ${name} had already been deleted.`
   const { account, region, reason } = result.failedDeletion
   return (
-    `Failed to delete parameter ${name} in account ${account}, region ${region}: ${reason}. Davit added it to the ` +
-    'list of orphaned parameters and retries. An administrator of the account can also delete it.'
+    `Davit failed to delete the parameter ${name} in account ${account}, region ${region}: ${withPeriod(reason)} Davit added it to ` +
+    'the list of orphaned parameters and will keep trying to delete it. An account administrator can also delete it.'
   )
 }
 
@@ -244,14 +245,17 @@ function actionAfterFailure(failure: CloudFailure): CredentialAction {
   if (failure.remedy === 'permissions')
     return refuse(
       'AccessDenied',
-      `${text}. Compare the permissions policy of the role with status.writerPolicy of the SecretsSettings.`,
+      `${text}. Compare the role's permissions policy with status.writerPolicy in the SecretsSettings.`,
     )
-  return refuse('CloudRefused', `${text}. Davit retries when the credential or the SecretsSettings change.`)
+  return refuse(
+    'CloudRefused',
+    `${text}. Davit will retry when the credential or the SecretsSettings object changes.`,
+  )
 }
 
 function waitForCloud(failure: CloudFailure | undefined): CredentialAction {
   const text = failure ? `${failureText(failure)}. ` : ''
-  return { step: 'wait', reason: 'CloudUnavailable', message: `${text}Davit retries.` }
+  return { step: 'wait', reason: 'CloudUnavailable', message: `${text}Davit will retry.` }
 }
 
 function refuse(reason: CredentialStall, message: string): Extract<CredentialAction, { step: 'refuse' }> {
@@ -293,10 +297,10 @@ function planFound(
 
 function notOurs({ name, account, region }: ParameterLocation, found: FoundParameter): CredentialAction {
   const { version, type, by } = found
-  const what = `${name} in account ${account}, region ${region} (${type || 'no type'}, version ${version}, last written by ${by || 'an unknown writer'})`
+  const what = `${type || 'no type'}, version ${version}, last written by ${by || 'an unknown writer'}`
   return refuse(
     'ParameterNotOurs',
-    `The status records no secret, and Davit did not create the parameter ${what} for this organization. Delete the parameter, then provide the secret again.`,
+    `Davit has no record of a stored secret, but the parameter ${name} already exists in account ${account}, region ${region}. Davit did not create it for this organization (${what}). Delete the parameter, then provide the secret again.`,
   )
 }
 
@@ -346,7 +350,7 @@ function planFailedRemoval(
 ): CredentialAction {
   const reason = failedDeletionReason(pass.failure)
   if (pass.failure?.remedy !== 'retry' || now >= limit) return { step: 'record-failed-deletion', at, reason }
-  const message = `The parameter is being deleted. Last error: ${reason}.`
+  const message = `Davit is deleting the parameter. The last error was: ${withPeriod(reason)}`
   const until = Math.min(now + REMOVAL_RETRY_MS, limit)
   return { step: 'wait', reason: 'CloudUnavailable', message, until }
 }
@@ -424,7 +428,7 @@ function refuseShared(facts: CredentialFacts): CredentialAction | undefined {
   const { inputSecret, sharedWith, storedInputSecret } = facts
   if (sharedWith === undefined) return undefined
   if (inputSecret.state === 'usable' && isStoredInputSecret(inputSecret, storedInputSecret)) return undefined
-  const rest = `is also referenced by the older credential ${sharedWith}, and is deleted after its value is stored there. Reference a separate Secret, or keep this one for both with the annotation davit.dev/retain: "true".`
+  const rest = `is also referenced by the older credential ${sharedWith}, and will be deleted once that credential has stored its value. Reference a separate Secret, or keep this one for both with the annotation davit.dev/retain: "true".`
   return refuse('SecretShared', aboutSecret(facts, rest))
 }
 
@@ -461,12 +465,12 @@ function planKept(facts: CredentialFacts): CredentialAction {
 }
 
 function askAgain(what: string): string {
-  return `The parameter ${what}. Davit keeps no copy of the secret. Provide it again through the REST API or with spec.secretRef.`
+  return `The parameter ${what}. Davit keeps no copy of the secret. Provide the secret again through the REST API or with spec.secretRef.`
 }
 
 export const ACCOUNT_CHANGED = refuse(
   'AccountChanged',
-  'The secret was stored in an account or region that the SecretsSettings no longer use. Davit keeps no copy of it. Connect the account, then provide the secret again.',
+  'The secret was stored in an account or region that the SecretsSettings object no longer uses. Davit keeps no copy of the secret. Connect the account, then provide the secret again.',
 )
 
 /** Nothing is stored, and there is no value to store. */
@@ -476,7 +480,7 @@ function planWithout(facts: CredentialFacts): CredentialAction {
   if (notReady) return notReady
   if (facts.inputSecret.state === 'missing') {
     const rest =
-      'does not exist. Create it in the namespace of the credential, with the type davit.dev/registry-secret.'
+      "does not exist. Create it in the credential's namespace, with the type davit.dev/registry-secret."
     return refuseShared(facts) ?? { step: 'wait', reason: 'SecretMissing', message: aboutSecret(facts, rest) }
   }
   const mayBeThere = facts.generatedName && !facts.hasPendingFields
@@ -512,7 +516,7 @@ function planInputSecret(facts: CredentialFacts, found: UsableInputSecret): Cred
 /** With the value at hand a recreated parameter is overwritten, unless it is no longer Davit's. */
 function refuseReplaced(facts: CredentialFacts, by: string, step: CredentialAction): CredentialAction {
   if (step.step !== 'refuse' || step.reason !== 'ParameterNotOurs') return step
-  const message = `The parameter was recreated by ${by} without Davit's tags, so Davit does not overwrite it. Delete it in the account. ${aboutSecret(facts, 'is then stored again automatically.')}`
+  const message = `The parameter was recreated by ${by} without Davit's tags, so Davit will not overwrite it. Delete the parameter in the account. Davit will then store the value of Secret ${facts.secretName ?? ''} again.`
   return refuse('ParameterReplaced', message)
 }
 
@@ -527,7 +531,7 @@ function planPut(
   if (pass.owner === 'not-ours')
     return refuse(
       'ParameterNotOurs',
-      `Parameter ${at.name} already exists in account ${at.account}, region ${at.region}, and Davit did not create it for this organization. Delete the parameter, or rename the credential.`,
+      `Parameter ${at.name} already exists in account ${at.account}, region ${at.region}, and Davit did not create it for this organization. Delete the parameter, or create the credential under another name.`,
     )
   if (pass.failure && !isTaken) return actionAfterFailure(pass.failure)
   // The name was free a moment ago: the store lags, or another writer is at work.
@@ -549,7 +553,7 @@ function waitForAccount({ account }: CredentialFacts): CredentialAction | undefi
       step: 'wait',
       reason: 'SettingsRequired',
       message:
-        'The namespace does not have a SecretsSettings `default`. Create it to connect the cloud account that stores the secret.',
+        'The namespace has no SecretsSettings object named `default`. Create one to connect the AWS account that stores the secret.',
     }
   if (account.state === 'connecting')
     return { step: 'wait', reason: 'AccountConnecting', message: account.message }

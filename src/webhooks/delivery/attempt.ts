@@ -2,6 +2,7 @@ import { messageId } from '../../apis/ids.ts'
 import type { CancelReason, WebhookDelivery, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
 import { isApiError, UnreadableError } from '../../kube/client.ts'
 import type { AttemptClass } from '../../lib/metrics.ts'
+import { withPeriod } from '../../lib/text.ts'
 import { exponentialMs, sleep } from '../../lib/time.ts'
 import type { EndpointIdentity, EndpointView } from '../endpoints/directory.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
@@ -136,7 +137,7 @@ export function leaveUnread(ctx: EngineContext, delivery: Delivery, error: Unrea
   const id = messageId(delivery.name)
   const skipped = 'failed to read a delivery; skipped until the next start'
   ctx.log.error('delivery_unreadable', skipped, { delivery: id, error })
-  const message = `Cannot send ${id}: ${error.message}. Davit skips it and retries at its next start.`
+  const message = `Davit cannot send ${id}: ${withPeriod(error.message)} Davit will skip the delivery, and will retry it after the next restart.`
   warnOnEndpoint(ctx, delivery.queue.endpoint, 'UnreadableDelivery', message)
   delivery.queue.pass(delivery)
 }
@@ -266,7 +267,7 @@ async function recordInObject(
 /** Without the id of the delivery, so that one Event counts them. */
 function reportExhausted(ctx: EngineContext, endpoint: EndpointIdentity, { attempt }: AttemptResult): void {
   const { namespace, name } = endpoint
-  const message = `A delivery used up its attempts. Last error: ${attempt.error}. To list such deliveries, run: kubectl -n ${namespace} get webhookdeliveries --field-selector spec.endpoint=${name},status.state=exhausted`
+  const message = `A delivery was exhausted. The last error was: ${attempt.error}. To list exhausted deliveries, run: kubectl -n ${namespace} get webhookdeliveries --field-selector spec.endpoint=${name},status.state=exhausted`
   warnOnEndpoint(ctx, endpoint, 'DeliveryExhausted', message)
 }
 

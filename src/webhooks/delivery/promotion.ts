@@ -3,6 +3,7 @@ import type { CancelReason, DeliveryState } from '../../apis/webhook-delivery.ts
 import { withOwnership, withoutOwnership } from '../../ha/ownership.ts'
 import { ApiError } from '../../kube/client.ts'
 import { FairQueue } from '../../lib/fair-queue.ts'
+import { withPeriod } from '../../lib/text.ts'
 import { exponentialMs } from '../../lib/time.ts'
 import { type EngineContext, hasLostShard, retryUntilDurable, warnOnEndpoint } from './context.ts'
 import { type Delivery, IN_OBJECT, type InLog, type OpenSegment } from './endpoint-queue.ts'
@@ -110,7 +111,13 @@ async function continueRefused(
 }
 
 export function warnOfRefusedObject(ctx: EngineContext, { name, queue }: Delivery, message: string): void {
-  warnOnEndpoint(ctx, queue.endpoint, 'CannotStoreDelivery', `Cannot create WebhookDelivery: ${message}`)
+  const cause = withPeriod(message)
+  warnOnEndpoint(
+    ctx,
+    queue.endpoint,
+    'CannotStoreDelivery',
+    `Davit cannot create a WebhookDelivery: ${cause}`,
+  )
   ctx.log.warn('delivery_object_rejected', 'API server rejected a WebhookDelivery', {
     delivery: messageId(name),
     message,

@@ -6,6 +6,7 @@ import type { Organizations } from '../../kube/organizations.ts'
 import { noRequeue, type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { statusPatch } from '../../kube/status.ts'
+import { withPeriod } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
 import { findOriginals, type Original } from '../events/originals.ts'
 import type { Publisher } from '../events/publish.ts'
@@ -115,11 +116,11 @@ export class EndpointReconciler implements Reconciler {
       problems.push({ reason: 'NotAnOrganization', message })
     }
     const rejection = rejectUrl(endpoint.spec.url)
-    if (rejection) problems.push({ reason: 'UrlNotAllowed', message: `spec.url: ${rejection}` })
+    if (rejection)
+      problems.push({ reason: 'UrlNotAllowed', message: withPeriod(`spec.url is not allowed: ${rejection}`) })
     const unknown = catalogue.unknown(endpoint.spec.eventTypes)
     if (unknown.length > 0) {
-      const message = `spec.eventTypes: EventType not found: ${unknown.join(', ')}. Create it, or correct the name. To list event types, run: kubectl get eventtypes`
-      problems.push({ reason: 'UnknownEventTypes', message })
+      problems.push({ reason: 'UnknownEventTypes', message: unknownTypesText(unknown) })
     }
     return problems
   }
@@ -131,7 +132,7 @@ export class EndpointReconciler implements Reconciler {
       return status?.announcedAt
     if (status.announcedAt === status.disabledAt) return status.announcedAt
     await this.#options.publisher.endpointDisabled(view.endpoint, status.disabledAt)
-    const message = `Disabled automatically after ${status.consecutiveFailures} exhausted deliveries in a row since ${status.failingSince}.`
+    const message = `Davit disabled the endpoint after ${status.consecutiveFailures} consecutive exhausted deliveries, the first at ${status.failingSince}.`
     this.#recordEvent(view, 'DisabledAutomatically', message)
     return status.disabledAt
   }
@@ -142,10 +143,10 @@ export class EndpointReconciler implements Reconciler {
     if (request.kind === 'invalid')
       this.#recordEvent(view, 'InvalidRequest', `${PING_ANNOTATION}: ${request.message}`)
     if (request.kind === 'new' && !view.enabled)
-      this.#recordEvent(view, 'EndpointDisabled', 'Cannot ping a disabled endpoint. Enable it first.')
+      this.#recordEvent(view, 'EndpointDisabled', 'Davit does not ping a disabled endpoint. Enable it first.')
     if (request.kind === 'new' && view.enabled) {
       const id = await this.#options.publisher.ping(view.endpoint, request)
-      this.#recordEvent(view, 'Pinged', `Sending webhook.ping as ${messageId(id)}.`, 'Normal')
+      this.#recordEvent(view, 'Pinged', `Davit is sending webhook.ping as ${messageId(id)}.`, 'Normal')
     }
     return { ping: request.value }
   }
@@ -165,9 +166,9 @@ export class EndpointReconciler implements Reconciler {
     // The list was changed since they were looked for, which is a reason for another pass.
     if (view.enabled && request.items.some(({ deliveryId }) => !asked.has(deliveryId))) return {}
     for (const item of request.invalid)
-      this.#recordEvent(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}.`)
+      this.#recordEvent(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}`)
     if (request.items.length > 0 && !view.enabled) {
-      const message = 'Cannot redeliver to a disabled endpoint. Enable it first.'
+      const message = 'Davit does not redeliver to a disabled endpoint. Enable it first.'
       this.#recordEvent(view, 'EndpointDisabled', message)
     } else {
       for (const item of request.items) await this.#redeliverOne(view, item, found.get(item.deliveryId))
@@ -181,11 +182,16 @@ export class EndpointReconciler implements Reconciler {
     original: Original | undefined,
   ): Promise<void> {
     if (!original) {
-      const message = `Cannot redeliver ${deliveryId}: this endpoint does not have such a delivery, or it was deleted.`
+      const message = `Davit cannot redeliver ${deliveryId}: no such delivery exists for this endpoint, or the delivery was deleted.`
       return this.#recordEvent(view, 'DeliveryNotFound', message)
     }
     const id = await this.#options.publisher.redeliver(view.endpoint, original, { value: raw, at })
-    this.#recordEvent(view, 'Redelivered', `Redelivering ${deliveryId} as ${messageId(id)}.`, 'Normal')
+    this.#recordEvent(
+      view,
+      'Redelivered',
+      `Davit is redelivering ${deliveryId} as ${messageId(id)}.`,
+      'Normal',
+    )
   }
 
   #recordEvent(
@@ -196,6 +202,14 @@ export class EndpointReconciler implements Reconciler {
   ): void {
     recordEndpointEvent(this.#options.recorder, endpoint, type, reason, message)
   }
+}
+
+function unknownTypesText(types: readonly string[]): string {
+  const fix =
+    types.length === 1
+      ? 'Correct the name in spec.eventTypes, or ask your cluster operator to create it.'
+      : 'Correct the names in spec.eventTypes, or ask your cluster operator to create them.'
+  return `${types.length === 1 ? 'EventType' : 'EventTypes'} not found: ${types.join(', ')}. ${fix} To list event types, run: kubectl get eventtypes`
 }
 
 function redeliverRequestOf({ endpoint: { metadata, status } }: EndpointView): RedeliverRequest {

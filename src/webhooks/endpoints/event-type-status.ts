@@ -51,7 +51,7 @@ export function eventTypeFindings(type: string, older: string | undefined): Cond
   }
   const duplicate = {
     reason: 'DuplicateType',
-    message: `The older EventType ${older} has the same type ${type} and is used instead. Change spec.type of one of them, or delete one.`,
+    message: `The older EventType ${older} has the same type ${type} and is used instead. Change spec.type in one of them, or delete one of them.`,
   }
   return [{ type: 'Ready', status: 'False', ...duplicate }, ...whileTrue('Stalled', duplicate)]
 }

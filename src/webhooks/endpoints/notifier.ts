@@ -8,7 +8,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { Mailer } from '../../lib/mail.ts'
 import type { MailMetrics } from '../../lib/metrics.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
-import { counted } from '../../lib/text.ts'
+import { counted, withPeriod } from '../../lib/text.ts'
 import { type Clock, exponentialMs, sleep } from '../../lib/time.ts'
 import type { EndpointDirectory, EndpointIdentity, EndpointStatusWriter } from './directory.ts'
 
@@ -26,15 +26,15 @@ export function disabledMail(endpoint: DisabledEndpoint): { subject: string; tex
   return {
     subject: `Webhook endpoint ${name} in ${namespace} was disabled`,
     text: [
-      `The webhook endpoint whe_${name} of the organization ${namespace} was disabled automatically${disabledAt ? ` at ${disabledAt}` : ''}.`,
+      `Davit disabled the webhook endpoint whe_${name} in the organization ${namespace}${disabledAt ? ` at ${disabledAt}` : ''}.`,
       '',
-      `${consecutiveFailures} deliveries in a row used up all their attempts${failingSince ? `, the first at ${failingSince}` : ''}.`,
-      'Unfinished deliveries are held for seven days and continue when you enable the endpoint.',
-      'Events published while the endpoint is disabled are not delivered to it.',
+      `${consecutiveFailures} consecutive deliveries were exhausted${failingSince ? `, the first at ${failingSince}` : ''}.`,
+      'Davit will hold unfinished deliveries for seven days and continue them when you enable the endpoint.',
+      'Events that are published while the endpoint is disabled will not be delivered to it.',
       '',
       'To see why the attempts failed, run:',
       `  kubectl -n ${namespace} get webhookdeliveries --field-selector spec.endpoint=${name},status.state=exhausted -o wide`,
-      'After you fix the receiver, enable the endpoint:',
+      'After you have fixed the receiver, enable the endpoint:',
       `  kubectl -n ${namespace} annotate webhookendpoint ${name} --overwrite davit.dev/enable-requested-at="$(date -u +%FT%TZ)"`,
       '',
     ].join('\n'),
@@ -143,11 +143,11 @@ export class DisabledNotifier {
     const to = organizations.get(namespace)?.ownerEmails ?? []
     if (!mailer) {
       const message =
-        'No email was sent: Davit has no mail server. Ask your cluster operator to set DAVIT_SMTP_URL.'
+        'No email was sent because Davit has no mail server. Ask your cluster operator to set DAVIT_SMTP_URL.'
       return notNotified('NoMailServer', message)
     }
     if (to.length === 0) {
-      const message = `No email was sent: namespace ${namespace} does not have the annotation davit.dev/owner-emails. Set it to get emails in the future.`
+      const message = `No email was sent because the namespace ${namespace} does not have the annotation davit.dev/owner-emails. Set the annotation to receive emails in the future.`
       return notNotified('NoOwners', message)
     }
     try {
@@ -155,12 +155,15 @@ export class DisabledNotifier {
       const accepted = await this.#mails.run(send, { group: namespace })
       const owners =
         accepted === to.length ? counted(accepted, 'owner') : `${accepted} of ${to.length} owners`
-      return { type: TYPE, status: 'True', reason: MAILED, message: `Notified ${owners} by email.` }
+      return { type: TYPE, status: 'True', reason: MAILED, message: `Davit notified ${owners} by email.` }
     } catch (error) {
       const cause = error instanceof Error ? error.message : String(error)
       const fields = { namespace, endpoint: name, error: cause }
       this.#options.log.warn('owner_mail_failed', 'failed to send an email to owners', fields)
-      return notNotified(MAIL_REFUSED, `No email was sent yet: ${cause}. Davit retries for a week.`)
+      return notNotified(
+        MAIL_REFUSED,
+        `No email has been sent yet: ${withPeriod(cause)} Davit will keep retrying for a week.`,
+      )
     }
   }
 

@@ -20,8 +20,8 @@ const HEALTHY: EndpointFacts = {
   problems: [],
   consecutiveFailures: 0,
 }
-const URL_REFUSED: Problem = { reason: 'UrlNotAllowed', message: 'spec.url: 10.0.0.1 is a private address' }
-const UNKNOWN: Problem = { reason: 'UnknownEventTypes', message: 'spec.eventTypes: EventType not found: a.b' }
+const URL_REFUSED: Problem = { reason: 'UrlNotAllowed', message: 'The address is private.' }
+const UNKNOWN: Problem = { reason: 'UnknownEventTypes', message: 'EventType not found: a.b.' }
 const FAILING = { consecutiveFailures: 3, failingSince: '2026-01-31T12:00:00.000Z' }
 
 /** Status and reason by type. */
@@ -81,6 +81,14 @@ test.each([
   },
 ] satisfies { name: string; given: EndpointFacts; want: object }[])('$name: $want', ({ given, want }) => {
   expect(told(given)).toMatchObject(want)
+})
+
+test.each([
+  { failures: 1, want: '1 delivery has been exhausted since 2026-01-31T12:00:00.000Z.' },
+  { failures: 3, want: '3 consecutive deliveries have been exhausted since 2026-01-31T12:00:00.000Z.' },
+])('of an endpoint with $failures exhausted, the number is said', ({ failures, want }) => {
+  const findings = endpointConditions({ ...HEALTHY, ...FAILING, consecutiveFailures: failures })
+  expect(findings.find(({ type }) => type === 'Delivering')?.message).toBe(want)
 })
 
 describe('any endpoint', () => {

@@ -154,7 +154,7 @@ function stalledBy(facts: EndpointFacts): Obstacle | undefined {
   return {
     reason: 'ConsecutiveFailures',
     message:
-      `Disabled automatically: ${consecutiveFailures} deliveries in a row used up their attempts, the first at ` +
+      `Davit disabled the endpoint: ${consecutiveFailures} consecutive deliveries were exhausted, the first at ` +
       `${failingSince}. Fix the receiver, then run: kubectl -n ${endpoint.namespace} annotate webhookendpoint ` +
       `${endpoint.name} --overwrite ${ENABLE_ANNOTATION}="$(date -u +%FT%TZ)"`,
   }
@@ -164,10 +164,10 @@ function readyCondition(decision: StateDecision, obstacle: Obstacle | undefined)
   const type = 'Ready'
   if (obstacle) return { type, status: 'False', ...obstacle }
   if (decision.state === 'disabled') {
-    const message = 'Disabled as requested. Davit sends nothing until you enable the endpoint.'
+    const message = 'The endpoint is disabled as requested. Davit sends nothing to it until you enable it.'
     return { type, status: 'True', reason: 'Paused', message }
   }
-  const message = 'The endpoint is subscribed; deliveries are signed and sent.'
+  const message = 'The endpoint receives the events it subscribes to.'
   return { type, status: 'True', reason: 'Accepted', message }
 }
 
@@ -177,10 +177,12 @@ function deliveringCondition(decision: StateDecision, failures: number, since: s
     return { type, status: 'False', reason: 'Disabled', message: 'The endpoint is disabled.' }
   }
   if (failures > 0) {
-    const message = `${failures} deliveries in a row used up their attempts since ${since}.`
+    const deliveries = failures === 1 ? '1 delivery has' : `${failures} consecutive deliveries have`
+    const message = `${deliveries} been exhausted since ${since}.`
     return { type, status: 'False', reason: 'Failing', message }
   }
-  const message = 'No delivery has used up its attempts since the last success.'
+  const message =
+    'No delivery has been exhausted since the last success or since the endpoint was last enabled.'
   return { type, status: 'True', reason: 'Healthy', message }
 }
 
@@ -293,13 +295,13 @@ const SOME_LEFT_OUT: ConditionUpdate = {
   status: 'False',
   reason: 'TooMany',
   message:
-    'Some deliveries that succeeded on the first attempt have no WebhookDelivery, because there were more than Davit creates objects for. The REST API lists all deliveries.',
+    'Some deliveries that succeeded on the first attempt have no WebhookDelivery because Davit limits the number of WebhookDelivery objects it creates. The REST API lists all deliveries.',
 }
 const ALL_COVERED: ConditionUpdate = {
   type: COVERAGE,
   status: 'True',
   reason: 'AllShown',
-  message: 'Every delivery has a WebhookDelivery.',
+  message: 'Every delivery that succeeded in the last five minutes has a WebhookDelivery.',
 }
 
 export function conditionOf(

@@ -21,6 +21,7 @@ import {
   type ResourceWriter,
 } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
+import { withPeriod } from '../../lib/text.ts'
 import type { Clock, Random } from '../../lib/time.ts'
 import { activeKeys, MAX_ACTIVE_KEYS, rollKeys, type SigningKey } from '../sender/key-rotation.ts'
 import { formatSecret, KEY_BYTES } from '../sender/signature.ts'
@@ -310,7 +311,7 @@ export class SharedSecrets {
   #conflictOf(endpoint: WebhookEndpoint, name: string, held: Secret | undefined): Problem | undefined {
     if (!held) return undefined
     if (held.type !== SIGNING_KEY_TYPE) {
-      const reason = `it exists with another type than ${SIGNING_KEY_TYPE}. Choose another name, or recreate the Secret with that type.`
+      const reason = `it already exists with a type other than ${SIGNING_KEY_TYPE}. Choose another name, or recreate the Secret with that type.`
       return secretRefused(name, reason)
     }
     const owner = held.metadata.labels?.[SIGNING_SECRET_OWNER_LABEL]
@@ -355,7 +356,7 @@ function secretRefused(name: string, reason: string): Problem {
   const why = NO_RIGHT.test(reason) ? BIND_IT : reason
   return {
     reason: 'SigningSecretRefused',
-    message: `spec.signingSecret: cannot write Secret ${name}: ${why}`,
+    message: withPeriod(`Davit cannot write the Secret ${name} in spec.signingSecret: ${why}`),
   }
 }
 
@@ -415,7 +416,7 @@ export class SigningKeyReconciler {
       return { problems: [], handled, rolled: false }
     } catch (error) {
       if (!(error instanceof KeysDamagedError)) throw error
-      const message = `Davit sends nothing to this endpoint: Secret ${error.secret} with its signing secrets is unreadable. Ask your cluster operator to restore the Secret, or to delete it to get a new signing secret.`
+      const message = `Davit sends nothing to this endpoint: the Secret ${error.secret}, which holds its signing secrets, does not contain valid data. Ask your cluster operator to restore the Secret, or to delete it to get a new signing secret.`
       const problems: Problem[] = [{ reason: 'SigningSecretsUnreadable', message }]
       return { problems, handled: {}, rolled: false, requeueAt: this.#options.clock.now() + PROBLEM_RETRY_MS }
     }
@@ -441,14 +442,14 @@ export class SigningKeyReconciler {
     }
     const result = rollKeys(held.keys, roll, clock.now())
     if (result.kind === 'tooMany') {
-      const message = `Signing secret limit reached (${MAX_ACTIVE_KEYS} are active). Wait until one expires, or set ${ROTATE_ANNOTATION}="TIME;expire-old".`
+      const message = `The endpoint has reached its limit of ${MAX_ACTIVE_KEYS} active signing secrets. Wait until one expires, or set ${ROTATE_ANNOTATION}="TIME;expire-old".`
       emit('Warning', 'TooManySigningSecrets', message)
     }
     if (result.kind !== 'rolled') return { handled: { rotate: request.value } }
     await keyStore.replace(endpoint, result.keys, held.version)
     const message = expireOld
       ? 'A new signing secret is active. Earlier signing secrets are no longer valid.'
-      : 'A new signing secret is active. Davit also signs with the earlier ones for 24 hours.'
+      : 'A new signing secret is active. For 24 hours, Davit will also sign with the earlier ones.'
     emit('Normal', 'SigningSecretRotated', message)
     return { keys: result.keys, handled: { rotate: request.value } }
   }

@@ -76,7 +76,7 @@ export type RefusalReason =
   | 'Unreadable'
 export type Refusal = { reason: RefusalReason; message: string }
 
-/** @property part the invalid part of the event; `message` leaves its name to the caller */
+/** @property part the invalid part of the event @property message for REST, next to the name of the part */
 export type EventRefusal = { reason: RefusalReason; part: 'type' | 'data'; message: string }
 
 /** The first rule that the event breaks (interface S8); undefined if none, its schema aside. */
@@ -85,7 +85,7 @@ export function refuseEvent(
   dataText: string,
 ): EventRefusal | undefined {
   if (type.name.startsWith(RESERVED_PREFIX)) {
-    const message = `${type.name} is reserved: only Davit publishes types that start with "webhook."`
+    const message = 'only Davit can publish events whose type starts with "webhook."'
     return { reason: 'Reserved', part: 'type', message }
   }
   if (!type.known) {
@@ -93,7 +93,7 @@ export function refuseEvent(
   }
   const bytes = byteLength(dataText)
   if (bytes > MAX_DATA_BYTES) {
-    const message = `must be at most ${MAX_DATA_BYTES} bytes of JSON; it has ${bytes} bytes`
+    const message = `must be at most ${MAX_DATA_BYTES} bytes of JSON, but has ${bytes} bytes`
     return { reason: 'TooLarge', part: 'data', message }
   }
   return undefined
@@ -138,8 +138,8 @@ export function eventStatus(
   const { deliveries } = decision
   const none = deliveries === 0
   const message = none
-    ? 'No enabled endpoint subscribes to this event type.'
-    : `Accepted for delivery to ${counted(deliveries, 'endpoint')}.`
+    ? 'No enabled endpoint subscribed to this event type when Davit accepted the event.'
+    : `Davit accepted the event for delivery to ${counted(deliveries, 'endpoint')}.`
   const reason = none ? 'NobodySubscribed' : 'Accepted'
   return {
     state: none || isOver ? 'dispatched' : 'accepted',

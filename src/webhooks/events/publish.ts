@@ -13,6 +13,7 @@ import { listObjects } from '../../kube/list.ts'
 import { type Organizations, readOrganization } from '../../kube/organizations.ts'
 import { parseJson } from '../../lib/json.ts'
 import type { SchemaValidator } from '../../lib/json-schema.ts'
+import { withPeriod } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
 import { type EventTypeStore, findEventType } from '../endpoints/event-types.ts'
@@ -25,6 +26,7 @@ import {
   acceptEvent,
   acceptRedelivery,
   type EventDecision,
+  type EventRefusal,
   matchEndpoints,
   type Refusal,
   refuseEvent,
@@ -128,7 +130,7 @@ type ValidatedEvent = { decision: EventDecision; append: AcceptedEvent[]; isInLo
 /** Stored under the rules of another version; it must not block those behind it. */
 const UNREADABLE: Refusal = {
   reason: 'Unreadable',
-  message: 'spec is not valid in this version of Davit. Create a new WebhookEvent.',
+  message: 'The spec is not valid in this version of Davit. Create a new WebhookEvent.',
 }
 
 /** @throws ApiError transient */
@@ -186,19 +188,22 @@ async function check(
   // For the same reason as in `isOrganization`.
   const entry = catalogue.get(type) ?? (await findEventType(resources, type))
   const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
-  if (refusal) {
-    const { reason, part, message } = refusal
-    const hint = reason === 'UnknownType' ? '. To list event types, run: kubectl get eventtypes' : ''
-    return { reason, message: `${part === 'type' ? 'spec.type' : 'data'}: ${message}${hint}` }
-  }
+  if (refusal) return { reason: refusal.reason, message: sentenceOf(refusal) }
   if (!entry) return undefined
   let data: unknown
   try {
     data = parseJson(dataText)
   } catch {
-    return { reason: 'NotJson', message: 'spec.dataText must be valid JSON' }
+    return { reason: 'NotJson', message: 'spec.dataText must be valid JSON.' }
   }
   return entry.spec.schema && checkSchema(validator, type, entry.spec.schema, data)
+}
+
+/** For a condition. */
+function sentenceOf({ reason, part, message }: EventRefusal): string {
+  const sentence =
+    part === 'data' ? `The data ${message}.` : `${message.charAt(0).toUpperCase()}${message.slice(1)}.`
+  return reason === 'UnknownType' ? `${sentence} To list event types, run: kubectl get eventtypes` : sentence
 }
 
 /** The watch may not have returned a namespace that was labeled with its first event, and a rejection is final: so read it again. */
@@ -206,6 +211,9 @@ async function isOrganization(resources: ResourceReader, name: string): Promise<
   const raw = await findObject(resources, namespaces, { name })
   return raw !== undefined && readOrganization(raw) !== undefined
 }
+
+/** Of a message about a schema. */
+const MAX_MESSAGE = 999
 
 function checkSchema(
   validator: SchemaValidator,
@@ -219,12 +227,12 @@ function checkSchema(
     const list = problems
       .map(({ pointer, message }) => `${pointer === '' ? '/' : pointer} ${message}`)
       .join('; ')
-    const message = `data does not match the schema of EventType ${type}: ${list}`.slice(0, 1000)
-    return { reason: 'SchemaMismatch', message }
+    const message = `The data does not match the schema of EventType ${type}: ${list}`
+    return { reason: 'SchemaMismatch', message: withPeriod(message.slice(0, MAX_MESSAGE)) }
   } catch (error) {
     const cause = error instanceof Error ? error.message : String(error)
-    const message = `the schema of EventType ${type} cannot be used: ${cause}`.slice(0, 1000)
-    return { reason: 'SchemaInvalid', message }
+    const message = `The schema of EventType ${type} cannot be used: ${cause}`
+    return { reason: 'SchemaInvalid', message: withPeriod(message.slice(0, MAX_MESSAGE)) }
   }
 }
 

@@ -110,7 +110,7 @@ export class PublishQuota {
       return {
         reason: 'TooMuchWritten',
         used: bytes.organization,
-        message: `Publishing is paused and new events wait: the write limit for the last 10 minutes was reached (${bytes.organization} bytes by this organization, ${bytes.all} bytes in total).`,
+        message: `Publishing is paused and new events are waiting: the 10-minute write limit has been reached (this organization: ${bytes.organization} bytes; all organizations: ${bytes.all} bytes).`,
       }
     }
     const remaining = remainingShare(
@@ -125,15 +125,18 @@ export class PublishQuota {
 
   #tooMuchOpen(namespace: string, bytes: number): QuotaExceeded {
     const fullest = this.#fullest(namespace, (queue) => queue.bytes)
-    const most = fullest ? `, most of them ${nameOf(fullest)}` : ''
-    const message = `Publishing is paused and new events wait: unfinished deliveries of this organization hold ${bytes} bytes${most}. Fix, enable or delete that endpoint.`
+    const most = fullest ? `, mostly for endpoint ${fullest.endpoint.name}` : ''
+    const fix = fullest
+      ? 'Fix its receiver, or enable or delete the endpoint.'
+      : 'Fix the receivers that are not accepting them, or enable or delete their endpoints.'
+    const message = `Publishing is paused and new events are waiting: this organization's unfinished deliveries take up ${bytes} bytes${most}. ${fix}`
     return { reason: 'TooMuchOpen', message, used: bytes, ...(fullest ? { fullest } : {}) }
   }
 
   #tooManyPending(namespace: string, pending: number): QuotaExceeded {
     const fullest = this.#fullest(namespace, (queue) => (queue.held ? 0 : queue.size))
-    const most = fullest ? `, ${fullest.size} of them ${nameOf(fullest)}` : ''
-    const message = `Publishing is paused and new events wait: this organization has ${pending} unfinished deliveries${most}. Fix, disable or delete the endpoint that does not accept them.`
+    const most = fullest ? `, ${fullest.size} of them for endpoint ${fullest.endpoint.name}` : ''
+    const message = `Publishing is paused and new events are waiting: this organization has ${pending} unfinished deliveries${most}. Fix the receiver that is not accepting them, or disable or delete its endpoint.`
     return { reason: 'TooManyPending', message, used: pending, ...(fullest ? { fullest } : {}) }
   }
 
@@ -147,8 +150,4 @@ export class PublishQuota {
     }
     return fullest
   }
-}
-
-function nameOf(queue: EndpointBacklog | undefined): string {
-  return queue ? `for the endpoint ${queue.endpoint.name}` : 'for deleted endpoints'
 }
