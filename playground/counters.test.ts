@@ -1,21 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { MAX_ATTEMPTS } from '../src/webhooks/delivery/retry-schedule.ts'
+import { RECEIVED } from '../test/support/received.ts'
 import { Counters } from './counters.ts'
 import type { Received } from './receiver.ts'
 
-const DELIVERED: Received = {
-  at: new Date(0),
-  endpoint: 'billing',
-  type: 'environment.started',
-  id: 'msg_1',
-  attempt: 1,
-  verified: true,
-  code: 200,
-}
-
 function linesAfter(...all: Partial<Received>[]): string[] {
   const counters = new Counters()
-  for (const one of all) counters.add({ ...DELIVERED, ...one })
+  for (const one of all) counters.add({ ...RECEIVED, ...one })
   return counters.lines()
 }
 

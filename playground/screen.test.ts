@@ -1,18 +1,10 @@
 import { stripVTControlCharacters } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { builtinEventTypes } from '../src/apis/builtin-event-types.ts'
+import { RECEIVED } from '../test/support/received.ts'
 import type { Received } from './receiver.ts'
 import { createScreen } from './screen.ts'
 
-const RECEIVED: Received = {
-  at: new Date(2026, 0, 2, 3, 4, 5),
-  endpoint: 'billing',
-  type: 'environment.started',
-  id: 'msg_1',
-  attempt: 1,
-  verified: true,
-  code: 200,
-}
 const WIDTH = 100
 
 function render(colored: boolean, ...all: Partial<Received>[]): string[] {

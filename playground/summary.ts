@@ -1,4 +1,5 @@
 /** What the receiver has received so far. */
+import { counted } from '../src/lib/text.ts'
 import type { Received } from './receiver.ts'
 
 export class Summary {
@@ -37,12 +38,8 @@ export class Summary {
     const onPurpose = this.#attempts - this.#delivered - this.#unverified
     return [
       `${counted(this.#delivered, 'delivery', 'deliveries')} succeeded; the receiver rejected ` +
-        `${counted(onPurpose, 'attempt', 'attempts')} on purpose.`,
-      `${verified} of ${counted(this.#attempts, 'signature', 'signatures')} verified.`,
+        `${counted(onPurpose, 'attempt')} on purpose.`,
+      `${verified} of ${counted(this.#attempts, 'signature')} verified.`,
     ]
   }
-}
-
-export function counted(count: number, one: string, many: string): string {
-  return `${count} ${count === 1 ? one : many}`
 }

@@ -1,16 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { Received } from './receiver.ts'
+import { RECEIVED } from '../test/support/received.ts'
 import { View } from './view.ts'
 
-const RECEIVED: Received = {
-  at: new Date(2026, 0, 2, 3, 4, 5),
-  endpoint: 'billing',
-  type: 'environment.started',
-  id: 'msg_1',
-  attempt: 1,
-  verified: true,
-  code: 200,
-}
 const HEADING =
   'time      type                       endpoint              attempt  result             signature'
 const LINE = '03:04:05  environment.started        billing               1        200 delivered      verified'

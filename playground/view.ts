@@ -3,11 +3,11 @@
  * a log, the endpoints are reported from time to time.
  */
 import { styleText } from 'node:util'
+import { counted } from '../src/lib/text.ts'
 import { Counters } from './counters.ts'
 import { describeKeys } from './keys.ts'
 import type { Received } from './receiver.ts'
 import { createScreen, type Screen } from './screen.ts'
-import { counted } from './summary.ts'
 import type { Terminal } from './terminal.ts'
 
 export type ViewOptions = {
@@ -72,7 +72,7 @@ export class View {
   pauseOrResume(): void {
     if (this.#omitted === undefined) this.#omitted = 0
     else {
-      this.note(`${counted(this.#omitted, 'attempt', 'attempts')} not shown during the pause.`)
+      this.note(`${counted(this.#omitted, 'attempt')} not shown during the pause.`)
       this.#omitted = undefined
       this.#screen.heading()
     }
@@ -102,7 +102,7 @@ export class View {
   #pin(): void {
     if (this.#isEnded) return
     const isPaused = this.#omitted !== undefined
-    const pause = isPaused ? `PAUSED, ${counted(this.#omitted ?? 0, 'attempt', 'attempts')} not shown   ` : ''
+    const pause = isPaused ? `PAUSED, ${counted(this.#omitted ?? 0, 'attempt')} not shown   ` : ''
     const keys = this.#keys && `${pause}${describeKeys(this.#keys, isPaused)}`
     this.#terminal?.pin(['', ...this.#counters.lines(), ...(keys ? [this.#dim(keys)] : [])])
   }

@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs'
 import { defineConfig } from 'vitepress'
 
 const version = process.env.DAVIT_DOCS_VERSION ?? '0.0'
-const base = process.env.DAVIT_DOCS_BASE ?? '/'
+/** Of all versions. */
+const root = process.env.DAVIT_DOCS_ROOT ?? '/'
+const base = `${root}${version}/`
 const sidebar = JSON.parse(readFileSync(new URL('../.stage/sidebar.json', import.meta.url), 'utf8'))
 
 /** Enough of a grammar for the queries on the pages: the highlighter ships none. */
@@ -55,7 +57,7 @@ export default defineConfig({
     },
   },
   themeConfig: {
-    davit: { version, root: process.env.DAVIT_DOCS_ROOT ?? '/' },
+    davit: { version, root },
     logo: '/favicon.svg',
     nav: [
       { text: 'Quickstart', link: '/get-started/quickstart' },

@@ -41,7 +41,6 @@ process.stdout.write(`Building the documentation of Davit ${version} (about a mi
 const pages = stage()
 await run('vitepress', ['build', '.'], {
   DAVIT_DOCS_VERSION: version,
-  DAVIT_DOCS_BASE: `${base}${version}/`,
   DAVIT_DOCS_ROOT: base,
 })
 const versions = versionsAmong(readdirSync(DIST))
