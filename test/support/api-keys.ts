@@ -9,9 +9,9 @@ const ROLES = new URL('../../config/rbac/', import.meta.url)
 
 export type RoleName = 'davit-owner' | 'davit-viewer' | 'davit-publisher'
 
-/** The roles that organizations grant; the same for every test that applies them. */
+/** The roles that organizations grant, and what everyone may read; the same for every test that applies them. */
 export async function applyRoles(): Promise<void> {
-  for (const role of ['davit-owner', 'davit-viewer', 'davit-publisher']) {
+  for (const role of ['davit-owner', 'davit-viewer', 'davit-publisher', 'davit-event-types']) {
     // Server-side apply, because several files may create them at the same time.
     const file = await readFile(new URL(`${role}.yaml`, ROLES), 'utf8')
     await kubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], file)

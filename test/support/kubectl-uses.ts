@@ -80,6 +80,7 @@ export const KUBECTL_USES: Readonly<Record<RoleName, readonly Use[]>> = {
     ...looks('webhookdeliveries'),
     { args: 'get wdl/some --ignore-not-found' },
     { args: 'delete wep by-hand' },
+    ...looks('eventtypes'),
     ...owns('registrycredentials', 'by-hand', credential, ['made', 'changed', 'replaced']),
     ...owns('secretssettings', 'default', settings, ['eu-west-1', 'eu-west-2', 'eu-west-3']),
     ...owns('boxtemplates', 'by-hand', template, ['15', '16', '17']),
@@ -92,9 +93,10 @@ export const KUBECTL_USES: Readonly<Record<RoleName, readonly Use[]>> = {
       'registrycredentials',
       'secretssettings',
       'boxtemplates',
+      'eventtypes',
     ].flatMap((kind) => [...looks(kind), { args: `get ${kind}/some --ignore-not-found` }]),
   ],
-  'davit-publisher': [{ args: 'create -f -', stdin: event('by-publisher') }],
+  'davit-publisher': [{ args: 'create -f -', stdin: event('by-publisher') }, { args: 'get eventtypes' }],
 }
 
 /** Runs all commands in the organization, with the account that is named after the role. */

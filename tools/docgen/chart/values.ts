@@ -98,6 +98,10 @@ const tenantRoles = group(
       true,
       'aggregate specifies whether `davit-owner` is aggregated to `admin`, and `davit-viewer` to `view`. `edit` never gets the permissions of `davit-owner`.',
     ),
+    readEventTypes: yesOrNo(
+      true,
+      'readEventTypes specifies whether every user and ServiceAccount in the cluster may read EventTypes with kubectl (ClusterRole `davit-event-types`).',
+    ),
   },
 )
 

@@ -14,6 +14,7 @@ const MANIFESTS: Readonly<Record<string, string>> = {
   'rbac/davit-controller': '',
   'rbac/davit-controller-bakes': '',
   'rbac/davit-organization-secrets': '',
+  'rbac/davit-event-types': 'and .Values.tenantRoles.install .Values.tenantRoles.readEventTypes',
   'rbac/davit-owner': '.Values.tenantRoles.install',
   'rbac/davit-publisher': '.Values.tenantRoles.install',
   'rbac/davit-viewer': '.Values.tenantRoles.install',
