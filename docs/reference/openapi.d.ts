@@ -64,7 +64,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an endpoint
-         * @description Cancels the endpoint's pending deliveries and deletes its log. After the response, Davit sends nothing more to the endpoint. With 503 `not_acknowledged`, the endpoint has been deleted, but a controller that is not responding may keep sending its pending deliveries until it notices. An attempt that is already in progress continues.
+         * @description Cancels the endpoint's pending deliveries and deletes its log. After the response, Davit sends nothing more to the endpoint. With 503 `not_acknowledged`, the endpoint has been deleted, but a controller that is not responding may keep sending the endpoint's pending deliveries until it detects the deletion. An attempt that is already in progress continues.
          */
         delete: operations["deleteEndpoint"];
         options?: never;

@@ -36,7 +36,8 @@ function shapeProblem(text: string): string | undefined {
   if (text === '') return 'must not be empty; specify a host such as ghcr.io'
   if (/[\p{Cc}\p{Z}]/u.test(text)) return 'must not contain whitespace or control characters'
   if (text.includes('://')) return 'must not include a scheme such as https://'
-  if (text.includes('@')) return 'must not include a user name or a digest; set the user name in username'
+  if (text.includes('@'))
+    return 'must not include a user name or a digest; put the user name in the field username'
   if (/[/\\]/.test(text)) return 'must not include a path; specify only the host'
   if (/[?#]/.test(text)) return 'must not include a query or a fragment; specify only the host'
   return undefined
@@ -52,7 +53,10 @@ function bracketed(text: string): Parts | { problem: string } {
 function split(text: string): Parts | { problem: string } {
   const [name = '', port, ...rest] = text.split(':')
   if (rest.length > 0)
-    return { problem: 'must have brackets around an IPv6 address, such as [2001:db8::1]:5000' }
+    return {
+      problem:
+        'must not contain more than one colon, unless it is an IPv6 address in brackets, such as [2001:db8::1]:5000',
+    }
   return { name, port }
 }
 
@@ -85,9 +89,9 @@ function nameProblem(name: string, port: string | undefined): string | undefined
   if (labels.some((label) => label.length > MAX_LABEL))
     return `must have at most ${MAX_LABEL} characters between dots`
   if (!labels.every((label) => /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(label)))
-    return 'must be letters, digits and dashes separated by single dots, without a dash next to a dot'
+    return 'must consist of letters, digits and dashes, separated by single dots; each part must begin and end with a letter or digit'
   if (labels.length === 1 && port === undefined && name !== 'localhost')
-    return 'must have a dot or a port, because otherwise image references treat it as an image name; only localhost needs neither'
+    return 'must contain a dot or a port; otherwise it would be read as part of the image name (the only exception is localhost)'
   return numericProblem(name, labels)
 }
 
@@ -188,7 +192,7 @@ function regionProblem(region: string, { name, partitions }: Suffix): string | u
   const partition = partitionOfRegion(region)
   return partitions.includes(partition)
     ? undefined
-    : `must use a domain of the region's AWS partition: ${region} is in ${partition}, whose hosts do not end with ${name}`
+    : `must use a domain of the region's AWS partition: ${region} is in the partition ${partition}, whose hosts do not end with ${name}`
 }
 
 /** `dkr.ecr` is the form of IPv4 hosts, `dkr-ecr` that of dual-stack hosts. */
@@ -196,5 +200,5 @@ function styleProblem(style: string, { name, dualStack }: Suffix): string | unde
   const wanted = dualStack ? 'dkr-ecr' : 'dkr.ecr'
   return style === wanted
     ? undefined
-    : `must have ${wanted}, not ${style}, before the region because it ends with ${name}`
+    : `must have ${wanted}, not ${style}, before the region, because hosts that end with ${name} use ${wanted}`
 }

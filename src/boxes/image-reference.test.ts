@@ -70,8 +70,8 @@ const REFUSED: [given: string, words: string][] = [
   [`@${F64}`, 'must have a repository'],
   ['repo@sha256:ffffffffffffffffffffffffffffffffff', 'must have a digest'],
   [`validname@invaliddigest:${'f'.repeat(64)}`, 'must have a digest'],
-  ['Uppercase:tag', 'must have a repository name in lowercase: Uppercase is not'],
-  ['test:5000/Uppercase/lowercase:tag', 'lowercase: Uppercase is not'],
+  ['Uppercase:tag', 'must have a lowercase repository name, but Uppercase contains uppercase letters'],
+  ['test:5000/Uppercase/lowercase:tag', 'lowercase repository name, but Uppercase contains'],
   [`${'a/'.repeat(128)}a:tag`, 'at most 255 characters'],
   ['aa/asdf$$^/aa', 'asdf$$^ is not'],
   ['[2001:db8::1]', 'must have a repository after the host'],
@@ -79,10 +79,10 @@ const REFUSED: [given: string, words: string][] = [
   ['[fe80::1%eth0]:5000/repo', 'without a zone'],
   ['[fe80::1%@invalidzone]:5000/repo', 'must have a digest'],
   ['[2001:db8:3:4::192.0.2.33]:5000/debian', 'must not be an IPv4 address'],
-  ['fc00::1:5000/debian', 'must have brackets around an IPv6 address'],
+  ['fc00::1:5000/debian', 'must not contain more than one colon'],
   ['https://github.com/docker/docker', 'must not have a scheme'],
-  ['docker/Docker', 'lowercase: Docker is not'],
-  ['docker.io/docker/Docker', 'lowercase: Docker is not'],
+  ['docker/Docker', 'lowercase repository name, but Docker contains'],
+  ['docker.io/docker/Docker', 'lowercase repository name, but Docker contains'],
   ['-docker', '-docker is not'],
   ['-docker.io/docker/docker', 'has the host -docker.io, which'],
   ['docker///docker', 'consecutive slashes'],
@@ -93,14 +93,17 @@ const REFUSED: [given: string, words: string][] = [
   ['dock..er/docker', 'has the host dock..er'],
   ['x/dock_.er', 'dock_.er is not'],
   ['x/dock-.er', 'dock-.er is not'],
-  [HEX, 'not a 64-digit image ID'],
+  [HEX, 'not only a 64-digit image ID'],
 ]
 
 /** Where it is more lenient. */
 const REFUSED_HERE: [given: string, words: string][] = [
   // To it the first part is a host, since no repository may be called so.
-  ['Foo/bar', 'must have a repository name in lowercase: Foo is not. Only a tag, or a host'],
-  ['Uppercase/lowercase:tag', 'lowercase: Uppercase is not'],
+  [
+    'Foo/bar',
+    'must have a lowercase repository name, but Foo contains uppercase letters. Only a tag, or a host',
+  ],
+  ['Uppercase/lowercase:tag', 'lowercase repository name, but Uppercase contains'],
   ['test:99999/repo', 'must have a port from 1 to 65535'],
   ['test.com:tag/repo', 'only a port number may follow the colon'],
   // No registry names a manifest by it.

@@ -41,7 +41,7 @@ function shapeProblem(text: string): string | undefined {
   if (text === '') return 'must not be empty; use a reference such as ghcr.io/acme/api:1.4'
   if (/[\p{Cc}\p{Z}]/u.test(text)) return 'must not contain whitespace or control characters'
   if (text.includes('://')) return 'must not have a scheme such as https:// or docker://'
-  if (/^[0-9a-f]{64}$/.test(text)) return 'must be an image reference, not a 64-digit image ID'
+  if (/^[0-9a-f]{64}$/.test(text)) return 'must contain a name and not only a 64-digit image ID'
   if (text.startsWith('[') && !text.includes('/')) return 'must have a repository after the host'
   return undefined
 }
@@ -83,6 +83,6 @@ function pathProblem(path: string): string | undefined {
   if (wrong === undefined) return undefined
   if (wrong === '') return 'must have a repository name without leading, trailing or consecutive slashes'
   if (/[A-Z]/.test(wrong))
-    return `must have a repository name in lowercase: ${wrong} is not. Only a tag, or a host with a dot or a port, may contain uppercase letters`
+    return `must have a lowercase repository name, but ${wrong} contains uppercase letters. Only a tag, or a host with a dot or a port, may contain them`
   return `must have a repository name of lowercase letters and digits, separated by single dots, dashes, _ or __: ${wrong} is not valid`
 }

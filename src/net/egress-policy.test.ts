@@ -60,8 +60,8 @@ test.each([
 test.each([
   { url: 'ftp://example.com/', want: 'https://' },
   { url: 'file:///etc/passwd', want: 'https://' },
-  { url: 'http://example.com/', want: 'plain http' },
-  { url: 'http://8.8.8.8/', want: 'plain http' },
+  { url: 'http://example.com/', want: 'plain HTTP' },
+  { url: 'http://8.8.8.8/', want: 'plain HTTP' },
   { url: 'https://user@example.com/', want: 'user name' },
   { url: 'https://:pass@example.com/', want: 'user name' },
   { url: 'https://example.com/#x', want: 'fragment' },

@@ -205,7 +205,7 @@ export function createUrlPolicy(networks: WebhookNetworks): UrlPolicy {
 
 /** The target that `text` names, or why it may not be one. */
 export function targetOf(text: string, policy: AddressPolicy): TargetDecision {
-  if (text.length > MAX_URL_LENGTH) return { ok: false, reason: 'the URL must have at most 2,048 characters' }
+  if (text.length > MAX_URL_LENGTH) return { ok: false, reason: 'the URL must be at most 2,048 characters' }
   // The parser drops tabs and line breaks and reads backslashes as slashes: such a text is not what it seems.
   if (/[\s\p{Cc}\\]/u.test(text) || !URL.canParse(text))
     return { ok: false, reason: 'the URL cannot be parsed' }
@@ -235,7 +235,7 @@ function forbiddenAddress(url: URL, policy: AddressPolicy): string | undefined {
   if (isIP(hostname) === 0) return undefined
   const decision = policy.classify(hostname)
   if (decision.kind !== 'forbidden') return undefined
-  if (decision.denied) return `the address ${hostname} is in a network that the cluster operator has denied`
+  if (decision.denied) return `the address ${hostname} is in a network that the cluster operator has blocked`
   return `the address ${hostname} is not public (${decision.range}); ${WHO_ALLOWS_IT}`
 }
 
@@ -251,7 +251,7 @@ function plainHttp(url: URL, policy: AddressPolicy): string | undefined {
     isIP(hostname) === 0 ? policy.mayBeInternal(hostname) : policy.classify(hostname).kind === 'allowed'
   return allowed
     ? undefined
-    : 'the URL must start with https://; plain http is only for networks and hosts that the cluster operator allows'
+    : 'the URL must start with https://; plain HTTP is allowed only for networks and hosts that the cluster operator permits'
 }
 
 /** A trailing dot is how cluster-internal names bypass the search list. */

@@ -52,6 +52,6 @@ test('what is said of a place is for people who call REST', () => {
   const messages = ['no.such', 'webhook.ping'].map((type) => placesOf(type, '{}')[0]?.message)
   expect(messages).toEqual([
     'EventType no.such does not exist',
-    'only Davit can publish events whose type starts with "webhook."',
+    'the prefix "webhook." is reserved for events that Davit publishes',
   ])
 })

@@ -338,7 +338,7 @@ export class CredentialService {
     const { secretRef } = credential.spec
     if (secretRef) {
       // The controller stores what is in that Secret, and would overwrite this one.
-      const detail = `The secret comes from the Secret ${secretRef.name} (spec.secretRef). Change or recreate that Secret, or remove spec.secretRef and send the secret in this request.`
+      const detail = `The secret comes from the Secret ${secretRef.name} (spec.secretRef). Change or recreate that Secret, or remove spec.secretRef and repeat this request.`
       throw new Problem('managed_elsewhere', { detail })
     }
     return { ...live, fields, account: await readyAccount(this.#ctx, ref.namespace) }
@@ -366,7 +366,7 @@ async function store(
 
 /** For the fields: `recordChange` itself reports what it knows. */
 function unsure({ parameter }: StoredSecret, cause: unknown): Problem {
-  const detail = `The new secret is stored in the AWS account as version ${parameter.version}, but Davit could not confirm that the other fields were updated. Until they are, boxes use the previous secret and user name. Repeat the request.`
+  const detail = `The new secret is stored in the AWS account as version ${parameter.version}, but Davit could not confirm that the other fields were updated. Until the fields are updated, boxes use the previous secret and user name. Repeat the request.`
   return new Problem('unavailable', { detail, retryAfter: RETRY_AFTER_SECONDS, cause })
 }
 
@@ -383,7 +383,7 @@ async function recordChange(
     if (error instanceof Problem) throw error
     // The fields are changed; only the time of that is missing.
     if (!parameter) return credential
-    const detail = `The new secret is stored in the AWS account as version ${parameter.version} but is not active yet. Davit will activate it automatically. Until then, boxes use the previous version.`
+    const detail = `The new secret is stored in the AWS account as version ${parameter.version} but is not active yet. Davit will activate this version automatically. Until then, boxes use the previous version.`
     throw new Problem('not_acknowledged', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
   }
 }

@@ -137,7 +137,7 @@ function removeRoute(endpoints: EndpointService): Route {
     tag: TAG,
     summary: 'Delete an endpoint',
     description:
-      "Cancels the endpoint's pending deliveries and deletes its log. After the response, Davit sends nothing more to the endpoint. With 503 `not_acknowledged`, the endpoint has been deleted, but a controller that is not responding may keep sending its pending deliveries until it notices. An attempt that is already in progress continues.",
+      "Cancels the endpoint's pending deliveries and deletes its log. After the response, Davit sends nothing more to the endpoint. With 503 `not_acknowledged`, the endpoint has been deleted, but a controller that is not responding may keep sending the endpoint's pending deliveries until it detects the deletion. An attempt that is already in progress continues.",
     permission: MANAGE_WEBHOOKS,
     params,
     success: { status: 204, description: 'The endpoint is deleted.' },

@@ -161,7 +161,7 @@ type DeletionContext = Pick<
 >
 
 const STILL_SENT =
-  "The endpoint has been deleted, but a controller that is not responding may keep sending the endpoint's pending deliveries until it notices."
+  "The endpoint has been deleted, but a controller that is not responding may keep sending the endpoint's pending deliveries until it detects the deletion."
 
 /** Works for an invalid endpoint, too: only the metadata is needed. */
 export async function removeEndpoint(ctx: DeletionContext, id: EndpointId, how: Conditional): Promise<void> {

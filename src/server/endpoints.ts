@@ -104,7 +104,7 @@ async function makeSecret(
   const { endpoint, key } = await retryOnConflict(() => writeKey(ctx, id, roll, candidate))
   const { secret } = key
   const before = roll.expireOld ? ' The previous secrets have expired.' : ''
-  const detail = `The new secret is stored but not active yet, and this response does not contain it.${before} Repeat the request with the same Idempotency-Key to receive this secret. Without that key, a new secret replaces it.`
+  const detail = `The new secret is stored but not active yet, and this response does not contain it.${before} Repeat the request with the same Idempotency-Key to receive this secret. If you repeat the request without that key, Davit creates another secret in its place.`
   const { isUndisclosed } = await ctx.undisclosed.whenDone(secret, secret === candidate, async () => {
     // A key that has expired in the meantime is never acknowledged.
     if (activeKeys([key], ctx.clock.now()).length === 0) return
@@ -189,7 +189,7 @@ export type CreatedEndpoint = {
 }
 
 const NO_SECRET =
-  ' This response does not contain the signing secret. Repeat the request with the same Idempotency-Key to receive it. Without that key, the repeated request creates another endpoint.'
+  ' This response does not contain the signing secret. Repeat the request with the same Idempotency-Key to receive the secret. If you repeat the request without that key, Davit creates another endpoint.'
 
 /** An endpoint can be used before the controller has handled it; the response waits for that only a moment. */
 const HANDLED_WITHIN_MS = 2000

@@ -258,7 +258,7 @@ export class Idempotency {
     if (before !== undefined && isKeyAlive({ id: before }, clock.now())) return undefined
     if (cache.remainingKeys(organization) <= 0)
       throw overloaded(
-        'The limit for Idempotency-Keys has been reached. Keys are kept for 24 hours. Requests without a key are still accepted.',
+        'The limit on the number of Idempotency-Keys has been reached. Keys are kept for 24 hours. Requests without a key are still accepted.',
       )
     const own = await append(mark)
     this.#unconfirmed.set(mark.key, own)

@@ -96,8 +96,9 @@ export function managedProblem(
   fields: readonly string[],
   changeable?: string,
 ): Problem {
-  const rest = changeable === undefined ? '' : ` Through the REST API you can change only ${changeable}.`
-  const detail = `The spec is managed by ${manager}, so change ${listed(fields)} at the source.${rest}`
+  const names = listed(fields.map((field) => `\`${field}\``))
+  const rest = changeable === undefined ? '' : ` Through the REST API, you can change only ${changeable}.`
+  const detail = `The spec is managed by ${manager}. Change ${names} there.${rest}`
   return new Problem('managed_elsewhere', { detail })
 }
 

@@ -77,23 +77,23 @@ const billing = (more: { size?: number; bytes?: number; held?: boolean }) => ({
 test.each<{ room: Omit<QuotaExceeded, 'message'>; want: string }>([
   {
     room: { reason: 'TooManyPending', used: 20_000, fullest: billing({ size: 19_500 }) },
-    want: 'The event was not accepted: the organization has 20,000 unfinished deliveries, 19,500 of them for whe_billing. Fix its receiver, or disable or delete the endpoint.',
+    want: 'The event was not accepted: the organization has 20,000 unfinished deliveries, 19,500 of them for the endpoint whe_billing. Fix its receiver, or disable or delete the endpoint.',
   },
   {
     room: { reason: 'TooManyPending', used: 0 },
-    want: 'The event was not accepted: the limit for unfinished deliveries has been reached. Retry later.',
+    want: 'The event was not accepted: the limit on the number of unfinished deliveries has been reached. Retry later.',
   },
   {
     room: { reason: 'TooMuchOpen', used: 67_108_864, fullest: billing({ bytes: 60_000_000 }) },
-    want: "The event was not accepted: the organization's unfinished deliveries hold 67,108,864 bytes, 60,000,000 of them for whe_billing. Fix its receiver, or delete the endpoint.",
+    want: "The event was not accepted: the organization's unfinished deliveries take up 67,108,864 bytes, 60,000,000 of them for the endpoint whe_billing. Fix its receiver, or delete the endpoint.",
   },
   {
     room: { reason: 'TooMuchOpen', used: 2048, fullest: billing({ bytes: 2000, held: true }) },
-    want: "The event was not accepted: the organization's unfinished deliveries hold 2,048 bytes, 2,000 of them for whe_billing. Enable or delete the endpoint.",
+    want: "The event was not accepted: the organization's unfinished deliveries take up 2,048 bytes, 2,000 of them for the endpoint whe_billing. Enable or delete the endpoint.",
   },
   {
     room: { reason: 'TooMuchOpen', used: 0 },
-    want: 'The event was not accepted: the limit for unfinished payload bytes has been reached. Retry later.',
+    want: 'The event was not accepted: the limit on payload bytes of unfinished deliveries has been reached. Retry later.',
   },
   {
     room: { reason: 'TooMuchWritten', used: 9 },

@@ -185,7 +185,7 @@ export function checkPublication(
   try {
     problems = validator.validate(schema, data)
   } catch {
-    const message = `the schema of ${type} is invalid; ask your cluster operator to fix it`
+    const message = `the schema of the EventType ${type} is invalid; ask your cluster operator to fix the schema`
     throw invalid({ pointer: '/type', message })
   }
   if (problems.length === 0) return
@@ -367,13 +367,13 @@ function explain({ reason, used, fullest }: QuotaExceeded): string {
   const isOpen = reason === 'TooMuchOpen'
   // Deliveries to deleted endpoints end by themselves, and the organization cannot make room for others.
   if (!fullest)
-    return `${refused} the limit for unfinished ${isOpen ? 'payload bytes' : 'deliveries'} has been reached. Retry later.`
+    return `${refused} the limit on ${isOpen ? 'payload bytes of unfinished deliveries' : 'the number of unfinished deliveries'} has been reached. Retry later.`
   const id = ENDPOINT_PREFIX + fullest.endpoint.name
   if (!isOpen)
-    return `${refused} the organization has ${counted(used, 'unfinished delivery', 'unfinished deliveries')}, ${fullest.size.toLocaleString('en')} of them for ${id}. Fix its receiver, or disable or delete the endpoint.`
+    return `${refused} the organization has ${counted(used, 'unfinished delivery', 'unfinished deliveries')}, ${fullest.size.toLocaleString('en')} of them for the endpoint ${id}. Fix its receiver, or disable or delete the endpoint.`
   // Disabling an endpoint keeps its payloads.
   const advice = fullest.held ? 'Enable or delete the endpoint.' : 'Fix its receiver, or delete the endpoint.'
-  return `${refused} the organization's unfinished deliveries hold ${counted(used, 'byte')}, ${fullest.bytes.toLocaleString('en')} of them for ${id}. ${advice}`
+  return `${refused} the organization's unfinished deliveries take up ${counted(used, 'byte')}, ${fullest.bytes.toLocaleString('en')} of them for the endpoint ${id}. ${advice}`
 }
 
 export const webhookId = z

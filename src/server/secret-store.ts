@@ -255,7 +255,7 @@ export class SecretStore {
       if (isCloudError(error) && error.remedy === 'gone') return 'absent'
       throw error
     }
-    const detail = `The parameter ${name} already exists in AWS account ${account}, region ${access.region}, and was not created by Davit for this organization. Delete that parameter.`
+    const detail = `The parameter ${name} already exists in AWS account ${account}, region ${access.region}, and Davit did not create it for this organization. Delete the parameter.`
     throw new Problem('cloud_account_not_ready', { detail })
   }
 

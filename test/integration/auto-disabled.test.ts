@@ -105,7 +105,7 @@ test('status, conditions and an event say what happened, since when, and what to
     {
       type: 'Warning',
       reason: 'DisabledAutomatically',
-      message: `Davit disabled the endpoint after 5 consecutive exhausted deliveries, the first at ${status.failingSince}.`,
+      message: `Davit disabled the endpoint because 5 consecutive deliveries exhausted their retries, the first at ${status.failingSince}.`,
     },
   ])
 })

@@ -213,7 +213,9 @@ test('kubectl describe wep shows its Events', async () => {
     },
     () => 'it has no Events',
   )
-  expect(events).toMatch(/Normal\s+Pinged\s.*davit.*Davit is sending webhook\.ping as msg_[0-9a-z]{26}\./)
+  expect(events).toMatch(
+    /Normal\s+Pinged\s.*davit.*Davit is sending a webhook\.ping event with the ID msg_[0-9a-z]{26}\./,
+  )
 })
 
 test('kubectl explain says what a field means and takes', async () => {

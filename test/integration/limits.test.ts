@@ -56,7 +56,7 @@ describe('deliveries of an organization', () => {
     expect(await davit.deliveries('full')).toHaveLength(LIMIT)
     const { message } = await davit.eventSeen('full', 'TooManyPending')
     expect(message).toContain(
-      'this organization has 3 unfinished deliveries, 3 of them for endpoint full. Fix the receiver that is not accepting them, or disable or delete its endpoint.',
+      'this organization has 3 unfinished deliveries, 3 of them for the endpoint full. Fix the receiver that does not accept the deliveries, or disable or delete its endpoint.',
     )
     receiver.answer('/full', { status: 200 })
     await driveToEnd(davit, 'full', LIMIT)
@@ -151,7 +151,7 @@ describe('bytes', () => {
     expect(await stateOf(event)).toBeUndefined()
     const { message } = await davit.eventSeen('hoard', 'TooMuchOpen')
     expect(message).toContain(
-      'mostly for endpoint hoard. Fix its receiver, or enable or delete the endpoint.',
+      'most of them for the endpoint hoard. Fix its receiver or delete the endpoint. If the endpoint is disabled, enabling it also helps.',
     )
     await davit.api.delete(webhookEndpoints, { namespace: davit.organization, name: 'hoard' })
     davit.clock.jump(2500)

@@ -115,7 +115,7 @@ test('one mail tells all owners what happened and how to enable it again, once',
     davit.organization,
     failingSince,
     disabledAt,
-    '5 consecutive deliveries were exhausted',
+    '5 consecutive deliveries exhausted their retries',
     ENABLE,
   ])
     expect(text).toContain(words)

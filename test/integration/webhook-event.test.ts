@@ -72,7 +72,7 @@ describe('what is refused says why, is sent to nobody, and stays refused', () =>
       expect(event.status).toMatchObject({
         state: 'refused',
         conditions: [
-          ready('False', 'Reserved', 'Only Davit can publish events whose type starts with "webhook.".'),
+          ready('False', 'Reserved', 'The prefix "webhook." is reserved for events that Davit publishes.'),
           expect.anything(),
         ],
       })

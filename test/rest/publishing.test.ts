@@ -126,7 +126,7 @@ describe('publishing', () => {
     const refusal = await refusalOf(ask())
     expect(refusal).toMatchObject({ code: 'intake_full', retryAfter: expect.any(Number) })
     expect(refusal.detail).toBe(
-      `The event was not accepted: the organization has 1 unfinished delivery, 1 of them for ${id.endpointId}. Fix its receiver, or disable or delete the endpoint.`,
+      `The event was not accepted: the organization has 1 unfinished delivery, 1 of them for the endpoint ${id.endpointId}. Fix its receiver, or disable or delete the endpoint.`,
     )
     await tight.endpoints.remove(id, {})
     await tight.stop()

@@ -193,7 +193,7 @@ async function adoptExistingJob(
   // Without the labels no list contains the Job, and every round would create it again.
   if (isOwn && hasBakeLabels(job.metadata.labels, template.metadata.name)) return template
   const message = isOwn
-    ? `The labels by which Davit finds the Job ${name} were changed.`
+    ? `The labels that Davit uses to find the Job ${name} were changed.`
     : `The namespace contains a Job ${name} that Davit did not create.`
   const failure = bakeFailure({ step: 'start', code: 'pod_refused', message })
   return await finish(context, gathered, { step: 'finish', outcome: { services: [], failure } })
@@ -310,8 +310,8 @@ function reportBakeEnd(
     return
   }
   const { code, service, step } = failure
-  const where = service === undefined ? '' : ` of service ${service}`
-  const text = `The bake failed at the ${step} step${where} (${code}). ${fixWithDetails(failure)}`
+  const where = service === undefined ? '' : ` for service ${service}`
+  const text = `The bake failed in step \`${step}\`${where} (${code}). ${fixWithDetails(failure)}`
   events.record(regarding, { type: 'Warning', reason: 'BakeFailed', message: sanitizeText(text, 1000) })
 }
 

@@ -34,7 +34,7 @@ describe('in the middle of a bake', () => {
     one.jobs = []
     expect(one.run()).toEqual({ step: 'nothing', until: undefined })
     expect(one.bake).toMatchObject({ state: 'failed', failure: { code: 'canceled' } })
-    expect(one.bake?.failure?.fix).toContain('check which bake its credentials.json names')
+    expect(one.bake?.failure?.fix).toContain("check the value of `bake` in the output's credentials.json")
   })
 
   test.for(['pending', 'running'])('(%s) a Job that nobody looks for is no bake any more', (state) => {

@@ -129,7 +129,7 @@ describe('the conditions of a template', () => {
   })
 
   test.for([
-    [undefined, 'A bake is due.'],
+    [undefined, 'A bake is about to start.'],
     [{ ...DONE, state: 'pending' }, "The bake's Pod is not running yet."],
     [{ ...DONE, state: 'running' }, 'The images are being pulled.'],
     [DONE, 'The image was pulled.'],

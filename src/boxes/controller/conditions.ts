@@ -52,7 +52,7 @@ function moreAffected(count: number): string[] {
 }
 
 const WHAT_TO_DO =
-  'Request another bake (davit.dev/rebake-requested-at), then copy the new credentials file to the machines.'
+  'Request another bake by setting the annotation davit.dev/rebake-requested-at to the current time. Then copy the new credentials file to the machines that run the box.'
 const REPLACED = {
   reason: 'CredentialChanged',
   message: 'A credential was deleted and recreated after the bake.',
@@ -74,7 +74,10 @@ function changeSince(
   if (!names.includes(name)) return undefined
   const credential = credentials.get(name)
   if (credential === undefined)
-    return { reason: 'CredentialGone', message: `${id} no longer exists, so the box cannot pull with it.` }
+    return {
+      reason: 'CredentialGone',
+      message: `The credential ${id} no longer exists, so the box cannot use it to pull images.`,
+    }
   const version = credential.status?.parameter?.version
   if (parameterVersion !== undefined && version !== undefined && version !== parameterVersion)
     return {
@@ -82,7 +85,7 @@ function changeSince(
       message: `The box was baked with version ${parameterVersion} of ${id}'s secret, but the current version is ${version}.`,
     }
   if (generation === undefined || credential.metadata.generation === generation) return undefined
-  return { reason: 'CredentialChanged', message: `${id} has changed since the bake.` }
+  return { reason: 'CredentialChanged', message: `The credential ${id} has changed since the bake.` }
 }
 
 export type TemplateView = {
@@ -112,12 +115,12 @@ function ready({ bake, problem, isDue, waitsFor }: TemplateView): Finding {
   return finding.status === 'Unknown' ? { ...finding, status: 'False' } : finding
 }
 
-const DUE = { reason: 'Baking', message: 'A bake is due.' }
+const DUE = { reason: 'Baking', message: 'A bake is about to start.' }
 
 function due(waitsFor: string | undefined): { reason: string; message: string } {
   return waitsFor === undefined
     ? DUE
-    : { reason: 'Waiting', message: `A bake is due but waiting: ${waitsFor}.` }
+    : { reason: 'Waiting', message: `A bake is waiting to start: ${waitsFor}.` }
 }
 
 function succeeded(bake: BakeStatus | undefined): Finding {

@@ -43,7 +43,7 @@ function current(view: Partial<CurrentConditionInput> = {}) {
 }
 
 const REBAKE =
-  'Request another bake (davit.dev/rebake-requested-at), then copy the new credentials file to the machines.'
+  'Request another bake by setting the annotation davit.dev/rebake-requested-at to the current time. Then copy the new credentials file to the machines that run the box.'
 
 describe('a box', () => {
   test('is current with the credentials that it was baked with', () => {
@@ -65,7 +65,7 @@ describe('a box', () => {
 
   test('is behind where a credential was changed otherwise', () => {
     expect(current({ credentials: new Map([credential('ghcr', { generation: 2 })]) })).toBe(
-      `False CredentialChanged: rc_ghcr has changed since the bake. ${REBAKE}`,
+      `False CredentialChanged: The credential rc_ghcr has changed since the bake. ${REBAKE}`,
     )
   })
 
@@ -88,7 +88,9 @@ describe('a box', () => {
   })
 
   test('is behind where a credential is gone', () => {
-    expect(current({ credentials: new Map() })).toMatch(/^False CredentialGone: rc_ghcr no longer exists/)
+    expect(current({ credentials: new Map() })).toMatch(
+      /^False CredentialGone: The credential rc_ghcr no longer exists/,
+    )
   })
 
   test('is that of the last bake that succeeded, whatever came after it', () => {

@@ -78,7 +78,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   wrong_credentials:
     'The user name or the secret is wrong, expired or revoked. Provide a new secret for the credential, or correct its user name. Davit will then repeat the bake.',
   no_pull_right:
-    "The login is valid, but it does not have permission to pull this repository. Grant the permission, or use another credential. For ECR, the box's role needs permission to pull, and the repository policy must allow the pull.",
+    "The login is valid, but it does not have permission to pull from this repository. Grant the permission, or use another credential. For ECR, the box's role needs permission to pull, and the repository policy must allow the pull.",
   not_found_or_private:
     'The repository or tag does not exist, or it is private and the credential does not have access. Registries return the same response in both cases. Correct the image reference, or use a credential that can pull the image.',
   platform_missing:
@@ -86,22 +86,22 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   token_expired:
     'The token has expired. Provide a new secret for the credential. For ECR, use a credential of type ecr, which requests a token for each pull.',
   rate_limited:
-    "The registry's rate limit has been reached. Davit will retry the bake up to twice. Alternatively, pull with a credential that has a higher limit.",
+    "The registry's rate limit has been reached. Davit will retry the bake up to twice. Alternatively, use a credential that has a higher limit.",
   tls_failed:
     "The registry's certificate is not trusted, or the server does not use TLS. Correct the registry host in the image reference, or the certificate.",
   dns_failed: 'The host name cannot be resolved. Correct the registry host in the image reference.',
   unreachable:
-    "The registry could not be reached, or it responded with a server error. Check that the cluster's nodes can reach it.",
+    "The registry could not be reached, or it responded with a server error. Check that the cluster's nodes can reach the registry.",
   no_room:
     'The bake ran out of disk space. Enlarge the PersistentVolumeClaim in spec.output, or delete data from it. If spec.output is not set, ask your cluster operator for more space (DAVIT_BAKE_SCRATCH).',
   secret_unreadable:
-    "The box's role cannot read the secret or, for ECR, cannot get a login (ecr:GetAuthorizationToken). Compare the role's policy with status.readerPolicy in the SecretsSettings, and check that its trust policy matches the ServiceAccount.",
+    "The box's role cannot read the secret or, for ECR, cannot get a login (ecr:GetAuthorizationToken). Compare the role's policy with status.readerPolicy in the SecretsSettings, and check that the role's trust policy matches the ServiceAccount.",
   realm_refused:
-    'The registry refers to a host that the bake must not use, such as a token endpoint on another host. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).',
+    'The registry directs the bake to a host that it must not use, for example for its token endpoint. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).',
   timed_out:
     'The bake exceeded its deadline (DAVIT_BAKE_DEADLINE). Make the images smaller, or ask your cluster operator for a longer deadline.',
   canceled:
-    'The bake was stopped, or its Job was deleted. Request another bake. The output may already contain the new images. To find out, check which bake its credentials.json names.',
+    "The bake was stopped, or its Job was deleted. Request another bake. The output may already contain the new images. To find out, check the value of `bake` in the output's credentials.json.",
   tool_failed: "The bake failed with an unrecognized error. See the Pod's log for the full output.",
   not_an_organization:
     'The namespace is not an organization. Ask your cluster operator to label it davit.dev/organization=true.',
@@ -125,7 +125,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   output_missing:
     'The PersistentVolumeClaim does not exist. Create it, or correct spec.output. The bake will then start automatically.',
   ca_missing:
-    'The ConfigMap with the certificate authorities is missing or cannot be used. Create or correct the ConfigMap. Your cluster operator requires it for all bakes; ask them for its contents. The bake will then start automatically.',
+    'The ConfigMap with the certificate authorities is missing or cannot be used. Create or correct the ConfigMap. Your cluster operator requires this ConfigMap for all bakes; ask them for its contents. The bake will then start automatically.',
   bake_image_missing:
     'The bake image is not configured or cannot be pulled. Ask your cluster operator to set DAVIT_BAKE_IMAGE to an image that the nodes can pull.',
   quota:
@@ -145,7 +145,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   out_of_memory:
     'The bake ran out of memory. Ask your cluster operator to give bakes more memory (DAVIT_BAKE_MEMORY).',
   no_result:
-    "The bake did not report a usable result. Check the Pod's log while the Pod exists, then request another bake. The output may already contain the new images. To find out, check which bake its credentials.json names.",
+    "The bake did not report a usable result. Check the Pod's log while the Pod exists, then request another bake. The output may already contain the new images. To find out, check the value of `bake` in the output's credentials.json.",
 }
 
 /** Failures that a retry may cure. Not a wrong password: registries lock accounts. */
@@ -326,7 +326,7 @@ const NODE_REASONS = new Set(['Evicted', 'Terminated', 'NodeShutdown', 'Shutdown
 
 /** The outcome if Kubernetes ended the pod rather than the bake itself. @param jobMessage why the Job failed */
 function terminationOutcome(pod: BakePod | undefined, jobMessage: string): BakeOutcome | undefined {
-  if (!pod) return failure('evicted', `The Pod no longer exists: ${jobMessage}`)
+  if (!pod) return failure('evicted', `The Pod no longer exists. The Job reported: ${jobMessage}`)
   const { reason, message, conditions } = pod.status
   const disrupted = conditions.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True')
   if (reason === 'Evicted' && OUT_OF_SPACE.test(message)) return failure('no_room', message)

@@ -178,7 +178,7 @@ describe('a Job', () => {
     await bed.pass()
     expect((await bed.status())?.bake?.failure).toMatchObject({
       code: 'pod_refused',
-      message: expect.stringContaining('labels by which Davit finds the Job'),
+      message: expect.stringContaining('labels that Davit uses to find the Job'),
     })
   })
 

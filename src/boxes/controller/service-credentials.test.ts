@@ -84,7 +84,7 @@ describe('what is wrong before there is a Job', () => {
     [
       'an image that cannot be read',
       { service: { image: 'ghcr.io/Acme/api' } },
-      { code: 'image_refused', words: ['The image must have a repository name in lowercase: Acme is not'] },
+      { code: 'image_refused', words: ['The image reference must have a lowercase repository name'] },
     ],
     [
       'a credential on a catalog service',
@@ -136,7 +136,7 @@ describe('what is wrong before there is a Job', () => {
       { credential: credential({}, { observedGeneration: -1 }) },
       {
         code: 'credential_not_ready',
-        words: ['has not yet processed the latest change to rc_ghcr'],
+        words: ['has not yet processed the latest change to the credential rc_ghcr'],
         waits: true,
       },
     ],
@@ -145,7 +145,7 @@ describe('what is wrong before there is a Job', () => {
       { credential: credential({}, { ...READY, observedGeneration: 1 }) },
       {
         code: 'credential_not_ready',
-        words: ['has not yet processed the latest change to rc_ghcr'],
+        words: ['has not yet processed the latest change to the credential rc_ghcr'],
         waits: true,
       },
     ],

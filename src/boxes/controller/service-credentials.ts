@@ -124,7 +124,7 @@ function prepareService(
 ): { prepared: PreparedService; problem?: never } | { prepared?: never; problem: BakeProblem } {
   const { name, kind, image, registryCredentialId: id } = service
   const { reference, problem } = parseImageReference(image)
-  if (problem !== undefined) return wrong('image_refused', `The image ${problem}.`)
+  if (problem !== undefined) return wrong('image_refused', `The image reference ${problem}.`)
   const plain = { name, image: imageName(reference) }
   if (id === undefined) return { prepared: plain }
   if (kind === 'catalog')
@@ -152,7 +152,7 @@ function hostMismatch(id: string, { spec }: RegistryCredential, { registry }: Im
   if (host === undefined || host === registry) return undefined
   const mine = parseEcrHost(host).ecr
   const theirs = parseEcrHost(registry).ecr
-  const both = `${id} is for ${host}, but the image is in ${registry}`
+  const both = `The credential ${id} is for ${host}, but the image is in ${registry}`
   if (!mine || !theirs) return wrong('host_mismatch', `${both}.`)
   if (mine.account !== theirs.account)
     return wrong(
@@ -191,14 +191,14 @@ function isBehind({ metadata, status }: RegistryCredential): boolean {
 }
 
 function notReady(id: string, credential: RegistryCredential): { problem: BakeProblem } {
-  if (isBehind(credential))
-    return wrong('credential_not_ready', `Davit has not yet processed the latest change to ${id}.`, {
-      waits: true,
-    })
+  if (isBehind(credential)) {
+    const message = `Davit has not yet processed the latest change to the credential ${id}.`
+    return wrong('credential_not_ready', message, { waits: true })
+  }
   const ready = readyCondition(credential)
   const stalled = credential.status?.conditions?.find(({ type }) => type === 'Stalled')
   const message = ready
-    ? `${id} is not ready (${ready.reason}). ${ready.message}`
-    : `${id} is not ready because Davit has not processed it yet.`
+    ? `The credential ${id} is not ready (${ready.reason}). ${ready.message}`
+    : `The credential ${id} is not ready because Davit has not processed it yet.`
   return wrong('credential_not_ready', message, { waits: stalled?.status !== 'True' })
 }

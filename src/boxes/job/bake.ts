@@ -140,7 +140,7 @@ async function prepare(context: BakeContext, items: Item[]): Promise<void> {
         service: service.name,
         step: 'pull',
         code: 'tool_failed',
-        message: `The image ${problem}.`,
+        message: `The image reference ${problem}.`,
       })
     const result: ServiceResult = { name: service.name }
     items.push({ service, reference, login: undefined, probed: undefined, result })

@@ -264,10 +264,10 @@ class LayoutFolder implements BoxFolder {
       await this.#verifyOnce(layer)
     } catch (error) {
       if (layer.urls === undefined || errorCode(error) !== 'ENOENT') throw error
-      const where = layer.urls.join(', ') || 'nowhere'
+      const from = layer.urls.length === 0 ? '' : `, from ${layer.urls.join(', ')}`
       throw new StoreError(
         'failed',
-        `the layer ${layer.digest} is non-distributable (${layer.mediaType}, from ${where}), so it was not pulled; a box must contain all layers`,
+        `the layer ${layer.digest} is non-distributable (${layer.mediaType}${from}), so it was not pulled; a box must contain all layers`,
       )
     }
   }
@@ -373,7 +373,7 @@ async function liveBake(link: string): Promise<string | undefined> {
     if (code !== 'EINVAL') throw error
     throw new StoreError(
       'failed',
-      `${link} was not created by a bake, so Davit does not replace it; rename the template, or use another volume for the box`,
+      `${link} was not created by a bake, so Davit will not replace it; rename the template, or use another volume for the box`,
     )
   }
 }

@@ -38,7 +38,7 @@ const REFUSED = [
   ['http://ghcr.io', 'must not use http://'],
   ['ftp://ghcr.io', 'must not include a tag'],
   ['https://user:secret@ghcr.io', 'must not include a user name or a digest'],
-  ['ghcr', 'must have a dot or a port'],
+  ['ghcr', 'must contain a dot or a port'],
   ['ghcr.io\nevil.example', 'must not contain whitespace'],
   ['ghcr.io:99999', 'must have a port from 1 to 65535'],
   [`${'a'.repeat(2048)}.example`, 'must be at most 2048 characters'],

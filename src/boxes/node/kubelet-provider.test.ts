@@ -101,7 +101,7 @@ describe('an image', () => {
       'davit-credential-provider: no credential for quay.io/one/x: no credentials file matches it\n',
     )
     expect(await why('UPPER/CASE')).toContain(
-      'no credential: the image must have a repository name in lowercase',
+      'no credential: the image reference must have a lowercase repository name',
     )
   })
 

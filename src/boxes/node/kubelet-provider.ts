@@ -114,7 +114,8 @@ async function respond(
   { maps: boxMaps, logins, clock, keepSeconds, parameterPrefix }: CredentialProviderDependencies,
 ): Promise<{ response: CredentialProviderResponse; why: string }> {
   const { reference, problem } = parseImageReference(request.image)
-  if (reference === undefined) return { response: NOTHING, why: `no credential: the image ${problem}` }
+  if (reference === undefined)
+    return { response: NOTHING, why: `no credential: the image reference ${problem}` }
   const { registry, repository } = reference
   const namespace = podNamespace(request)
   const { maps, problems } = await boxMaps.read()

@@ -70,7 +70,7 @@ export function checkTokenRealm(check: RealmCheck): RealmDecision {
   const isOwn = url.host === new URL(`https://${check.apiHost}`).host
   if (isOwn || !check.withLogin || isAllowed(url, check)) return { ok: true, url }
   return no(
-    `its host ${url.host} is neither the host and port of the registry nor allowed by the cluster operator (DAVIT_BAKE_REALMS)`,
+    `its host ${url.host} differs from the registry's host and port, and the cluster operator has not allowed it (DAVIT_BAKE_REALMS)`,
   )
 }
 

@@ -13,7 +13,7 @@ const ask = (realm: string, more: Partial<Parameters<typeof checkTokenRealm>[0]>
   return verdict.ok ? 'may' : verdict.reason
 }
 const DOCKER = { registry: 'docker.io', apiHost: 'registry-1.docker.io' }
-const ELSEWHERE = 'neither the host and port of the registry nor allowed by the cluster operator'
+const ELSEWHERE = "differs from the registry's host and port, and the cluster operator has not allowed it"
 
 const TABLE: readonly { given: Parameters<typeof ask>; want: string }[] = [
   { given: ['https://registry.test:5000/token'], want: 'may' },

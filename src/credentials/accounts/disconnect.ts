@@ -110,7 +110,7 @@ export class AccountDisconnector {
     if (!(error instanceof CloudError)) throw error
     const { code } = error
     const cause = withPeriod(`${code}: ${error.message}`)
-    const message = `Davit failed to list or clean up the parameters in the account (${roleArn}, ${region}): ${cause}`
+    const message = `Davit failed to list or clean up the parameters in the account (role ${roleArn}, region ${region}): ${cause}`
     const organization = settings.metadata.namespace
     this.#options.log.warn('account_sweep_failed', 'failed to list or clean up parameters in the account', {
       organization,
@@ -165,7 +165,7 @@ export class AccountDisconnector {
     const until = clock.monotonic() + REMOVE_MS
     const inTime: GarbageOptions['exclusively'] = async (...given) => {
       if (clock.monotonic() > until)
-        throw new CloudError('retry', 'TimedOut', 'Davit ran out of time before deleting it.')
+        throw new CloudError('retry', 'TimedOut', 'Davit ran out of time before deleting the parameter.')
       return await exclusively(...given)
     }
     await collectGarbage({ ...this.#options, exclusively: inTime }, access, listing, {

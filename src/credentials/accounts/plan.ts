@@ -96,7 +96,7 @@ function held({ before, problem, results }: ConnectionView, type: string, findin
 const NOT_TRIED: Finding = {
   status: 'Unknown',
   reason: 'NotChecked',
-  message: 'Davit has not checked this because it is not connected to the account.',
+  message: 'Not checked, because Davit is not connected to the account.',
 }
 
 function reachableFinding(view: ConnectionView): Finding {
@@ -123,7 +123,7 @@ function reachableFinding(view: ConnectionView): Finding {
   if (results.put.failure) return putFailed(results.put.failure)
   const missing = rightMissing(results)
   if (missing) return missing
-  const message = `Davit writes secrets as ${value.arn}.`
+  const message = `Davit writes secrets with the identity ${value.arn}.`
   return { status: 'True', reason: 'Connected', message }
 }
 
@@ -140,7 +140,7 @@ function identifyFailed({ roleArn, externalId, principal }: ConnectionView, fail
   return refused(
     'RoleRefused',
     failure,
-    `Davit cannot assume the role ${roleArn}. Check that the role exists, and use status.trustPolicy as its trust policy. The policy must allow ${who} to call sts:AssumeRole with the external ID ${externalId} (${ASSUME_STATEMENT}) and sts:TagSession (${TAG_STATEMENT}).`,
+    `Davit cannot assume the role ${roleArn}. Check that the role exists, and use status.trustPolicy as its trust policy. The policy must allow ${who} to call sts:AssumeRole with the external ID ${externalId} (statement ${ASSUME_STATEMENT}), and sts:TagSession (statement ${TAG_STATEMENT}).`,
   )
 }
 
@@ -150,7 +150,7 @@ function putFailed(failure: CloudFailure): Finding {
     return refused(
       'KeyRefused',
       failure,
-      `The KMS key must exist in the region, and must be enabled and symmetric. The key's policy must allow the role to use the key (${ENCRYPT_STATEMENT} in status.writerPolicy).`,
+      `The KMS key must exist in the region, and must be enabled and symmetric. The key's policy must allow the role to use the key (statement ${ENCRYPT_STATEMENT} in status.writerPolicy).`,
     )
   if (failure.remedy === 'spec') return refused('SpecRefused', failure, 'Correct the spec.')
   return refused(
@@ -223,7 +223,7 @@ function enforcedFinding({ results, externalId }: ConnectionView): Finding {
     const message = `AWS rejected an attempt to assume the role with a different external ID${value.code ? ` (${value.code})` : ''}.`
     return { status: 'True', reason: 'OtherIdRefused', message }
   }
-  const message = `The role can be assumed with a different external ID, so another organization could use it through Davit. Use status.trustPolicy as the role's trust policy: every statement that allows sts:AssumeRole must have the condition StringEquals sts:ExternalId ${externalId}.`
+  const message = `The role can be assumed with a different external ID, so another organization could use the role through Davit. Use status.trustPolicy as the role's trust policy: every statement that allows sts:AssumeRole must have the condition StringEquals sts:ExternalId ${externalId}.`
   return { status: 'False', reason: 'OtherIdAccepted', message }
 }
 

@@ -214,7 +214,7 @@ async function put(
     parameter: storedAt(at, written.version),
     handover: inputSecret,
   })
-  const message = `Version ${written.version} of ${at.name} is stored in account ${at.account}, region ${at.region}.`
+  const message = `Version ${written.version} of the parameter ${at.name} is stored in account ${at.account}, region ${at.region}.`
   events.record(credentialEventTarget(next.credential), { type: 'Normal', reason: 'SecretStored', message })
   return next
 }

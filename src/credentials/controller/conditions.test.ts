@@ -54,7 +54,7 @@ describe('the conditions of a credential', () => {
       Drifted: 'False InSync',
     })
     expect(credentialFindings(view({}))[0]?.message).toBe(
-      'Version 3 of /davit/acme/rc_ghcr is stored in account 123456789012, region eu-west-1.',
+      'Version 3 of the parameter /davit/acme/rc_ghcr is stored in account 123456789012, region eu-west-1.',
     )
   })
 

@@ -87,7 +87,7 @@ function stored({ step, stored: parameter, pending, moved }: CredentialView): Fi
   if (step.step === 'refuse' && (!parameter || pending || LOST.has(step.reason))) return no(step)
   if (parameter && !pending) {
     const { name, version, account, region } = parameter
-    const message = `Version ${version} of ${name} is stored in account ${account}, region ${region}.`
+    const message = `Version ${version} of the parameter ${name} is stored in account ${account}, region ${region}.`
     return { status: 'True', reason: 'Stored', message }
   }
   if (step.step !== 'wait') return { status: 'False', ...STORING }
@@ -115,7 +115,7 @@ function drifted({ listing, stored: parameter }: CredentialView): Finding {
     return {
       status: 'Unknown',
       reason: 'NotChecked',
-      message: 'Davit has not yet compared the parameter with what it wrote.',
+      message: 'Davit has not yet checked whether the parameter was changed outside Davit.',
     }
   const { drift, staleSince } = listing
   switch (drift.kind) {
@@ -130,7 +130,7 @@ function drifted({ listing, stored: parameter }: CredentialView): Finding {
     case 'changed':
       return yes(
         'ChangedByOther',
-        `${drift.by} wrote version ${drift.version}. Boxes still read version ${parameter.version}. To overwrite the change, provide the secret again.`,
+        `${drift.by} wrote version ${drift.version} of the parameter. Boxes still read version ${parameter.version}. To overwrite the change, provide the secret again.`,
       )
     case 'replaced':
       return yes(
@@ -140,7 +140,7 @@ function drifted({ listing, stored: parameter }: CredentialView): Finding {
     case 'key':
       return yes(
         'KeyChanged',
-        `The parameter is encrypted with ${drift.key || 'another key'}. It was last written by ${drift.by}.`,
+        `The parameter was last written by ${drift.by} and is encrypted with ${drift.key || 'another key'}.`,
       )
     case 'missing':
       return yes(
@@ -152,7 +152,7 @@ function drifted({ listing, stored: parameter }: CredentialView): Finding {
 
 function stale(since: number): Finding {
   const at = new Date(since).toISOString()
-  const message = `Davit last listed the account's parameters at ${at}, so it cannot detect later changes. The Events of the SecretsSettings object show the cause.`
+  const message = `Davit has not been able to list the account's parameters since ${at}, so it cannot detect later changes. The Events of the SecretsSettings object show the cause.`
   return { status: 'Unknown', reason: 'ListingStale', message }
 }
 
@@ -238,7 +238,7 @@ export function verifiedFinding({
   const seen = status?.verified
   if (!seen) return NOT_CHECKED
   const { at, ok, code, repository, template, parameterVersion } = seen
-  const where = `${repository} at ${at} in a bake of the template ${template}`
+  const where = `${repository} (bake of template ${template}, ${at})`
   const isCurrent = seen.generation === metadata.generation && parameterVersion === status?.parameter?.version
   if (!isCurrent)
     return {
@@ -250,7 +250,7 @@ export function verifiedFinding({
     return {
       status: 'Unknown',
       reason: failureReason(code),
-      message: `The registry was not contacted because the box could not read the secret for ${where}.`,
+      message: `In a bake of template ${template} at ${at}, the secret could not be read, so the registry was not contacted for ${repository}.`,
     }
   if (ok)
     return { status: 'True', reason: 'Pulled', message: `The registry accepted the credential for ${where}.` }
@@ -258,7 +258,7 @@ export function verifiedFinding({
     return {
       status: 'Unknown',
       reason: code === undefined ? 'NoAnswer' : failureReason(code),
-      message: `The registry neither accepted nor rejected the credential for ${where}.`,
+      message: `The check was inconclusive: the registry neither accepted nor rejected the credential for ${where}.`,
     }
   return {
     status: 'False',

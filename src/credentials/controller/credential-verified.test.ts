@@ -158,13 +158,13 @@ describe('the condition Verified', () => {
 
   test('blames no registry where the box could not read the secret', () => {
     const { message } = finding({ ok: false, code: 'secret_unreadable' })
-    expect(message).toContain('The registry was not contacted')
+    expect(message).toContain('the registry was not contacted')
     expect(message).not.toContain('refused')
   })
 
   test('says when, for what, and by whom', () => {
     expect(finding({}).message).toBe(
-      `The registry accepted the credential for ghcr.io/acme/api at ${AT} in a bake of the template shop.`,
+      `The registry accepted the credential for ghcr.io/acme/api (bake of template shop, ${AT}).`,
     )
   })
 })

@@ -98,7 +98,7 @@ describe('the outcome of a deletion', () => {
   test('names what stays, where and why', () => {
     expect(deletionMessage(STORED.name, { outcome: 'orphaned', failedDeletion: orphan })).toBe(
       'Davit failed to delete the parameter /davit/acme/rc_ghcr in account 123456789012, region eu-west-1: AccessDenied: no. ' +
-        'Davit added it to the list of orphaned parameters and will keep trying to delete it. An account administrator can also delete it.',
+        'Davit added the parameter to the list of orphaned parameters and will keep trying to delete it. An account administrator can also delete it.',
     )
     expect(failedDeletionReason(undefined)).toContain('tags')
   })
@@ -108,7 +108,7 @@ describe('the outcome of a deletion', () => {
       'Davit deleted the parameter /davit/acme/rc_ghcr.',
     )
     expect(deletionMessage(STORED.name, { outcome: 'not_found' })).toBe(
-      'Parameter /davit/acme/rc_ghcr had already been deleted.',
+      'The parameter /davit/acme/rc_ghcr had already been deleted.',
     )
   })
 })

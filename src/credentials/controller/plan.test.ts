@@ -109,7 +109,7 @@ describe('a hand-over Secret', () => {
     expect(step).toMatchObject({ step: 'refuse', reason: 'ParameterReplaced' })
     expect(step).toHaveProperty(
       'message',
-      expect.stringContaining('Davit will then store the value of Secret '),
+      expect.stringContaining('Davit will then store the value of the Secret '),
     )
     expect(step).toHaveProperty('message', expect.not.stringContaining('Provide the secret again'))
     one.meddle(A, undefined)

@@ -222,11 +222,11 @@ export function failedDeletionReason(failure: CloudFailure | undefined): string 
 
 export function deletionMessage(name: string, result: DeletionOutcome): string {
   if (result.outcome === 'deleted') return `Davit deleted the parameter ${name}.`
-  if (result.outcome === 'not_found') return `Parameter ${name} had already been deleted.`
+  if (result.outcome === 'not_found') return `The parameter ${name} had already been deleted.`
   const { account, region, reason } = result.failedDeletion
   return (
-    `Davit failed to delete the parameter ${name} in account ${account}, region ${region}: ${withPeriod(reason)} Davit added it to ` +
-    'the list of orphaned parameters and will keep trying to delete it. An account administrator can also delete it.'
+    `Davit failed to delete the parameter ${name} in account ${account}, region ${region}: ${withPeriod(reason)} Davit added the ` +
+    'parameter to the list of orphaned parameters and will keep trying to delete it. An account administrator can also delete it.'
   )
 }
 
@@ -300,7 +300,7 @@ function notOurs({ name, account, region }: ParameterLocation, found: FoundParam
   const what = `${type || 'no type'}, version ${version}, last written by ${by || 'an unknown writer'}`
   return refuse(
     'ParameterNotOurs',
-    `Davit has no record of a stored secret, but the parameter ${name} already exists in account ${account}, region ${region}. Davit did not create it for this organization (${what}). Delete the parameter, then provide the secret again.`,
+    `Davit has no record of a stored secret, but the parameter ${name} (${what}) already exists in account ${account}, region ${region}, and Davit did not create it for this organization. Delete the parameter, then provide the secret again.`,
   )
 }
 
@@ -428,7 +428,7 @@ function refuseShared(facts: CredentialFacts): CredentialAction | undefined {
   const { inputSecret, sharedWith, storedInputSecret } = facts
   if (sharedWith === undefined) return undefined
   if (inputSecret.state === 'usable' && isStoredInputSecret(inputSecret, storedInputSecret)) return undefined
-  const rest = `is also referenced by the older credential ${sharedWith}, and will be deleted once that credential has stored its value. Reference a separate Secret, or keep this one for both with the annotation davit.dev/retain: "true".`
+  const rest = `is also referenced by the older credential ${sharedWith}. Davit will delete the Secret after it stores the value for ${sharedWith}. Use a separate Secret for this credential, or set the annotation davit.dev/retain: "true" on the Secret to keep it for both.`
   return refuse('SecretShared', aboutSecret(facts, rest))
 }
 
@@ -436,7 +436,7 @@ const FORBIDDEN =
   'cannot be read because Davit does not have access to Secrets in this namespace. Ask your cluster operator to bind the ClusterRole davit-organization-secrets to the Davit controller in this namespace.'
 
 const TYPE_ALLOWED =
-  'Davit uses only Secrets of type davit.dev/registry-secret, which marks them as intended for Davit. The type of a Secret is immutable, so recreate it.'
+  'Davit uses only Secrets of type davit.dev/registry-secret, which marks them as intended for Davit. The type of a Secret is immutable, so delete the Secret and create it again with this type.'
 
 function aboutSecret({ secretName }: CredentialFacts, rest: string): string {
   return `The Secret ${secretName ?? ''} ${rest}`
@@ -470,7 +470,7 @@ function askAgain(what: string): string {
 
 export const ACCOUNT_CHANGED = refuse(
   'AccountChanged',
-  'The secret was stored in an account or region that the SecretsSettings object no longer uses. Davit keeps no copy of the secret. Connect the account, then provide the secret again.',
+  'The secret was stored in an account or region that the SecretsSettings object no longer uses. Davit keeps no copy of the secret. Make sure that the account in the SecretsSettings object is connected, then provide the secret again.',
 )
 
 /** Nothing is stored, and there is no value to store. */
@@ -516,7 +516,7 @@ function planInputSecret(facts: CredentialFacts, found: UsableInputSecret): Cred
 /** With the value at hand a recreated parameter is overwritten, unless it is no longer Davit's. */
 function refuseReplaced(facts: CredentialFacts, by: string, step: CredentialAction): CredentialAction {
   if (step.step !== 'refuse' || step.reason !== 'ParameterNotOurs') return step
-  const message = `The parameter was recreated by ${by} without Davit's tags, so Davit will not overwrite it. Delete the parameter in the account. Davit will then store the value of Secret ${facts.secretName ?? ''} again.`
+  const message = `The parameter was recreated by ${by} without Davit's tags, so Davit will not overwrite it. Delete the parameter in the account. Davit will then store the value of the Secret ${facts.secretName ?? ''} again.`
   return refuse('ParameterReplaced', message)
 }
 
@@ -531,7 +531,7 @@ function planPut(
   if (pass.owner === 'not-ours')
     return refuse(
       'ParameterNotOurs',
-      `Parameter ${at.name} already exists in account ${at.account}, region ${at.region}, and Davit did not create it for this organization. Delete the parameter, or create the credential under another name.`,
+      `The parameter ${at.name} already exists in account ${at.account}, region ${at.region}, and Davit did not create it for this organization. Delete the parameter, or create the credential under another name.`,
     )
   if (pass.failure && !isTaken) return actionAfterFailure(pass.failure)
   // The name was free a moment ago: the store lags, or another writer is at work.
@@ -553,7 +553,7 @@ function waitForAccount({ account }: CredentialFacts): CredentialAction | undefi
       step: 'wait',
       reason: 'SettingsRequired',
       message:
-        'The namespace has no SecretsSettings object named `default`. Create one to connect the AWS account that stores the secret.',
+        'The namespace has no SecretsSettings object named `default`. Create one to connect the AWS account in which the secret will be stored.',
     }
   if (account.state === 'connecting')
     return { step: 'wait', reason: 'AccountConnecting', message: account.message }

@@ -60,7 +60,7 @@ describe('a credential', () => {
     expect(world.credentialOf('acme', 'ghcr')).toBeUndefined()
     expect(world.events.at(-1)).toMatchObject({
       reason: 'ParameterRemoved',
-      message: `Parameter ${NAME} had already been deleted.`,
+      message: `The parameter ${NAME} had already been deleted.`,
     })
   })
 

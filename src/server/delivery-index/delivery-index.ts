@@ -113,7 +113,7 @@ export class OpenDeliveryIndex {
     if (await this.#waitFor(id, isKnown)) return true
     if (!this.#reading.isCutOff) return false
     throw new Problem('overloaded', {
-      detail: `Davit has temporarily lost its view of the delivery log, so it cannot tell whether this ${what} exists.`,
+      detail: `Davit temporarily cannot read new entries in the delivery log, so it cannot tell whether this ${what} exists.`,
       retryAfter: RETRY_AFTER_SECONDS,
     })
   }

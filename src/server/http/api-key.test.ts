@@ -28,7 +28,8 @@ test.each([
   ...['Bearer', 'bearer', 'Basic', 'Token', 'ApiKey'].map((word) => ({
     given: ['Authorization', `${word} ${KEY}`],
     code: 'unauthenticated',
-    detail: 'Send the API token alone as the value of Authorization, without a prefix such as Bearer.',
+    detail:
+      'Send the API token alone as the value of the Authorization header, without a prefix such as Bearer.',
   })),
   ...['garbage', `${KEY}.x`, `${KEY} `, `${KEY}\t`, 'a..b', 'a.b.\u00e9', `a.b.${'c'.repeat(9_000)}`].map(
     (value) => ({

@@ -33,7 +33,7 @@ export function readApiKey(rawHeaders: readonly string[]): string {
   if (value === undefined || value === '') throw unauthenticated('The Authorization header is missing.')
   if (SCHEME.test(value)) {
     throw unauthenticated(
-      'Send the API token alone as the value of Authorization, without a prefix such as Bearer.',
+      'Send the API token alone as the value of the Authorization header, without a prefix such as Bearer.',
     )
   }
   if (value.length > LONGEST_KEY || !KEY.test(value)) throw unauthenticated()
@@ -174,7 +174,7 @@ const KEYS = {
   doubtfulMs: 1_000,
   believedAfterMs: 10_000,
   doubt:
-    'The cluster rejected an API token that it previously accepted. Davit is rechecking it. Retry the request.',
+    'The cluster rejected this API token, which it accepted earlier. Davit is checking the token again. Retry the request.',
   /** Known keys have slots of their own, so that a flood of invalid ones cannot lock them out. */
   knownReviews: { atOnce: 100, waiting: { max: 0, full: overloaded } },
   /** Many keys are new at once after a start. */
@@ -232,7 +232,7 @@ const PERMISSIONS = {
   keepMs: { allowed: 5_000, refused: 2_000, doubtful: 500 },
   believedAfterMs: 3_000,
   doubt:
-    'The cluster denied a permission that it previously granted. The request had no effect. Davit is rechecking. Retry the request.',
+    'The cluster denied a permission that it previously granted. The request had no effect. Davit is checking the permission again. Retry the request.',
   reviews: { atOnce: 200, waiting: { max: 0, full: overloaded } },
   /** A user of many organizations waits only for itself. */
   reviewsOfUser: { atOnce: 8, waiting: { max: 100, full: overloaded } },

@@ -139,11 +139,11 @@ test('depth ends at the limit, and far beyond it nothing overflows', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
   expect(readJson(nested(MAX_JSON_DEPTH)).value).toBeDefined()
   expect(detailOf(nested(MAX_JSON_DEPTH + 1))).toBe(
-    'The body is nested deeper than 100 levels at line 1, column 101.',
+    'The body is nested more than 100 levels deep (line 1, column 101).',
   )
-  expect(detailOf('['.repeat(200_000))).toMatch(/deeper/)
-  expect(detailOf('{"a":'.repeat(40_000))).toMatch(/deeper/)
+  expect(detailOf('['.repeat(200_000))).toMatch(/levels deep/)
+  expect(detailOf('{"a":'.repeat(40_000))).toMatch(/levels deep/)
   for (const piece of ['[}', '{]', '[}{', '{"a":[}', ',[]}']) {
-    expect(detailOf(piece.repeat(30_000))).toMatch(/deeper|JSON syntax error/)
+    expect(detailOf(piece.repeat(30_000))).toMatch(/levels deep|JSON syntax error/)
   }
 })

@@ -33,7 +33,7 @@ export const PROBLEMS = {
     status: 401,
     title: 'Authentication failed',
     description:
-      'Send the API token alone as the value of Authorization, without a prefix. A token becomes invalid when it expires, or when the object that it is bound to is deleted.',
+      'Send the API token alone as the value of the Authorization header, without a prefix. A token becomes invalid when it expires, or when the object that it is bound to is deleted.',
   },
   forbidden: {
     status: 403,
@@ -110,7 +110,7 @@ export const PROBLEMS = {
   cursor_expired: {
     status: 410,
     title: 'Cursor expired',
-    description: 'Start the list again without a cursor.',
+    description: 'List again from the beginning, without a cursor.',
   },
   precondition_failed: {
     status: 412,
@@ -163,7 +163,7 @@ export const PROBLEMS = {
     status: 503,
     title: 'Publishing limit reached',
     description:
-      'A publishing limit (pending deliveries, unfinished payload bytes or write volume) has been reached. The event was not accepted. `detail` names the limit and, if known, the endpoint with the largest backlog.',
+      'A publishing limit (number of unfinished deliveries, payload bytes of unfinished deliveries, or write volume) has been reached. The event was not accepted. `detail` names the limit and, if known, the endpoint with the largest backlog.',
   },
   unavailable: {
     status: 503,
@@ -175,7 +175,7 @@ export const PROBLEMS = {
     status: 503,
     title: 'AWS unavailable',
     description:
-      "Davit could not complete a call to AWS. No change took effect, unless only AWS's response was lost. Retry after the number of seconds in the Retry-After header.",
+      'Davit could not complete a call to AWS. Usually nothing changed, but if AWS processed the call and only its response was lost, the change may have taken effect. Retry after the number of seconds in the Retry-After header.',
   },
   not_acknowledged: {
     status: 503,

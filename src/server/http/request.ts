@@ -297,7 +297,8 @@ class Outline {
 
   #open(kind: number, at: number): void {
     if (this.#levels.length === MAX_JSON_DEPTH) {
-      throw badJson(`The body is nested deeper than ${MAX_JSON_DEPTH} levels${positionOf(this.#text, at)}.`)
+      const place = lineAndColumn(this.#text, at)
+      throw badJson(`The body is nested more than ${MAX_JSON_DEPTH} levels deep (${place}).`)
     }
     this.#levels.push(kind === OPEN_BRACE ? new Set() : undefined)
   }
@@ -349,9 +350,13 @@ function positionOfError(text: string): string {
 }
 
 function positionOf(text: string, at: number): string {
+  return ` at ${lineAndColumn(text, at)}`
+}
+
+function lineAndColumn(text: string, at: number): string {
   const before = text.slice(0, at)
   const lines = before.split('\n')
-  return ` at line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`
+  return `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`
 }
 
 function badJson(detail: string): Problem {

@@ -137,7 +137,7 @@ export function leaveUnread(ctx: EngineContext, delivery: Delivery, error: Unrea
   const id = messageId(delivery.name)
   const skipped = 'failed to read a delivery; skipped until the next start'
   ctx.log.error('delivery_unreadable', skipped, { delivery: id, error })
-  const message = `Davit cannot send ${id}: ${withPeriod(error.message)} Davit will skip the delivery, and will retry it after the next restart.`
+  const message = `Davit cannot send the delivery ${id}: ${withPeriod(error.message)} Davit will skip the delivery and retry it after the Davit controller restarts.`
   warnOnEndpoint(ctx, delivery.queue.endpoint, 'UnreadableDelivery', message)
   delivery.queue.pass(delivery)
 }
@@ -267,7 +267,7 @@ async function recordInObject(
 /** Without the id of the delivery, so that one Event counts them. */
 function reportExhausted(ctx: EngineContext, endpoint: EndpointIdentity, { attempt }: AttemptResult): void {
   const { namespace, name } = endpoint
-  const message = `A delivery was exhausted. The last error was: ${attempt.error}. To list exhausted deliveries, run: kubectl -n ${namespace} get webhookdeliveries --field-selector spec.endpoint=${name},status.state=exhausted`
+  const message = `A delivery exhausted its retries. The last error was: ${attempt.error}. To list such deliveries, run: kubectl -n ${namespace} get webhookdeliveries --field-selector spec.endpoint=${name},status.state=exhausted`
   warnOnEndpoint(ctx, endpoint, 'DeliveryExhausted', message)
 }
 

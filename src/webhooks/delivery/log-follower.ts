@@ -87,7 +87,7 @@ function setAside(engine: DeliveryEngine, delivery: Delivery): void {
   const id = messageId(delivery.name)
   const { namespace, name } = delivery.queue.endpoint
   ctx.log.warn('delivery_set_aside', 'set a delivery aside', { delivery: id, namespace, endpoint: name })
-  const message = `Davit restarted or lost its connection to the API server ${MAX_STARTS + 1} times while delivering ${id}. Davit will retry the delivery later, separately from other deliveries.`
+  const message = `Davit restarted or lost its connection to the API server ${MAX_STARTS + 1} times while sending the delivery ${id}. Davit will retry the delivery later, separately from other deliveries.`
   warnOnEndpoint(ctx, delivery.queue.endpoint, 'SetAside', message)
   promoteOwed(engine, delivery, setAsideStatus(ctx.clock.now(), ctx.waitScale))
 }

@@ -24,6 +24,7 @@ import {
   conditionOf,
   createdMs,
   decideCoverage,
+  disabledText,
   endpointStatus,
   type Problem,
   requestOf,
@@ -132,8 +133,7 @@ export class EndpointReconciler implements Reconciler {
       return status?.announcedAt
     if (status.announcedAt === status.disabledAt) return status.announcedAt
     await this.#options.publisher.endpointDisabled(view.endpoint, status.disabledAt)
-    const message = `Davit disabled the endpoint after ${status.consecutiveFailures} consecutive exhausted deliveries, the first at ${status.failingSince}.`
-    this.#recordEvent(view, 'DisabledAutomatically', message)
+    this.#recordEvent(view, 'DisabledAutomatically', disabledText(status))
     return status.disabledAt
   }
 
@@ -143,10 +143,11 @@ export class EndpointReconciler implements Reconciler {
     if (request.kind === 'invalid')
       this.#recordEvent(view, 'InvalidRequest', `${PING_ANNOTATION}: ${request.message}`)
     if (request.kind === 'new' && !view.enabled)
-      this.#recordEvent(view, 'EndpointDisabled', 'Davit does not ping a disabled endpoint. Enable it first.')
+      this.#recordEvent(view, 'EndpointDisabled', whileDisabled('ping'))
     if (request.kind === 'new' && view.enabled) {
       const id = await this.#options.publisher.ping(view.endpoint, request)
-      this.#recordEvent(view, 'Pinged', `Davit is sending webhook.ping as ${messageId(id)}.`, 'Normal')
+      const message = `Davit is sending a webhook.ping event with the ID ${messageId(id)}.`
+      this.#recordEvent(view, 'Pinged', message, 'Normal')
     }
     return { ping: request.value }
   }
@@ -168,8 +169,7 @@ export class EndpointReconciler implements Reconciler {
     for (const item of request.invalid)
       this.#recordEvent(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}`)
     if (request.items.length > 0 && !view.enabled) {
-      const message = 'Davit does not redeliver to a disabled endpoint. Enable it first.'
-      this.#recordEvent(view, 'EndpointDisabled', message)
+      this.#recordEvent(view, 'EndpointDisabled', whileDisabled('redelivery'))
     } else {
       for (const item of request.items) await this.#redeliverOne(view, item, found.get(item.deliveryId))
     }
@@ -189,7 +189,7 @@ export class EndpointReconciler implements Reconciler {
     this.#recordEvent(
       view,
       'Redelivered',
-      `Davit is redelivering ${deliveryId} as ${messageId(id)}.`,
+      `Davit is redelivering ${deliveryId} with the new ID ${messageId(id)}.`,
       'Normal',
     )
   }
@@ -204,11 +204,15 @@ export class EndpointReconciler implements Reconciler {
   }
 }
 
+function whileDisabled(request: 'ping' | 'redelivery'): string {
+  return `The ${request} was not sent because the endpoint is disabled. Enable the endpoint, then request the ${request} again.`
+}
+
 function unknownTypesText(types: readonly string[]): string {
   const fix =
     types.length === 1
-      ? 'Correct the name in spec.eventTypes, or ask your cluster operator to create it.'
-      : 'Correct the names in spec.eventTypes, or ask your cluster operator to create them.'
+      ? 'Correct the name in spec.eventTypes, or ask your cluster operator to create the EventType.'
+      : 'Correct the names in spec.eventTypes, or ask your cluster operator to create the EventTypes.'
   return `${types.length === 1 ? 'EventType' : 'EventTypes'} not found: ${types.join(', ')}. ${fix} To list event types, run: kubectl get eventtypes`
 }
 

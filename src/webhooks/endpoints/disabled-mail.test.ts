@@ -15,7 +15,7 @@ test('owners read what happened, since when, why to look where, and how to enabl
   for (const part of [
     'whe_billing',
     'organization acme',
-    '7 consecutive deliveries were exhausted, the first at 2026-01-30T12:00:00.000Z.',
+    'Davit disabled the endpoint because 7 consecutive deliveries exhausted their retries, the first at 2026-01-30T12:00:00.000Z.',
     '2026-01-31T12:30:00.000Z',
     '-n acme get webhookdeliveries --field-selector spec.endpoint=billing,status.state=exhausted',
     '-n acme annotate webhookendpoint billing --overwrite davit.dev/enable-requested-at=',

@@ -51,7 +51,7 @@ export function eventTypeFindings(type: string, older: string | undefined): Cond
   }
   const duplicate = {
     reason: 'DuplicateType',
-    message: `The older EventType ${older} has the same type ${type} and is used instead. Change spec.type in one of them, or delete one of them.`,
+    message: `The older EventType ${older} already defines the type ${type} and is used instead. Change spec.type in one of the two EventTypes, or delete one of the two.`,
   }
   return [{ type: 'Ready', status: 'False', ...duplicate }, ...whileTrue('Stalled', duplicate)]
 }

@@ -105,7 +105,7 @@ describe('the status', () => {
       observedGeneration: 1,
       conditions: [{ type: 'Ready', status: 'True', reason: 'Accepted' }],
     })
-    const message = expect.stringContaining('EventType older has the same type x_y')
+    const message = expect.stringContaining('EventType older already defines the type x_y')
     expect(statusOf('newer').conditions).toMatchObject([
       { type: 'Ready', status: 'False', reason: 'DuplicateType', message },
       { type: 'Stalled', status: 'True', reason: 'DuplicateType', message },

@@ -11,6 +11,7 @@ import { Semaphore } from '../../lib/semaphore.ts'
 import { counted, withPeriod } from '../../lib/text.ts'
 import { type Clock, exponentialMs, sleep } from '../../lib/time.ts'
 import type { EndpointDirectory, EndpointIdentity, EndpointStatusWriter } from './directory.ts'
+import { disabledText } from './plan.ts'
 
 /**
  * Mails the owners when an endpoint is disabled automatically (interface §3.1), and reports in a condition how that went.
@@ -28,7 +29,7 @@ export function disabledMail(endpoint: DisabledEndpoint): { subject: string; tex
     text: [
       `Davit disabled the webhook endpoint whe_${name} in the organization ${namespace}${disabledAt ? ` at ${disabledAt}` : ''}.`,
       '',
-      `${consecutiveFailures} consecutive deliveries were exhausted${failingSince ? `, the first at ${failingSince}` : ''}.`,
+      disabledText({ consecutiveFailures, failingSince }),
       'Davit will hold unfinished deliveries for seven days and continue them when you enable the endpoint.',
       'Events that are published while the endpoint is disabled will not be delivered to it.',
       '',
@@ -143,7 +144,7 @@ export class DisabledNotifier {
     const to = organizations.get(namespace)?.ownerEmails ?? []
     if (!mailer) {
       const message =
-        'No email was sent because Davit has no mail server. Ask your cluster operator to set DAVIT_SMTP_URL.'
+        'No email was sent because no mail server is configured. Ask your cluster operator to set DAVIT_SMTP_URL.'
       return notNotified('NoMailServer', message)
     }
     if (to.length === 0) {

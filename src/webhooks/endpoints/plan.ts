@@ -125,15 +125,14 @@ export type EndpointFacts = {
 
 /** `Ready` follows from the problems. */
 export function endpointConditions(facts: EndpointFacts): ConditionUpdate[] {
-  const { decision, keysReady, consecutiveFailures, failingSince = 'an unknown time' } = facts
-  const { notified, coverage } = facts
+  const { decision, keysReady, notified, coverage } = facts
   const stalled = stalledBy(facts)
   const waits = keysReady || stalled ? undefined : MAKING_KEY
   return [
     readyCondition(decision, stalled ?? waits),
     ...whileTrue('Reconciling', waits),
     ...whileTrue('Stalled', stalled),
-    deliveringCondition(decision, consecutiveFailures, failingSince),
+    deliveringCondition(facts),
     ...(notified ? [notified] : []),
     ...(coverage ? [coverage] : []),
   ]
@@ -147,17 +146,25 @@ const MAKING_KEY: Obstacle = {
 }
 
 function stalledBy(facts: EndpointFacts): Obstacle | undefined {
-  const { endpoint, problems, decision, consecutiveFailures, failingSince = 'an unknown time' } = facts
+  const { endpoint, problems, decision } = facts
   const [problem] = problems
   if (problem) return problem
   if (decision.disabledReason !== 'ConsecutiveFailures') return undefined
   return {
     reason: 'ConsecutiveFailures',
     message:
-      `Davit disabled the endpoint: ${consecutiveFailures} consecutive deliveries were exhausted, the first at ` +
-      `${failingSince}. Fix the receiver, then run: kubectl -n ${endpoint.namespace} annotate webhookendpoint ` +
-      `${endpoint.name} --overwrite ${ENABLE_ANNOTATION}="$(date -u +%FT%TZ)"`,
+      `${disabledText(facts)} Fix the receiver, then run: kubectl -n ${endpoint.namespace} ` +
+      `annotate webhookendpoint ${endpoint.name} --overwrite ${ENABLE_ANNOTATION}="$(date -u +%FT%TZ)"`,
   }
+}
+
+/** Why an endpoint was disabled automatically, for conditions, Events and emails. */
+export function disabledText({
+  consecutiveFailures,
+  failingSince,
+}: Pick<EndpointFacts, 'consecutiveFailures' | 'failingSince'>): string {
+  const first = failingSince === undefined ? '' : `, the first at ${failingSince}`
+  return `Davit disabled the endpoint because ${consecutiveFailures} consecutive deliveries exhausted their retries${first}.`
 }
 
 function readyCondition(decision: StateDecision, obstacle: Obstacle | undefined): ConditionUpdate {
@@ -171,19 +178,27 @@ function readyCondition(decision: StateDecision, obstacle: Obstacle | undefined)
   return { type, status: 'True', reason: 'Accepted', message }
 }
 
-function deliveringCondition(decision: StateDecision, failures: number, since: string): ConditionUpdate {
+function deliveringCondition(facts: EndpointFacts): ConditionUpdate {
+  const { decision, consecutiveFailures } = facts
   const type = 'Delivering'
   if (decision.state === 'disabled') {
     return { type, status: 'False', reason: 'Disabled', message: 'The endpoint is disabled.' }
   }
-  if (failures > 0) {
-    const deliveries = failures === 1 ? '1 delivery has' : `${failures} consecutive deliveries have`
-    const message = `${deliveries} been exhausted since ${since}.`
-    return { type, status: 'False', reason: 'Failing', message }
+  if (consecutiveFailures > 0) {
+    return { type, status: 'False', reason: 'Failing', message: failingText(facts) }
   }
   const message =
-    'No delivery has been exhausted since the last success or since the endpoint was last enabled.'
+    'No delivery has exhausted its retries since the last success or since the endpoint was last enabled.'
   return { type, status: 'True', reason: 'Healthy', message }
+}
+
+function failingText({ consecutiveFailures, failingSince }: EndpointFacts): string {
+  if (consecutiveFailures === 1) {
+    const at = failingSince === undefined ? '' : ` at ${failingSince}`
+    return `The last delivery exhausted its retries${at}.`
+  }
+  const first = failingSince === undefined ? '' : `, the first at ${failingSince}`
+  return `The last ${consecutiveFailures} deliveries exhausted their retries${first}.`
 }
 
 export type AttemptSummary = Pick<WebhookEndpointStatus, 'lastAttempt' | 'lastSuccessTime'>

@@ -24,7 +24,7 @@ test.each([
     want: {
       reason: 'Reserved',
       part: 'type',
-      message: 'only Davit can publish events whose type starts with "webhook."',
+      message: 'the prefix "webhook." is reserved for events that Davit publishes',
     },
   },
   {
@@ -33,7 +33,7 @@ test.each([
     want: {
       reason: 'Reserved',
       part: 'type',
-      message: 'only Davit can publish events whose type starts with "webhook."',
+      message: 'the prefix "webhook." is reserved for events that Davit publishes',
     },
   },
   {

@@ -85,7 +85,7 @@ export function refuseEvent(
   dataText: string,
 ): EventRefusal | undefined {
   if (type.name.startsWith(RESERVED_PREFIX)) {
-    const message = 'only Davit can publish events whose type starts with "webhook."'
+    const message = 'the prefix "webhook." is reserved for events that Davit publishes'
     return { reason: 'Reserved', part: 'type', message }
   }
   if (!type.known) {

@@ -225,7 +225,7 @@ function checkSchema(
     const problems = validator.validate(schema, data)
     if (problems.length === 0) return undefined
     const list = problems
-      .map(({ pointer, message }) => `${pointer === '' ? '/' : pointer} ${message}`)
+      .map(({ pointer, message }) => `${pointer === '' ? '(root)' : pointer} ${message}`)
       .join('; ')
     const message = `The data does not match the schema of EventType ${type}: ${list}`
     return { reason: 'SchemaMismatch', message: withPeriod(message.slice(0, MAX_MESSAGE)) }

@@ -125,18 +125,18 @@ export class PublishQuota {
 
   #tooMuchOpen(namespace: string, bytes: number): QuotaExceeded {
     const fullest = this.#fullest(namespace, (queue) => queue.bytes)
-    const most = fullest ? `, mostly for endpoint ${fullest.endpoint.name}` : ''
+    const most = fullest ? `, most of them for the endpoint ${fullest.endpoint.name}` : ''
     const fix = fullest
-      ? 'Fix its receiver, or enable or delete the endpoint.'
-      : 'Fix the receivers that are not accepting them, or enable or delete their endpoints.'
+      ? 'Fix its receiver or delete the endpoint. If the endpoint is disabled, enabling it also helps.'
+      : 'Fix the receivers that do not accept the deliveries, or delete their endpoints. If an endpoint is disabled, enabling it also helps.'
     const message = `Publishing is paused and new events are waiting: this organization's unfinished deliveries take up ${bytes} bytes${most}. ${fix}`
     return { reason: 'TooMuchOpen', message, used: bytes, ...(fullest ? { fullest } : {}) }
   }
 
   #tooManyPending(namespace: string, pending: number): QuotaExceeded {
     const fullest = this.#fullest(namespace, (queue) => (queue.held ? 0 : queue.size))
-    const most = fullest ? `, ${fullest.size} of them for endpoint ${fullest.endpoint.name}` : ''
-    const message = `Publishing is paused and new events are waiting: this organization has ${pending} unfinished deliveries${most}. Fix the receiver that is not accepting them, or disable or delete its endpoint.`
+    const most = fullest ? `, ${fullest.size} of them for the endpoint ${fullest.endpoint.name}` : ''
+    const message = `Publishing is paused and new events are waiting: this organization has ${pending} unfinished deliveries${most}. Fix the receiver that does not accept the deliveries, or disable or delete its endpoint.`
     return { reason: 'TooManyPending', message, used: pending, ...(fullest ? { fullest } : {}) }
   }
 
