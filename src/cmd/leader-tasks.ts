@@ -54,9 +54,10 @@ export class LeaderTasks {
 
   /**
    * Resolves when its watches are synced and its loops run, or when it was stopped before that. Do not wait for it: if it cannot
-   * read something, deliveries go on.
+   * read something, deliveries go on. Does nothing while they run.
    */
   async start(): Promise<void> {
+    if (this.#running) return
     const { config, dependencies: unfenced, webhooks, replica, installationKey } = this.#options
     // For this start alone: after another replica was the leader it writes nothing more, neither to the cluster nor to accounts.
     const mayWrite = replica.ownershipCheck(LEADER_SHARD)

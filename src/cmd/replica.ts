@@ -4,7 +4,13 @@ import { MAX_REPLICAS } from '../apis/core-kinds.ts'
 import { SHARD_COUNT } from '../ha/assignment.ts'
 import { ShardCoordinator, type ShardWork } from '../ha/coordinator.ts'
 import { OwnershipEpochs, type ShardOwnership } from '../ha/ownership.ts'
-import { controllerLeases, deriveShardTimes } from '../ha/replica-leases.ts'
+import {
+  controllerLeaseKind,
+  controllerLeases,
+  deriveShardTimes,
+  type StoredRecord,
+} from '../ha/replica-leases.ts'
+import { Informer } from '../kube/informer.ts'
 import type { Clock } from '../lib/time.ts'
 import { DRAIN_TIMEOUT_MS } from '../webhooks/delivery/engine.ts'
 import type { Config } from './config.ts'
@@ -12,7 +18,7 @@ import type { ControllerDependencies } from './dependencies.ts'
 
 export type ReplicaOptions = {
   config: Pick<Config, 'namespace' | 'replica' | 'isReplicaGiven' | 'leaseMs'>
-  dependencies: Pick<ControllerDependencies, 'api' | 'log' | 'random'>
+  dependencies: Pick<ControllerDependencies, 'api' | 'log' | 'random' | 'metrics'>
   /** The machine's clock: Leases need a time that all replicas share. */
   clock: Clock
   onReplaced: () => void
@@ -28,6 +34,7 @@ export class Replica implements ShardOwnership {
   #coordinator: ShardCoordinator | undefined
   #running: Promise<void> = Promise.resolve()
   readonly #gone = new AbortController()
+  #watch: Pick<Informer<unknown>, 'stop'> | undefined
 
   constructor(options: ReplicaOptions) {
     this.#options = options
@@ -37,6 +44,10 @@ export class Replica implements ShardOwnership {
 
   owns(shard: number): boolean {
     return this.#coordinator?.owns(shard) ?? false
+  }
+
+  isAlone(shard: number): boolean {
+    return this.#coordinator?.isAlone(shard) ?? false
   }
 
   get ownedShardCount(): number {
@@ -61,7 +72,7 @@ export class Replica implements ShardOwnership {
   /** @returns a check whether the shard is still owned as it is now, so that writes for it are allowed */
   ownershipCheck(shard: number): () => boolean {
     const epoch = this.epochs.current(shard)
-    return () => this.mayAct && !epoch.isRevoked
+    return () => this.mayAct && epoch.state === 'valid'
   }
 
   /** It waits for another process that has its name, or had it until a moment ago. */
@@ -93,8 +104,24 @@ export class Replica implements ShardOwnership {
       log: dependencies.log,
       onReplaced,
     })
+    this.#watch = this.#watchLeases(this.#coordinator)
     this.#running = this.#coordinator.run(this.#gone.signal)
     return this.#coordinator.settled
+  }
+
+  /** Without it the coordinator would notice a change of another replica only at its next renewal. */
+  #watchLeases(coordinator: ShardCoordinator): Informer<unknown> {
+    const { config, dependencies, clock } = this.#options
+    const handler = {
+      applied: (record: StoredRecord) => coordinator.hear(record),
+      deleted: () => coordinator.hearRemoval(),
+    }
+    const watch = new Informer(
+      { ...controllerLeaseKind(config.namespace), handler },
+      { ...dependencies, clock },
+    )
+    watch.start()
+    return watch
   }
 
   /** Another replica has claimed these shards: releases them, and takes those back that are this replica's. */
@@ -110,5 +137,6 @@ export class Replica implements ShardOwnership {
 
   stopRenewing(): void {
     this.#gone.abort()
+    void this.#watch?.stop()
   }
 }

@@ -6,7 +6,7 @@ import { createShardWork } from './start-controller.ts'
 
 const nothing = () => undefined
 
-it('a shard is delivered from though what one replica does for all cannot begin', async () => {
+it('a shard is delivered from though what one replica does for all cannot begin, which waits until nobody else does it', async () => {
   const bed = new EngineBed()
   bed.engine.start()
   const begun = Promise.withResolvers<void>()
@@ -17,9 +17,16 @@ it('a shard is delivered from though what one replica does for all cannot begin'
     follower,
     directory,
     retention: { objectFound: nothing, shardsLeft: nothing },
+    book: { organizations: () => [] },
     watches: { log: { version: Number.POSITIVE_INFINITY } },
   } as unknown as WebhookControllers
-  const leaderTasks = { start: () => begun.promise } as unknown as LeaderTasks
+  let starts = 0
+  const leaderTasks = {
+    start: () => {
+      starts += 1
+      return begun.promise
+    },
+  } as unknown as LeaderTasks
   const work = createShardWork({ log }, webhooks, leaderTasks)
   let isStarted = false
   void work.start([LEADER_SHARD], new AbortController().signal).then(() => {
@@ -27,4 +34,8 @@ it('a shard is delivered from though what one replica does for all cannot begin'
   })
   await bed.elapse(1000)
   expect(isStarted).toBe(true)
+  work.owned([LEADER_SHARD])
+  expect(starts).toBe(0)
+  work.ownedAlone([LEADER_SHARD])
+  expect(starts).toBe(1)
 })

@@ -35,12 +35,14 @@ export function createShardWork(
       // An earlier start that failed may have reported some of their objects.
       retention.shardsLeft(shards)
       const found = await takeover.start(shards, signal)
-      if (shards.has(LEADER_SHARD)) void leaderTasks.start()
       log.info('shards_taken_over', 'took over shards', { shards: shards.size, ...found })
     },
-    owned: (numbers) => {
+    confirm: (numbers, signal) => takeover.confirm(new Set(numbers), signal),
+    owned: (numbers) => engine.wake(new Set(numbers)),
+    ownedAlone: (numbers) => {
       const shards = new Set(numbers)
       engine.wake(shards)
+      if (shards.has(LEADER_SHARD)) void leaderTasks.start()
       for (const { endpoint } of directory.all()) {
         const { uid, namespace, name } = endpoint.metadata
         if (shards.has(shardOf(uid))) endpointLoop.add(`${namespace}/${name}`)

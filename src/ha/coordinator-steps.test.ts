@@ -10,17 +10,21 @@ import { ApiError } from '../kube/client.ts'
 import { sleep } from '../lib/time.ts'
 
 const ALL = Array.from({ length: BED_SHARDS }, (_, shard) => shard)
-const { renewEveryMs, leaseMs, drainMs, handoffEveryMs, holdsMs } = COORDINATOR_TIMES
+const { renewEveryMs, leaseMs, drainMs, retryEveryMs, holdsMs, keepsMs } = COORDINATOR_TIMES
 
 const beds: CoordinatorBed[] = []
 afterEach(() => {
   for (const bed of beds.splice(0)) bed.end()
 })
 
-type Given = { start?: () => Promise<void>; stop?: () => Promise<void> }
+type Given = { start?: () => Promise<void>; confirm?: () => Promise<void>; stop?: () => Promise<void> }
 
 /** What is asked of the work of a replica `a`, which is done at once unless it is given how. */
-async function begin({ start = async () => undefined, stop = async () => undefined }: Given = {}) {
+async function begin({
+  start = async () => undefined,
+  confirm = async () => undefined,
+  stop = async () => undefined,
+}: Given = {}) {
   const bed = new CoordinatorBed()
   beds.push(bed)
   const calls: string[] = []
@@ -29,7 +33,12 @@ async function begin({ start = async () => undefined, stop = async () => undefin
       calls.push(`start ${shards.join()}`)
       return start()
     },
+    confirm: (shards: readonly number[]) => {
+      calls.push(`confirm ${shards.join()}`)
+      return confirm()
+    },
     owned: (shards: readonly number[]) => void calls.push(`owned ${shards.join()}`),
+    ownedAlone: (shards: readonly number[]) => void calls.push(`alone ${shards.join()}`),
     stop: (shard: number) => {
       calls.push(`stop ${shard}`)
       return stop()
@@ -47,15 +56,15 @@ const ownedBy = ({ coordinator }: BedCoordinator) => ALL.filter((shard) => coord
 describe('a keeper', () => {
   it('begins its shards, says that it owns them, and renews its record from then on at its pace', async () => {
     const { bed, one, calls } = await begin()
-    expect(calls).toEqual([`start ${ALL}`, `owned ${ALL}`])
+    expect(calls).toEqual([`start ${ALL}`, `owned ${ALL}`, `alone ${ALL}`])
     await one.coordinator.settled
     const { length } = bed.records.calls
     await bed.clock.elapse(5 * renewEveryMs)
     expect(bed.records.calls.slice(length)).toEqual(Array(5).fill(['write a', 'list']).flat())
-    expect(calls).toHaveLength(2)
+    expect(calls).toHaveLength(3)
   })
 
-  it('looks again soon, and writes nothing twice, until what it has begun is ready', async () => {
+  it('goes on as soon as what it has begun is ready, and writes nothing twice until then', async () => {
     const ready = Promise.withResolvers<void>()
     const { bed, one, calls } = await begin({ start: () => ready.promise })
     let isSettled = false
@@ -63,16 +72,14 @@ describe('a keeper', () => {
       isSettled = true
     })
     const { length } = bed.records.calls
-    await bed.clock.elapse(3 * handoffEveryMs)
-    const looks = bed.records.calls.slice(length)
-    expect(looks.filter((call) => call === 'list')).toHaveLength(3)
-    expect(looks.filter((call) => call === 'write a').length).toBeLessThanOrEqual(1)
+    await bed.clock.elapse(2 * renewEveryMs)
+    expect(bed.records.calls.slice(length)).toEqual(Array(2).fill(['write a', 'list']).flat())
     expect([isSettled, ownedBy(one)]).toEqual([false, []])
     expect(ALL.filter((shard) => one.coordinator.holds(shard))).toEqual(ALL)
     ready.resolve()
     await bed.clock.elapse(0)
     expect([isSettled, ownedBy(one)]).toEqual([true, ALL])
-    expect(calls).toEqual([`start ${ALL}`, `owned ${ALL}`])
+    expect(calls).toEqual([`start ${ALL}`, `owned ${ALL}`, `alone ${ALL}`])
   })
 
   it('gives up what another one is to have, and nothing else', async () => {
@@ -81,7 +88,7 @@ describe('a keeper', () => {
     await bed.clock.elapse(3 * renewEveryMs)
     const others = ownedBy(other)
     expect(others.length).toBeGreaterThan(0)
-    expect(calls.slice(2).toSorted()).toEqual(others.map((shard) => `stop ${shard}`))
+    expect(calls.slice(3).toSorted()).toEqual(others.map((shard) => `stop ${shard}`))
     expect(ownedBy(one)).toEqual(ALL.filter((shard) => !others.includes(shard)))
   })
 
@@ -93,7 +100,7 @@ describe('a keeper', () => {
     const { bed, one, calls } = await begin({ stop })
     const other = bed.join('b')
     await bed.clock.elapse(3 * renewEveryMs)
-    const asked = new Set(calls.slice(2))
+    const asked = new Set(calls.slice(3))
     expect(asked.size).toBeGreaterThan(0)
     expect(ownedBy(other)).toEqual([])
     const before = calls.length
@@ -108,24 +115,83 @@ describe('a keeper', () => {
   it('goes on with what it had after a lapse in which nobody can have had it', async () => {
     const { bed, one, calls } = await begin()
     bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
-    await bed.clock.elapse(holdsMs + 1000)
+    await bed.clock.elapse(holdsMs)
     expect([one.coordinator.owned, ownedBy(one)]).toEqual([0, []])
     expect(one.lines).toContain('failed to renew the shards of this replica; retrying')
     bed.records.failing.clear()
-    await bed.clock.elapse(renewEveryMs)
-    expect(calls.slice(2)).toEqual([`owned ${ALL}`])
+    await bed.clock.elapse(retryEveryMs)
+    expect(calls.slice(3)).toEqual([`owned ${ALL}`, `alone ${ALL}`])
     expect(ownedBy(one)).toEqual(ALL)
   })
 
-  it('begins anew after a lapse in which somebody can have had its shards and given them back', async () => {
-    const { bed, one, calls } = await begin()
-    const epoch = one.epochs.current(0)
+  /** A lapse in which another replica can have taken its shards over. */
+  async function lapse({ bed }: Awaited<ReturnType<typeof begin>>, ms = keepsMs): Promise<void> {
     bed.records.failing.set('write', new ApiError('Unavailable', 'no answer'))
-    await bed.clock.elapse(leaseMs + drainMs)
+    await bed.clock.elapse(ms)
     bed.records.failing.clear()
-    await bed.clock.elapse(renewEveryMs)
-    expect(calls.slice(2)).toEqual([...ALL.map((shard) => `stop ${shard}`), `start ${ALL}`, `owned ${ALL}`])
-    expect(epoch.isRevoked).toBe(true)
+    await bed.clock.elapse(retryEveryMs)
+  }
+
+  it.each([keepsMs, leaseMs + drainMs])(
+    'asks whether anybody has taken its shards over after a lapse of %i ms, writes nothing until it knows, and goes on if not',
+    async (ms) => {
+      const known = Promise.withResolvers<void>()
+      const begun = await begin({ confirm: () => known.promise })
+      const { bed, one, calls } = begun
+      const epoch = one.epochs.current(0)
+      await lapse(begun, ms)
+      expect([calls.slice(3), ownedBy(one), epoch.state]).toEqual([[`confirm ${ALL}`], [], 'doubtful'])
+      known.resolve()
+      await bed.clock.elapse(0)
+      expect(calls.slice(4)).toEqual([`owned ${ALL}`, `alone ${ALL}`])
+      expect([ownedBy(one), epoch.state]).toEqual([ALL, 'valid'])
+    },
+  )
+
+  it('begins anew if somebody has, or if it cannot know', async () => {
+    const begun = await begin({ confirm: () => Promise.reject(new Error('claimed by b')) })
+    const { one, calls } = begun
+    const epoch = one.epochs.current(0)
+    await lapse(begun)
+    const stops = ALL.map((shard) => `stop ${shard}`)
+    expect(calls.slice(3)).toEqual([
+      `confirm ${ALL}`,
+      ...stops,
+      `start ${ALL}`,
+      `owned ${ALL}`,
+      `alone ${ALL}`,
+    ])
+    expect(epoch.state).toBe('revoked')
+    expect(one.lines).toContain('another replica may have taken shards over; acquiring them again')
+  })
+
+  it('gives up for good what it is to hand over after such a lapse', async () => {
+    const begun = await begin({ confirm: () => new Promise(() => undefined) })
+    const { one, calls } = begun
+    const epoch = one.epochs.current(5)
+    await lapse(begun)
+    one.coordinator.restart([5])
+    expect(epoch.state).toBe('revoked')
+    expect(calls.slice(3)).toEqual([`confirm ${ALL}`])
+  })
+
+  it('starts shards when the lease of their owner has expired, and has them alone when its work must have ended', async () => {
+    const { bed, one, calls } = await begin()
+    const other = bed.join('b')
+    await bed.clock.elapse(3 * renewEveryMs)
+    const others = ownedBy(other)
+    const { length } = calls
+    other.end()
+    await bed.clock.elapse(leaseMs - renewEveryMs - 1)
+    expect(calls.slice(length)).toEqual([])
+    await bed.clock.elapse(renewEveryMs + 1)
+    expect(calls.slice(length)).toEqual([`start ${others}`, `owned ${others}`])
+    expect([ownedBy(one), others.filter((shard) => one.coordinator.isAlone(shard))]).toEqual([ALL, []])
+    await bed.clock.elapse(drainMs - renewEveryMs - 1)
+    expect(calls.slice(length + 2)).toEqual([])
+    await bed.clock.elapse(renewEveryMs + 1)
+    expect(calls.slice(length + 2)).toEqual([`alone ${others}`])
+    expect(others.every((shard) => one.coordinator.isAlone(shard))).toBe(true)
   })
 
   it('does not wait for what it had begun when its lease lapses', async () => {
@@ -153,13 +219,13 @@ describe('a keeper', () => {
     const { bed, one, calls } = await begin({ start: () => ready.promise, stop: () => ended.promise })
     one.coordinator.restart([5])
     ready.resolve()
-    await bed.clock.elapse(handoffEveryMs)
+    await bed.clock.elapse(retryEveryMs)
     const others = ALL.filter((shard) => shard !== 5)
-    expect(calls).toEqual([`start ${ALL}`, `owned ${others}`, 'stop 5'])
+    expect(calls).toEqual([`start ${ALL}`, `owned ${others}`, `alone ${others}`, 'stop 5'])
     expect(ownedBy(one)).toEqual(others)
     ended.resolve()
-    await bed.clock.elapse(handoffEveryMs)
-    expect(calls.slice(3)).toEqual(['start 5', 'owned 5'])
+    await bed.clock.elapse(retryEveryMs)
+    expect(calls.slice(4)).toEqual(['start 5', 'owned 5', 'alone 5'])
     expect(ownedBy(one)).toEqual(ALL)
   })
 
@@ -174,7 +240,7 @@ describe('a keeper', () => {
     await bed.clock.elapse(renewEveryMs + holdsMs - 2500)
     expect(ownedBy(one)).toEqual([])
     await bed.clock.elapse(1000)
-    expect(calls.slice(2)).toEqual([`owned ${ALL}`])
+    expect(calls.slice(3)).toEqual([`owned ${ALL}`, `alone ${ALL}`])
     expect(ownedBy(one)).toEqual(ALL)
   })
 
@@ -194,8 +260,8 @@ describe('a keeper', () => {
   it('that leaves hands over at once, says so in its record, and asks for nothing more', async () => {
     const { bed, one, calls } = await begin()
     one.coordinator.leave()
-    await bed.clock.elapse(handoffEveryMs)
-    expect(calls.slice(2).toSorted()).toEqual(ALL.map((shard) => `stop ${shard}`))
+    await bed.clock.elapse(retryEveryMs)
+    expect(calls.slice(3).toSorted()).toEqual(ALL.map((shard) => `stop ${shard}`))
     expect(bed.records.byName.get('a')).toMatchObject({ view: [], draining: [] })
     const { length } = bed.records.calls
     await bed.clock.elapse(leaseMs)
@@ -206,11 +272,11 @@ describe('a keeper', () => {
     const ended = Promise.withResolvers<void>()
     const { bed, one } = await begin({ stop: () => ended.promise })
     one.coordinator.restart([5, 2])
-    await bed.clock.elapse(handoffEveryMs)
+    await bed.clock.elapse(retryEveryMs)
     expect(bed.records.byName.get('a')?.draining).toEqual([2, 5])
     expect(ownedBy(one)).toEqual(ALL.filter((shard) => shard !== 2 && shard !== 5))
     ended.resolve()
-    await bed.clock.elapse(handoffEveryMs)
+    await bed.clock.elapse(retryEveryMs)
     expect(bed.records.byName.get('a')?.draining).toEqual([])
     expect(ownedBy(one)).toEqual(ALL)
   })
@@ -219,7 +285,7 @@ describe('a keeper', () => {
     const { bed, one, calls } = await begin({ stop: () => Promise.reject(new Error('it cannot be ended')) })
     one.end()
     await bed.clock.elapse(leaseMs)
-    expect(calls.slice(2)).toEqual(ALL.map((shard) => `stop ${shard}`))
+    expect(calls.slice(3)).toEqual(ALL.map((shard) => `stop ${shard}`))
     expect(one.lines.filter((line) => line === 'failed to release a shard; retrying')).toHaveLength(
       BED_SHARDS,
     )
@@ -232,7 +298,7 @@ describe('a keeper', () => {
     await bed.clock.elapse(2 * renewEveryMs)
     expect(one.replaced()).toBe(true)
     expect(one.lines).toContain('another process uses the name of this replica')
-    expect(calls.slice(2).toSorted()).toEqual(ALL.map((shard) => `stop ${shard}`))
+    expect(calls.slice(3).toSorted()).toEqual(ALL.map((shard) => `stop ${shard}`))
   })
 })
 
@@ -244,7 +310,7 @@ describe('one that comes back under its own name', () => {
     const before = ownedBy(one)
     one.end()
     const again = bed.join('a')
-    await bed.clock.elapse(2 * handoffEveryMs)
+    await bed.clock.elapse(2 * retryEveryMs)
     expect(ownedBy(again)).toEqual(before)
   })
 
@@ -253,9 +319,9 @@ describe('one that comes back under its own name', () => {
     bed.join('b')
     await bed.clock.elapse(3 * renewEveryMs)
     one.coordinator.leave()
-    await bed.clock.elapse(renewEveryMs + handoffEveryMs)
+    await bed.clock.elapse(renewEveryMs + retryEveryMs)
     const again = bed.join('a')
-    await bed.clock.elapse(2 * handoffEveryMs)
+    await bed.clock.elapse(2 * retryEveryMs)
     expect(bed.records.byName.get('a')?.view).toEqual([])
     await bed.clock.elapse(2 * renewEveryMs)
     expect(ownedBy(again).length).toBeGreaterThan(0)

@@ -163,9 +163,9 @@ describe('more replicas than shards are given to', () => {
 })
 
 describe('what was begun for a shard', () => {
-  async function stopped(ms: number) {
+  async function stopped(ms: number, confirm = async () => undefined) {
     const bed = coordinatorBed()
-    const one = bed.join('a')
+    const one = bed.join('a', { work: { confirm } })
     await bed.clock.elapse(1000)
     const go = Promise.withResolvers<void>()
     const may = one.epochs.runWithin(0, async () => {
@@ -181,12 +181,18 @@ describe('what was begun for a shard', () => {
     return await may
   }
 
+  const lost = () => Promise.reject(new Error('claimed by another replica'))
+
   it('may write after a while without the lease in which nobody can have had it', async () => {
-    expect(await stopped(GONE_MS - COORDINATOR_TIMES.leaseMs)).toBe(true)
+    expect(await stopped(COORDINATOR_TIMES.holdsMs, lost)).toBe(true)
   })
 
-  it('may write no more when somebody may have had it and given it back', async () => {
-    expect(await stopped(GONE_MS + COORDINATOR_TIMES.renewEveryMs)).toBe(false)
+  it('may write after a longer one if nobody has had it', async () => {
+    expect(await stopped(GONE_MS)).toBe(true)
+  })
+
+  it('may write no more when somebody may have had it', async () => {
+    expect(await stopped(COORDINATOR_TIMES.leaseMs, lost)).toBe(false)
   })
 
   it('may write until it is over when the shard is given up, and no longer', async () => {
@@ -226,7 +232,7 @@ describe('shards that are to be begun anew', () => {
       false,
       true,
     ])
-    await bed.clock.elapse(COORDINATOR_TIMES.handoffEveryMs)
+    await bed.clock.elapse(COORDINATOR_TIMES.retryEveryMs)
     expect(calls).toEqual(['stop 3', 'stop 5', 'start 3,5'])
     expect(one.coordinator.owned).toBe(BED_SHARDS)
   })
@@ -234,7 +240,7 @@ describe('shards that are to be begun anew', () => {
   it('are left alone where they are not its own', async () => {
     const { bed, one, calls } = await working()
     one.coordinator.restart([BED_SHARDS + 1])
-    await bed.clock.elapse(COORDINATOR_TIMES.handoffEveryMs)
+    await bed.clock.elapse(COORDINATOR_TIMES.retryEveryMs)
     expect(calls).toEqual([])
   })
 })

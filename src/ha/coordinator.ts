@@ -1,7 +1,8 @@
 /**
  * Acquires and releases this replica's shards. A shard is started once this replica's claim to it is published and a list that was
- * requested after that shows no other claim. So if two replicas want it at once, at least one of them sees the other's claim, however
- * calls are delayed. A replica that cannot renew its record stops; the others wait until it has. README.md explains the protocol.
+ * requested after that shows no other live claim. So if two replicas want it at once, at least one of them sees the other's claim, however
+ * calls are delayed. A replica that cannot renew its record stops, and the others start its shards; what must not overlap with its last
+ * work waits until that has certainly ended. README.md explains the protocol.
  */
 
 import type { Logger } from '../lib/log.ts'
@@ -10,13 +11,17 @@ import { assignShards } from './assignment.ts'
 import { LeaseValidity, type NameState, SelfLease } from './own-lease.ts'
 import type { OwnershipEpochs, ShardOwnership } from './ownership.ts'
 import { logMembership, Peers, StaleLeaseCollector } from './peer-liveness.ts'
-import type { ReplicaRecord, ReplicaRecords, ShardTimes } from './replica-leases.ts'
+import type { ReplicaRecord, ReplicaRecords, ShardTimes, StoredRecord } from './replica-leases.ts'
 
 export type ShardWork = {
   /** Prepares work on the shards, which are owned when it resolves. When it rejects, it is called again later. */
   start(shards: readonly number[], signal: AbortSignal): Promise<void>
+  /** Verifies that nobody took the shards over while the lease could not be renewed. When it rejects, they are released. */
+  confirm(shards: readonly number[], signal: AbortSignal): Promise<void>
   /** The shards are owned from now on, or again after the lease could not be renewed for a while. */
   owned(shards: readonly number[]): void
+  /** No earlier owner of these shards, which are owned, can have work in progress any more. */
+  ownedAlone(shards: readonly number[]): void
   /** The shard is no longer owned. Resolves when no work of it is in progress. */
   stop(shard: number): Promise<void>
 }
@@ -59,6 +64,10 @@ export class ShardCoordinator implements ShardOwnership {
   readonly #starting = new Map<number, Start>()
   /** Those that it worked on when its lease expired. */
   readonly #suspended = new Set<number>()
+  /** Of those, the ones that another replica may have taken over since. */
+  readonly #doubtful = new Set<number>()
+  /** Those that it has, or prepares, and in which no earlier owner can have work in progress. */
+  readonly #alone = new Set<number>()
   /** Those that it gave up and that may have work in progress. */
   readonly #draining = new Set<number>()
   #view: readonly string[] = []
@@ -82,6 +91,20 @@ export class ShardCoordinator implements ShardOwnership {
 
   owns(shard: number): boolean {
     return this.#active.has(shard) && this.#lease.isValid
+  }
+
+  isAlone(shard: number): boolean {
+    return this.#alone.has(shard)
+  }
+
+  /** The watch of Leases has shown a record: a hint to look at once, and from when on that lease is timed. */
+  hear(record: StoredRecord): void {
+    if (this.#peers.hear(record, this.#options.clock.monotonic())) this.#pause.wake()
+  }
+
+  /** The watch of Leases has shown that a record was deleted. */
+  hearRemoval(): void {
+    this.#pause.wake()
   }
 
   /** It owns the shard or prepares to. */
@@ -112,13 +135,13 @@ export class ShardCoordinator implements ShardOwnership {
   async run(signal: AbortSignal): Promise<void> {
     const { times, log } = this.#options
     while (!signal.aborted && this.#name !== 'replaced') {
-      let pauseMs = times.handoffEveryMs
+      let pauseMs = times.retryEveryMs
       try {
         const state = await this.#round()
         if (state === 'left') return
         if (state === 'again') continue
         if (state === 'settled') this.#settled.resolve()
-        if (state !== 'pending') pauseMs = times.renewEveryMs
+        pauseMs = this.#nextRoundInMs()
       } catch (error) {
         log.warn('shard_renewal_failed', 'failed to renew the shards of this replica; retrying', { error })
       }
@@ -149,12 +172,19 @@ export class ShardCoordinator implements ShardOwnership {
     if (this.#updateView()) return 'again'
     if (this.#isLeaving && this.#selfLease.published?.draining.length === 0) return 'left'
     this.#acquire()
+    this.#noteAlone()
     await this.#staleLeases.collect(this.#peers.staleRecords())
     const isPending =
       !this.#hasJoined ||
       this.#draining.size > 0 ||
       this.#assigned().some((shard) => !this.#active.has(shard))
     return isPending ? 'pending' : 'settled'
+  }
+
+  /** Renews in time, and looks when a lease of another replica runs out; the watch ends the wait when one changes. */
+  #nextRoundInMs(): number {
+    const { clock, times } = this.#options
+    return Math.max(0, Math.min(times.renewEveryMs, this.#peers.changesAt - clock.monotonic()))
   }
 
   /** When the lease has expired, the others may consider this replica dead. */
@@ -195,10 +225,10 @@ export class ShardCoordinator implements ShardOwnership {
     const asked = this.#lease.moment()
     await this.#selfLease.write(record)
     this.#noticeLapse()
-    // After so long another replica may have owned the suspended shards and released them again.
-    if (this.#lease.ageMs >= times.leaseMs + times.drainMs) {
-      this.#options.epochs.endAll()
-      this.#release([...this.#suspended])
+    // After so long another replica may have taken the suspended shards over, and released them again.
+    if (this.#lease.ageMs >= times.keepsMs) {
+      for (const shard of this.#suspended) this.#doubtful.add(shard)
+      this.#options.epochs.doubt([...this.#suspended], true)
     }
     this.#lease.renewed(asked)
   }
@@ -244,44 +274,90 @@ export class ShardCoordinator implements ShardOwnership {
         !this.#active.has(shard) &&
         !this.#starting.has(shard) &&
         !this.#draining.has(shard) &&
-        !this.#peers.isClaimed(shard),
+        this.#peers.claimOf(shard) !== 'live',
     )
     const resumed = free.filter((shard) => this.#suspended.delete(shard))
-    for (const shard of resumed) this.#active.add(shard)
-    if (resumed.length > 0) this.#options.work.owned(resumed)
-    this.#start(free.filter((shard) => !this.#active.has(shard)))
+    this.#own(resumed.filter((shard) => !this.#doubtful.has(shard)))
+    this.#confirm(resumed.filter((shard) => this.#doubtful.has(shard)))
+    this.#start(free.filter((shard) => !resumed.includes(shard)))
+  }
+
+  #own(shards: readonly number[]): void {
+    if (shards.length === 0) return
+    const { work, epochs } = this.#options
+    for (const shard of shards) this.#active.add(shard)
+    epochs.doubt(
+      shards.filter((shard) => this.#doubtful.delete(shard)),
+      false,
+    )
+    work.owned(shards)
+    const alone = shards.filter((shard) => this.#alone.has(shard))
+    if (alone.length > 0) work.ownedAlone(alone)
+  }
+
+  /** Shards whose earlier owner has meanwhile certainly ended its work. */
+  #noteAlone(): void {
+    const isNew = (shard: number) => !this.#alone.has(shard) && this.#peers.claimOf(shard) === 'none'
+    const alone = [...this.#active].filter(isNew)
+    for (const shard of alone) this.#alone.add(shard)
+    if (alone.length > 0) this.#options.work.ownedAlone(alone)
   }
 
   #start(shards: readonly number[]): void {
     if (shards.length === 0) return
     const { work, log, epochs } = this.#options
     epochs.begin(shards)
+    for (const shard of shards) if (this.#peers.claimOf(shard) === 'none') this.#alone.add(shard)
+    this.#prepare(
+      shards,
+      (signal) => work.start(shards, signal),
+      (error) =>
+        log.warn('shard_start_failed', 'failed to take over shards; retrying', {
+          error,
+          shards: shards.length,
+        }),
+    )
+  }
+
+  /** Continues with shards after a lapse in which another replica may have taken them over, unless one has. */
+  #confirm(shards: readonly number[]): void {
+    if (shards.length === 0) return
+    const { work, log } = this.#options
+    this.#prepare(
+      shards,
+      (signal) => work.confirm(shards, signal),
+      (error) =>
+        log.info('shards_lost', 'another replica may have taken shards over; acquiring them again', {
+          error,
+          shards: shards.length,
+        }),
+    )
+  }
+
+  #prepare(
+    shards: readonly number[],
+    run: (signal: AbortSignal) => Promise<void>,
+    onFailure: (error: unknown) => void,
+  ): void {
     const abort = new AbortController()
     const start = { abort, ended: Promise.resolve() }
     for (const shard of shards) this.#starting.set(shard, start)
-    const finish = (isReady: boolean) => {
-      const left = shards.filter((shard) => this.#starting.get(shard) === start)
-      for (const shard of left) {
-        this.#starting.delete(shard)
-        if (isReady) this.#active.add(shard)
-      }
-      if (isReady && left.length > 0) work.owned(left)
-      this.#pause.wake()
-    }
-    start.ended = work.start(shards, abort.signal).then(
-      () => finish(true),
-      (error) => {
-        if (!abort.signal.aborted)
-          log.warn('shard_start_failed', 'failed to take over shards; retrying', {
-            error,
-            shards: shards.length,
-          })
-        // Everything that it started must end before the shards are started again, by this replica or another one. That includes
-        // shards that failed only because others of the same start were released.
-        this.#release(shards.filter((shard) => this.#starting.get(shard) === start))
-        finish(false)
-      },
-    )
+    const left = () => shards.filter((shard) => this.#starting.get(shard) === start)
+    start.ended = run(abort.signal)
+      .then(
+        () => {
+          const ready = left()
+          for (const shard of ready) this.#starting.delete(shard)
+          this.#own(ready)
+        },
+        (error) => {
+          if (!abort.signal.aborted) onFailure(error)
+          // Everything that it started must end before the shards are started again, by this replica or another one. That includes
+          // shards that failed only because others of the same start were released.
+          this.#release(left())
+        },
+      )
+      .then(() => this.#pause.wake())
   }
 
   #release(shards: readonly number[]): void {
@@ -293,6 +369,8 @@ export class ShardCoordinator implements ShardOwnership {
       this.#starting.delete(shard)
       this.#active.delete(shard)
       this.#suspended.delete(shard)
+      if (this.#doubtful.delete(shard)) this.#options.epochs.end([shard])
+      this.#alone.delete(shard)
       this.#draining.add(shard)
     }
     for (const shard of shards) void this.#drain(shard, starts)

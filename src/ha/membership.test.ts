@@ -27,7 +27,7 @@ it('one that dies is said to be silent when its Lease has ended, and not again w
   other.end()
   await bed.clock.elapse(leaseMs + 2 * renewEveryMs)
   const silent =
-    'another replica stopped renewing its Lease; its shards pause until its work has certainly ended'
+    'another replica stopped renewing its Lease; its ordered endpoints pause until its work has certainly ended'
   expect(linesOf(one.lines)).toEqual(['another replica joined', silent])
   await bed.clock.elapse(drainMs + 2 * renewEveryMs)
   expect(one.coordinator.owned).toBe(BED_SHARDS)

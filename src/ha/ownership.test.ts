@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { expect, it } from 'vitest'
 import { OwnershipEpochs, withoutOwnership } from './ownership.ts'
 
@@ -33,8 +34,25 @@ it('what is begun for a shard that is not held may not write, and what is done f
   expect(epochs.mayWrite).toBe(true)
   epochs.begin([7])
   const late = begun(epochs, 7)
-  epochs.endAll()
+  epochs.end([7])
   expect(await late()).toBe(false)
+})
+
+it('what is begun for a shard that may have been taken over waits with its writes, and is not lost before that is known', async () => {
+  const epochs = new OwnershipEpochs()
+  epochs.begin([1, 2])
+  const seen = () => [epochs.mayWrite, epochs.isRevoked]
+  const look = epochs.runWithin(1, () => AsyncLocalStorage.snapshot())
+  epochs.doubt([1, 3], true)
+  expect([look(seen), epochs.runWithin(2, seen), seen()]).toEqual([
+    [false, false],
+    [true, false],
+    [true, false],
+  ])
+  epochs.doubt([1, 3], false)
+  expect(look(seen)).toEqual([true, false])
+  epochs.end([1])
+  expect(look(seen)).toEqual([false, true])
 })
 
 it('what is detached is of no shard', async () => {

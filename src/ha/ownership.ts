@@ -7,8 +7,11 @@ import { ApiError, type ResourceReader, type ResourceWriter, type WatchSource } 
 import { noRequeue, type ReconcileResult, type Reconciler } from '../kube/reconcile-loop.ts'
 import { type Clock, sleep } from '../lib/time.ts'
 
-/** One uninterrupted ownership of a shard. */
-export type OwnershipEpoch = { isRevoked: boolean }
+/**
+ * One uninterrupted ownership of a shard. `revoked`: another replica may have owned the shard since. `doubtful`: the log has to tell
+ * whether one has.
+ */
+export type OwnershipEpoch = { state: 'valid' | 'doubtful' | 'revoked' }
 
 /**
  * The ownership epochs of all shards. A process that was suspended resumes in the middle of its work and renews its Lease, although
@@ -20,25 +23,29 @@ export class OwnershipEpochs {
 
   begin(shards: readonly number[]): void {
     this.end(shards)
-    for (const shard of shards) this.#byShard.set(shard, { isRevoked: false })
+    for (const shard of shards) this.#byShard.set(shard, { state: 'valid' })
+  }
+
+  /** Writes wait until it is known whether another replica has taken the shards over. */
+  doubt(shards: readonly number[], isDoubtful: boolean): void {
+    for (const shard of shards) {
+      const epoch = this.#byShard.get(shard)
+      if (epoch) epoch.state = isDoubtful ? 'doubtful' : 'valid'
+    }
   }
 
   /** No work is in progress, or another replica may own the shard. */
   end(shards: readonly number[]): void {
     for (const shard of shards) {
       const epoch = this.#byShard.get(shard)
-      if (epoch) epoch.isRevoked = true
+      if (epoch) epoch.state = 'revoked'
       this.#byShard.delete(shard)
     }
   }
 
-  endAll(): void {
-    this.end([...this.#byShard.keys()])
-  }
-
   /** Revoked already if the shard is not owned. */
   current(shard: number): OwnershipEpoch {
-    return this.#byShard.get(shard) ?? { isRevoked: true }
+    return this.#byShard.get(shard) ?? { state: 'revoked' }
   }
 
   /** Work that `act` starts may write as long as the shard stays owned without a break. */
@@ -48,7 +55,13 @@ export class OwnershipEpochs {
 
   /** Whether the code that runs now may write. Code that runs for no shard may. */
   get mayWrite(): boolean {
-    return this.#runningEpoch.getStore()?.isRevoked !== true
+    const epoch = this.#runningEpoch.getStore()
+    return epoch === undefined || epoch.state === 'valid'
+  }
+
+  /** Whether the code that runs now may never write again. */
+  get isRevoked(): boolean {
+    return this.#runningEpoch.getStore()?.state === 'revoked'
   }
 }
 
@@ -61,8 +74,15 @@ export function withoutOwnership(): <T>(act: () => T) => T {
 export interface ShardOwnership {
   /** @param shard 0 to 255 */
   owns(shard: number): boolean
+  /** No earlier owner can have work of the shard in progress. Absent if there is only one replica. */
+  isAlone?(shard: number): boolean
   /** Absent if there is only one replica. */
-  readonly epochs?: Pick<OwnershipEpochs, 'runWithin' | 'mayWrite' | 'current'>
+  readonly epochs?: Pick<OwnershipEpochs, 'runWithin' | 'mayWrite' | 'isRevoked' | 'current'>
+}
+
+/** Whether this replica may do what must not overlap with work of an earlier owner: keep an order, or acknowledge a change. */
+export function ownsAlone(ownership: ShardOwnership, shard: number): boolean {
+  return ownership.owns(shard) && ownership.isAlone?.(shard) !== false
 }
 
 /** Work that `act` starts may write as long as the shard stays owned without a break. */
@@ -101,7 +121,10 @@ export type ShardedReconcilerOptions = {
   longestMs: number
 }
 
-/** Reconciles objects of this replica's shards only. When a shard is gained, its keys must be added to the loop. */
+/**
+ * Reconciles objects of the shards that this replica owns alone: what a pass acknowledges is in effect. When a shard becomes that, its
+ * keys must be added to the loop.
+ */
 export class ShardedReconciler implements Reconciler {
   readonly #options: ShardedReconcilerOptions
   readonly #passes = new Map<Promise<ReconcileResult>, number>()
@@ -113,7 +136,7 @@ export class ShardedReconciler implements Reconciler {
   async reconcile(key: string, signal: AbortSignal): Promise<ReconcileResult> {
     const { reconciler, ownership, shardOf } = this.#options
     const shard = shardOf(key)
-    if (shard === undefined || !ownership.owns(shard)) return noRequeue()
+    if (shard === undefined || !ownsAlone(ownership, shard)) return noRequeue()
     const pass = withOwnership(ownership, shard, () => reconciler.reconcile(key, signal))
     this.#passes.set(pass, shard)
     try {

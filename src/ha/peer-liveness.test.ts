@@ -11,6 +11,8 @@ function recordOf(name: string, more: Partial<StoredRecord> = {}): StoredRecord 
   return { name, session: `${name}.1`, view: [name], draining: [], leaseMs: LEASE_MS, version: '1', ...more }
 }
 
+const ALL = Array.from({ length: SHARDS }, (_, shard) => shard)
+
 /** Seen for the first time at 0, by a list that was answered at once. */
 function seeing(...records: StoredRecord[]) {
   const neighbours = new Peers({ name: 'me', shards: SHARDS, drainMs: DRAIN_MS })
@@ -18,11 +20,10 @@ function seeing(...records: StoredRecord[]) {
   return neighbours
 }
 
+/** Shards that somebody has, or may have work in progress of. */
 function taken(neighbours: Peers): number[] {
-  return Array.from({ length: SHARDS }, (_, shard) => shard).filter((shard) => neighbours.isClaimed(shard))
+  return ALL.filter((shard) => neighbours.claimOf(shard) !== 'none')
 }
-
-const ALL = [0, 1, 2, 3, 4, 5, 6, 7]
 
 describe('who has a view', () => {
   it('is a member until its lease has ended, and has its shards for as long as something may be under way', () => {
@@ -31,10 +32,12 @@ describe('who has a view', () => {
     for (const at of [0, LEASE_MS - 1]) {
       neighbours.update([record], at, at)
       expect([neighbours.members(), taken(neighbours), neighbours.staleRecords()]).toEqual([['a'], ALL, []])
+      expect(neighbours.claimOf(0)).toBe('live')
     }
     for (const at of [LEASE_MS, LEASE_MS + DRAIN_MS - 1]) {
       neighbours.update([record], at, at)
       expect([neighbours.members(), taken(neighbours), neighbours.staleRecords()]).toEqual([[], ALL, []])
+      expect(neighbours.claimOf(0)).toBe('expired')
     }
     const at = LEASE_MS + DRAIN_MS
     neighbours.update([record], at, at)
@@ -75,6 +78,66 @@ describe('the time of a record', () => {
     neighbours.update([record], LEASE_MS - 1, LEASE_MS + DRAIN_MS + 1)
     expect(neighbours.members()).toEqual(['a'])
   })
+})
+
+describe('what the watch shows ahead of a list', () => {
+  const next = recordOf('a', { version: '2' })
+
+  it('says from when on the lease of that version is timed', () => {
+    const neighbours = seeing(recordOf('a'))
+    neighbours.hear(next, 500)
+    neighbours.update([next], 1900, 2000)
+    neighbours.update([next], 500 + LEASE_MS - 1, 500 + LEASE_MS - 1)
+    expect(neighbours.members()).toEqual(['a'])
+    neighbours.update([next], 500 + LEASE_MS, 500 + LEASE_MS)
+    expect(neighbours.members()).toEqual([])
+  })
+
+  it('changes nothing else, and is forgotten with a version that no list has', () => {
+    const neighbours = seeing(recordOf('a'))
+    neighbours.hear(recordOf('a', { version: '2', view: [], draining: [] }), 500)
+    expect(taken(neighbours)).toEqual(ALL)
+    neighbours.update([recordOf('a', { version: '3' })], 1000, 1000)
+    neighbours.update([recordOf('a', { version: '3' })], 1000 + LEASE_MS - 1, 1000 + LEASE_MS - 1)
+    expect(neighbours.members()).toEqual(['a'])
+  })
+
+  it.each([
+    { what: 'a replica that is new', record: recordOf('b'), isNews: true },
+    { what: 'another view', record: recordOf('a', { version: '2', view: ['a', 'me'] }), isNews: true },
+    {
+      what: 'other shards in progress',
+      record: recordOf('a', { version: '2', draining: [1] }),
+      isNews: true,
+    },
+    {
+      what: 'another process of that name',
+      record: recordOf('a', { version: '2', session: 'a.2' }),
+      isNews: true,
+    },
+    { what: 'the first renewal, which a newcomer waits for', record: next, isNews: true },
+    { what: 'what is listed', record: recordOf('a'), isNews: false },
+    { what: 'the own record', record: recordOf('me', { version: '2' }), isNews: false },
+  ])('is a reason to list if it is $what: $isNews', ({ record, isNews }) => {
+    expect(seeing(recordOf('a')).hear(record, 100)).toBe(isNews)
+  })
+
+  it('is none for a later renewal of the same claims', () => {
+    const neighbours = seeing(recordOf('a'))
+    neighbours.update([next], 2000, 2000)
+    expect(neighbours.hear(recordOf('a', { version: '3' }), 4000)).toBe(false)
+  })
+})
+
+it('the next moment to look at is when a lease expires, then when its work has certainly ended', () => {
+  const records = [recordOf('a'), recordOf('b', { leaseMs: 2 * LEASE_MS }), recordOf('c', { view: [] })]
+  const neighbours = seeing(...records)
+  const moments: number[] = []
+  for (let at = neighbours.changesAt; Number.isFinite(at); at = neighbours.changesAt) {
+    moments.push(at)
+    neighbours.update(records, at, at)
+  }
+  expect(moments).toEqual([LEASE_MS, 2 * LEASE_MS, LEASE_MS + DRAIN_MS, 2 * LEASE_MS + DRAIN_MS])
 })
 
 describe('a record that somebody has removed', () => {

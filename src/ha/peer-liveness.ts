@@ -6,10 +6,16 @@ import type { Clock } from '../lib/time.ts'
 import { assignShards } from './assignment.ts'
 import { claimsNothing, type ReplicaRecords, type ShardTimes, type StoredRecord } from './replica-leases.ts'
 
+/**
+ * What other replicas have to do with a shard. `live`: one works on it, or may take it. `expired`: only replicas whose lease has expired,
+ * which start nothing more and may have work in progress. `none`: nobody has.
+ */
+export type ShardClaim = 'live' | 'expired' | 'none'
+
 /** Times are monotonic milliseconds of this process. */
 type Peer = {
   record: StoredRecord
-  /** When this version was first seen; it was written before that. */
+  /** When this version was first seen, in a list or by the watch; it was written before that. */
   seenAt: number
   /** It has renewed since this replica started to look. */
   isHeard: boolean
@@ -31,6 +37,8 @@ export class Peers {
   #byName = new Map<string, Peer>()
   /** When the last list was requested: later writes are unknown. */
   #asOf = Number.NEGATIVE_INFINITY
+  /** When the watch showed the latest version of each record. */
+  readonly #heard = new Map<string, { version: string; at: number }>()
 
   constructor(options: PeersOptions) {
     this.#options = options
@@ -51,9 +59,35 @@ export class Peers {
         this.#keep({ ...known, isGone: false })
         continue
       }
+      const heard = this.#heard.get(record.name)
+      const seenAt = heard?.version === record.version ? heard.at : now
       const owners = assignShards(record.view, this.#options.shards)
-      this.#keep({ record, seenAt: now, isHeard: known !== undefined, owners, isGone: false })
+      this.#keep({ record, seenAt, isHeard: known !== undefined, owners, isGone: false })
     }
+    for (const name of this.#heard.keys()) if (!this.#byName.has(name)) this.#heard.delete(name)
+  }
+
+  /**
+   * The watch has shown a record. Only a list says what counts; this says from when on its lease is timed.
+   * @returns whether it claims something else than what is known, which is a reason to list
+   */
+  hear(record: StoredRecord, now: number): boolean {
+    const { name, version } = record
+    const known = this.#byName.get(name)
+    if (name === this.#options.name || known?.record.version === version) return false
+    if (this.#heard.get(name)?.version !== version) this.#heard.set(name, { version, at: now })
+    // A newcomer waits for the first renewal of each.
+    return !known?.isHeard || known.isGone || claimsOf(known.record) !== claimsOf(record)
+  }
+
+  /** When the next lease expires or its work has certainly ended, of those that have something; Infinity if there is none. */
+  get changesAt(): number {
+    const { drainMs } = this.#options
+    const moments = [...this.#byName.values()]
+      .filter((one) => !claimsNothing(one.record))
+      .flatMap(({ record, seenAt }) => [seenAt + record.leaseMs, seenAt + record.leaseMs + drainMs])
+      .filter((moment) => moment > this.#asOf)
+    return Math.min(...moments)
   }
 
   /** The replicas that shards can be given to. */
@@ -84,17 +118,16 @@ export class Peers {
     )
   }
 
-  /**
-   * Whether another replica works on the shard, may take it, or may have work of it in progress. A replica whose record was removed may
-   * have claimed anything since: no shard is free until its record is back or it counts as dead.
-   */
-  isClaimed(shard: number): boolean {
+  /** A replica whose record was removed may have claimed anything since, until its record is back or it counts as dead. */
+  claimOf(shard: number): ShardClaim {
+    let claim: ShardClaim = 'none'
     for (const peer of this.#byName.values()) {
       const { record, owners, isGone } = peer
       if (!isGone && owners[shard] !== record.name && !record.draining.includes(shard)) continue
-      if (!this.#isDead(peer)) return true
+      if (!this.#hasExpired(peer)) return 'live'
+      if (!this.#isDead(peer)) claim = 'expired'
     }
-    return false
+    return claim
   }
 
   /** Records of replicas that can have no work in progress any more. */
@@ -115,6 +148,10 @@ export class Peers {
   #isDead({ record, seenAt }: Peer): boolean {
     return this.#asOf - seenAt >= record.leaseMs + this.#options.drainMs
   }
+}
+
+function claimsOf({ session, view, draining }: StoredRecord): string {
+  return JSON.stringify([session, view, draining])
 }
 
 export type StaleLeaseCollectorOptions = {
@@ -188,7 +225,7 @@ export function logMembership(
     if (isSilent(replica))
       log.warn(
         'replica_silent',
-        'another replica stopped renewing its Lease; its shards pause until its work has certainly ended',
+        'another replica stopped renewing its Lease; its ordered endpoints pause until its work has certainly ended',
         { ...facts, seconds: times.drainMs / 1000 },
       )
     else log.info('replica_left', 'another replica left', facts)

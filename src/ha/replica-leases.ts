@@ -7,6 +7,7 @@ import {
   VIEW_ANNOTATION,
 } from '../apis/core-kinds.ts'
 import { ApiError, type RawObject, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
+import type { WatchedKind } from '../kube/informer.ts'
 import { microTime } from '../kube/recorder.ts'
 import { type Clock, within } from '../lib/time.ts'
 import { SHARD_COUNT } from './assignment.ts'
@@ -40,28 +41,40 @@ export type ShardTimes = {
   leaseMs: number
   /** This replica starts nothing this long after a renewal. Shorter than the lease, since clocks run at different rates. */
   holdsMs: number
+  /** Renewed later than this, its shards may have another owner already: it asks the log. Shorter than the lease as well. */
+  keepsMs: number
   renewEveryMs: number
-  /** Between two looks while a shard changes hands. */
-  handoffEveryMs: number
+  /** Before the next try after a failed call. */
+  retryEveryMs: number
   /** Work in progress ends within this time. */
   drainMs: number
 }
 
-const HANDOFF_EVERY_MS = 300
+const RETRY_EVERY_MS = 300
 
 export function deriveShardTimes(leaseMs: number, drainMs: number): ShardTimes {
   return {
     leaseMs,
     // The rest is for clocks that run at different rates, and for calls.
     holdsMs: (leaseMs * 2) / 3,
+    keepsMs: (leaseMs * 5) / 6,
     renewEveryMs: (leaseMs * 2) / 9,
-    handoffEveryMs: HANDOFF_EVERY_MS,
+    retryEveryMs: RETRY_EVERY_MS,
     drainMs,
   }
 }
 
 const CONTROLLER_ROLE = 'controller'
 const UNKNOWN_LEASE_MS = 60_000
+
+/** For an informer of the records of all controllers. */
+export function controllerLeaseKind(namespace: string): WatchedKind<StoredRecord> {
+  return {
+    type: leases,
+    query: { namespace, labelSelector: `${REPLICA_LABEL}=${CONTROLLER_ROLE}` },
+    decode: (raw) => ({ ...read(raw), version: String(raw.metadata.resourceVersion) }),
+  }
+}
 
 /** The Leases of controllers. The pages have room for standby replicas and for what dead ones left. */
 export function controllerLeases(options: ReplicaLeasesOptions): ReplicaLeases<ReplicaRecord> {

@@ -1,7 +1,7 @@
 import { MAX_REPLICAS } from '../../src/apis/core-kinds.ts'
 import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { ShardCoordinator, type ShardWork } from '../../src/ha/coordinator.ts'
-import { controllerLeases, deriveShardTimes } from '../../src/ha/replica-leases.ts'
+import { controllerLeaseKind, controllerLeases, deriveShardTimes } from '../../src/ha/replica-leases.ts'
 import { DRAIN_TIMEOUT_MS } from '../../src/webhooks/delivery/engine.ts'
 import { SYSTEM } from './engine-parts.ts'
 import { ReplicaProcess, type ReplicaWorld } from './replica-process.ts'
@@ -43,8 +43,14 @@ export class CoordinatedReplica {
       ...options,
       ownership: {
         owns: (shard) => kept()?.owns(shard) ?? false,
+        isAlone: (shard) => kept()?.isAlone(shard) ?? false,
         mayAct: () => kept()?.mayAct ?? false,
         claimedElsewhere: (shards) => kept()?.restart(shards),
+        leaseSeen: (raw) => {
+          const record = controllerLeaseKind(SYSTEM).decode(raw)
+          if (raw.metadata.deletionTimestamp !== undefined) kept()?.hearRemoval()
+          else if (record) kept()?.hear(record)
+        },
       },
     })
     const { api, clock, epochs, session, complaints } = this.process
@@ -101,7 +107,9 @@ export class CoordinatedReplica {
     const { parts, clock } = this.process
     return {
       start: async (shards, signal) => void (await parts.takeOver.start(new Set(shards), signal)),
+      confirm: (shards, signal) => parts.takeOver.confirm(new Set(shards), signal),
       owned: (shards) => parts.engine.wake(new Set(shards)),
+      ownedAlone: (shards) => parts.engine.wake(new Set(shards)),
       stop: async (shard) => {
         const begun = clock.monotonic()
         await parts.takeOver.end(new Set([shard]))

@@ -22,6 +22,8 @@ export class MemoryRecords implements ReplicaRecords {
   /** Errors that calls throw, by the name of the call. */
   readonly failing = new Map<'list' | 'write' | 'remove', ApiError>()
   readonly calls: string[] = []
+  /** Called with each written record, like a watch; with undefined for one that was removed. */
+  onChange: (record: StoredRecord | undefined) => void = () => undefined
   #version = 0
 
   async list(): Promise<StoredRecord[]> {
@@ -39,13 +41,16 @@ export class MemoryRecords implements ReplicaRecords {
     this.#call('remove', name)
     if (this.byName.get(name)?.version !== version) throw new ApiError('Conflict', 'changed')
     this.byName.delete(name)
+    this.onChange(undefined)
   }
 
   /** Writes a record like another replica does. */
   put(record: ReplicaRecord): string {
     this.#version += 1
     const version = String(this.#version)
-    this.byName.set(record.name, structuredClone({ ...record, version }))
+    const stored = structuredClone({ ...record, version })
+    this.byName.set(record.name, stored)
+    this.onChange(stored)
     return version
   }
 
@@ -68,7 +73,14 @@ export class CoordinatorBed {
   readonly clock = new FakeClock()
   readonly records = new MemoryRecords()
   readonly #aborts: AbortController[] = []
+  readonly #coordinators: ShardCoordinator[] = []
   #sessions = 0
+
+  constructor() {
+    this.records.onChange = (record) => {
+      for (const one of this.#coordinators) record ? one.hear(record) : one.hearRemoval()
+    }
+  }
 
   /** Ends all coordinators. */
   end(): void {
@@ -98,7 +110,9 @@ export class CoordinatorBed {
       epochs,
       work: {
         start: async () => undefined,
+        confirm: async () => undefined,
         owned: () => undefined,
+        ownedAlone: () => undefined,
         stop: async () => undefined,
         ...options.work,
       },
@@ -108,6 +122,7 @@ export class CoordinatorBed {
         isReplaced = true
       },
     })
+    this.#coordinators.push(coordinator)
     void coordinator.run(abort.signal)
     return { coordinator, epochs, lines, replaced: () => isReplaced, end: () => abort.abort() }
   }

@@ -59,6 +59,8 @@ export class EngineBed {
   readonly complaints: string[] = []
   /** The shards that it may work on, and takes over when it starts; all. */
   owns = (_shard: number): boolean => true
+  /** Whether no earlier owner can have work of the shard in progress. */
+  isAlone = (_shard: number): boolean => true
   /** Called for shards that another process has claimed. */
   onClaimedElsewhere = (_shards: readonly number[]): void => undefined
   /** The Events that `kubectl describe` would show. */
@@ -101,6 +103,7 @@ export class EngineBed {
       ...(maxPayloadBytes === undefined ? {} : { maxPayloadBytes }),
       giveUp: giveUp.signal,
       owns: (shard) => this.owns(shard),
+      isAlone: (shard) => this.isAlone(shard),
       onClaimedElsewhere: (shards) => this.onClaimedElsewhere(shards),
       complain: (message) => void this.complaints.push(message),
       deliveredUpTo: () => this.deliveredUpTo,

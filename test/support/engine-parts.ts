@@ -43,6 +43,8 @@ export type EnginePartsOptions = {
   maxPayloadBytes?: number
   giveUp: AbortSignal
   owns: (shard: number) => boolean
+  /** Whether no earlier owner can have work in progress; absent: always. */
+  isAlone?: (shard: number) => boolean
   /** Whether its writes are accepted; absent: always. */
   mayWrite?: () => boolean
   epochs?: OwnershipEpochs
@@ -96,7 +98,11 @@ export function engineParts(options: EnginePartsOptions) {
       signal: giveUp,
     }),
     segments,
-    shards: { owns: options.owns, ...(options.epochs ? { epochs: options.epochs } : {}) },
+    shards: {
+      owns: options.owns,
+      ...(options.isAlone ? { isAlone: options.isAlone } : {}),
+      ...(options.epochs ? { epochs: options.epochs } : {}),
+    },
     namespace: SYSTEM,
     userAgent: 'Davit/test',
     waitScale: options.waitScale ?? 1,

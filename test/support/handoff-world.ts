@@ -1,6 +1,6 @@
 /**
  * Replicas on one store, and shards that move between them under the rules of the coordinator: the previous owner has released a
- * shard, or was silent for the duration of its lease and its attempts.
+ * shard, or was silent for the duration of its lease. Then ordered endpoints wait until its attempts must have ended, too.
  */
 
 import { sleep } from '../../src/lib/time.ts'
@@ -12,8 +12,12 @@ import { ReplicaBed } from './replica-bed.ts'
 import type { ReplicaWorld } from './replica-process.ts'
 import { SharedStore } from './shared-store.ts'
 
-/** Lease and drain time: how long the others wait for a silent replica. */
+/** The lease: how long the others wait for a silent replica. */
+const EXPIRED_MS = 9000
+/** Lease and drain time: when its work has certainly ended. */
 export const GONE_MS = 30_000
+/** Renewed later than this, it gives up what others may have taken over. */
+const KEEPS_MS = 7500
 const LOOK_MS = 100
 /** Renewal interval of a lease. */
 const RENEWED_MS = 2000
@@ -34,6 +38,8 @@ export class HandoffWorld implements ReplicaWorld {
   onLapse: (replica: ReplicaBed) => void = () => undefined
   readonly #owners = new Map<number, ReplicaBed>()
   readonly #moving = new Set<number>()
+  /** When the work of the owner before has certainly ended, by shard. */
+  readonly #aloneAt = new Map<number, number>()
 
   constructor(seed: number, onReplica: (replica: ReplicaBed) => void) {
     this.chance = chanceOf(seed)
@@ -55,6 +61,7 @@ export class HandoffWorld implements ReplicaWorld {
       lowWater: await readLowWater(logOn(this.shared.store, this)),
       claimedElsewhere: (shards, one) => void this.#claimAgain(shards, one),
       givenUpAnyway: (one) => this.onGivenUpAnyway(one),
+      isAlone: (shard) => this.clock.now() >= (this.#aloneAt.get(shard) ?? 0),
     })
     this.replicas.push(replica)
     this.#onReplica(replica)
@@ -137,7 +144,7 @@ export class HandoffWorld implements ReplicaWorld {
     await sleep(this.clock, Math.floor(this.chance() * 500))
     // It may have been stopped or cut off again.
     if (replica.process.isDead || !replica.process.runs || replica.process.way.isCut) return
-    const isLate = this.clock.now() - replica.goneAt >= GONE_MS
+    const isLate = this.clock.now() - replica.goneAt >= KEEPS_MS
     const lost = isLate ? [...replica.active] : []
     replica.renewed(lost, isLate)
     const kept = lost.filter((shard) => this.#owners.get(shard) === replica)
@@ -186,9 +193,18 @@ export class HandoffWorld implements ReplicaWorld {
         const gone = owner.gone.promise.then(() => false)
         if (await Promise.race([owner.release(shards).then(() => true), gone])) return
       }
-      if (this.clock.now() - owner.goneAt >= GONE_MS) return
+      if (this.clock.now() - owner.goneAt >= EXPIRED_MS) return this.#markNotAlone(shards, owner.goneAt)
       await sleep(this.clock, LOOK_MS)
     }
+  }
+
+  /** Until the work of a silent owner has certainly ended, what must not overlap with it waits. */
+  #markNotAlone(shards: readonly number[], goneAt: number): void {
+    const aloneAt = goneAt + GONE_MS
+    for (const shard of shards) this.#aloneAt.set(shard, Math.max(aloneAt, this.#aloneAt.get(shard) ?? 0))
+    this.clock.after(Math.max(0, aloneAt - this.clock.now()), () => {
+      for (const { process } of this.living) process.parts.engine.wake(new Set(shards))
+    })
   }
 
   /** A resumed replica reports its work in progress, and the others wait for that. */

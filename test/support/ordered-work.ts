@@ -4,7 +4,7 @@
  */
 
 import type { ShardWork } from '../../src/ha/coordinator.ts'
-import type { ShardOwnership } from '../../src/ha/ownership.ts'
+import { ownsAlone, type ShardOwnership } from '../../src/ha/ownership.ts'
 import type { Chance } from './shard-world.ts'
 import type { SimulatedClock, SimulatedTime } from './simulated-time.ts'
 
@@ -123,7 +123,7 @@ class Worker implements ShardWork {
     const { clock, shards, session } = this.#process
     const turn = () => {
       for (let shard = 0; shard < shards; shard += 1) {
-        if (!ownership.owns(shard)) continue
+        if (!ownsAlone(ownership, shard)) continue
         this.#work.mayBegin(session, shard)
         if (this.#work.readBack(session, shard).isClaimed) this.#attempt(ownership, shard)
         else onClaimedElsewhere(shard)
@@ -149,22 +149,39 @@ class Worker implements ShardWork {
     }
   }
 
-  async #readBack(shards: readonly number[], signal: AbortSignal): Promise<void> {
+  async confirm(shards: readonly number[], signal: AbortSignal): Promise<void> {
     const { session } = this.#process
+    const isHeld = (shard: number) => this.#work.readBack(session, shard).isClaimed
+    const found = await this.#surely(() => ({ after: this.#work.written, isHeld: shards.every(isHeld) }))
+    if (!found.isHeld) throw new Error('somebody else has claimed it')
+    await this.#claim(shards, found.after, signal)
+  }
+
+  async #readBack(shards: readonly number[], signal: AbortSignal): Promise<void> {
     const after = await this.#surely(() => this.#work.written)
+    for (const [shard, next] of await this.#claim(shards, after, signal)) this.#next.set(shard, next)
+  }
+
+  /** @returns the first item without a record, by shard @throws Error if another session has claimed one of them */
+  async #claim(shards: readonly number[], after: number, signal: AbortSignal): Promise<Map<number, number>> {
+    const { session } = this.#process
     await this.#surely(() => {
       for (const shard of shards) this.#work.append({ kind: 'claim', session, shard, item: 0, after })
     })
     const found = await this.#surely(() => shards.map((shard) => this.#work.readBack(session, shard)))
     if (signal.aborted) throw new Error('given up')
+    const next = new Map<number, number>()
     shards.forEach((shard, at) => {
       if (!found[at]?.isClaimed) throw new Error('somebody else has claimed it')
-      this.#next.set(shard, found[at].next)
+      next.set(shard, found[at].next)
     })
+    return next
   }
 
   /** Checks periodically what it owns. */
   owned(): void {}
+
+  ownedAlone(): void {}
 
   async stop(shard: number): Promise<void> {
     if (this.#starting.has(shard)) this.#complain(`stops shard ${shard}, which it is starting`)
@@ -184,7 +201,7 @@ class Worker implements ShardWork {
   }
 
   #attempt(ownership: ShardOwnership, shard: number): void {
-    if (!ownership.owns(shard) || this.#underWay.has(shard)) return
+    if (!ownsAlone(ownership, shard) || this.#underWay.has(shard)) return
     const { session } = this.#process
     const item = this.#next.get(shard) ?? 0
     const settled = this.#work

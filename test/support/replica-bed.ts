@@ -6,6 +6,8 @@ const nothing = () => undefined
 export type ReplicaOptions = {
   session: string
   lowWater: number
+  /** Whether no earlier owner of the shard can have work in progress. */
+  isAlone: (shard: number) => boolean
   /** Called if another replica has claimed shards that this one owns. */
   claimedElsewhere: (shards: readonly number[], replica: ReplicaBed) => void
   /** Called if shards were given up although work was in progress, because that took too long. */
@@ -40,6 +42,7 @@ export class ReplicaBed {
       waitScale: 1,
       ownership: {
         owns: (shard) => this.mayAct && this.active.has(shard),
+        isAlone: options.isAlone,
         mayAct: () => this.mayAct,
         claimedElsewhere: (shards) => claimedElsewhere(shards, this),
       },
@@ -78,7 +81,7 @@ export class ReplicaBed {
    * @param lost shards that other replicas may have owned meanwhile: they are given up
    */
   renewed(lost: readonly number[], isLate: boolean): void {
-    if (isLate) this.process.epochs.endAll()
+    if (isLate) this.process.epochs.end(lost)
     const released = this.release([...new Set([...lost, ...this.#starting.keys()])])
     this.#starting.clear()
     released.catch(nothing)

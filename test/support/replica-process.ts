@@ -1,3 +1,4 @@
+import { leases } from '../../src/apis/core-kinds.ts'
 import { deliverySegments } from '../../src/apis/delivery-segment.ts'
 import type { ResourceType } from '../../src/apis/meta.ts'
 import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
@@ -23,10 +24,14 @@ export type ReplicaWorld = {
 /** Decides which shards a process works on. */
 export type Ownership = {
   owns: (shard: number) => boolean
+  /** Whether no earlier owner can have work in progress. */
+  isAlone: (shard: number) => boolean
   /** Whether its lease is valid. */
   mayAct: () => boolean
   /** Called if another replica has claimed shards that it owns. */
   claimedElsewhere: (shards: readonly number[]) => void
+  /** Called by the watch of Leases; absent: there is none. */
+  leaseSeen?: (raw: RawObject) => void
 }
 
 const nothing = () => undefined
@@ -82,6 +87,7 @@ export class ReplicaProcess {
       waitScale,
       giveUp: this.#giveUp.signal,
       owns: ownership.owns,
+      isAlone: ownership.isAlone,
       epochs: this.epochs,
       complain: (message) => void this.complaints.push(message),
       onClaimedElsewhere: ownership.claimedElsewhere,
@@ -91,6 +97,7 @@ export class ReplicaProcess {
       [webhookEndpoints, (raw: RawObject) => this.#showEndpoint(raw)],
       [deliverySegments, (raw: RawObject) => this.#showSegment(raw)],
       [outcomeSegments, (raw: RawObject) => this.#showOutcomes(raw)],
+      [leases, (raw: RawObject) => ownership.leaseSeen?.(raw)],
     ] as const
     const lagMs = () => Math.floor(chance() * (chance() < 0.05 ? LONG_LAG_MS : LAG_MS))
     for (const [type, show] of shows) {

@@ -32,6 +32,8 @@ export class SimulatedRecords {
   readonly #chance: Chance
   readonly #byName = new Map<string, StoredRecord>()
   readonly #cuts = new Map<SimulatedClock, Cut>()
+  /** Watches of replicas, by their clocks. */
+  readonly #watches = new Map<SimulatedClock, (record: StoredRecord) => void>()
   #version = 0
   isDown = false
   /** Share of lost calls, half of them on the way back. */
@@ -55,6 +57,11 @@ export class SimulatedRecords {
           this.#byName.delete(name)
         }),
     }
+  }
+
+  /** Shows each written record to a replica, late or not at all like any call of it. */
+  watch(clock: SimulatedClock, show: (record: StoredRecord) => void): void {
+    this.#watches.set(clock, show)
   }
 
   calm(): void {
@@ -100,7 +107,13 @@ export class SimulatedRecords {
     if (held?.version !== over) throw new ApiError(held ? 'Conflict' : 'NotFound', 'not as said')
     this.#version += 1
     const version = String(this.#version)
-    this.#byName.set(record.name, structuredClone({ ...record, version }))
+    const stored = structuredClone({ ...record, version })
+    this.#byName.set(record.name, stored)
+    for (const [clock, show] of this.#watches) {
+      const { downMs, lost } = this.#cutOf(clock)
+      if (this.#chance.fraction() < Math.max(this.lost, lost)) continue
+      this.#time.at(this.#delay(downMs), () => clock.run(() => show(structuredClone(stored))))
+    }
     return version
   }
 
@@ -174,6 +187,7 @@ export function startReplica(world: {
     log: quiet,
     onReplaced: () => clock.kill(),
   })
+  records.watch(clock, (record) => coordinator.hear(record))
   worker.begin(coordinator, (shard) => coordinator.restart([shard]))
   const abort = new AbortController()
   void coordinator.run(abort.signal).then(() => clock.isDead || worker.left())

@@ -1,5 +1,6 @@
 /** One store of several replicas, which delivers written objects to the watches of each. */
 
+import { leases } from '../../src/apis/core-kinds.ts'
 import { type AcceptedEvent, deliverySegments } from '../../src/apis/delivery-segment.ts'
 import { derivedName } from '../../src/apis/ids.ts'
 import type { ResourceType } from '../../src/apis/meta.ts'
@@ -57,8 +58,9 @@ export class SharedStore {
 
   #notifyingApi(): ResourceReader & ResourceWriter {
     const { store } = this
+    const watched: readonly ResourceType[] = [deliverySegments, outcomeSegments, webhookEndpoints, leases]
     const tell = (type: ResourceType, raw: RawObject): RawObject => {
-      if (type === deliverySegments || type === outcomeSegments || type === webhookEndpoints)
+      if (watched.includes(type))
         for (const watcher of this.#watchers()) watcher.changed(type, structuredClone(raw))
       return raw
     }

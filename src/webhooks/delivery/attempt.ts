@@ -13,6 +13,7 @@ import {
   ATTEMPT_DEADLINE_MS,
   type EngineContext,
   hasLostShard,
+  maySend,
   PAUSES,
   retryUntilDurable,
   warnOnEndpoint,
@@ -153,7 +154,7 @@ async function postpone(ctx: EngineContext, delivery: Delivery, object: WebhookD
 /** The endpoint as it is after all the waiting. If it, or the shard, is not ready, the delivery is put back. */
 function readyView(ctx: EngineContext, delivery: Delivery): EndpointView | undefined {
   const { queue } = delivery
-  const isOwned = ctx.shards.owns(queue.shard)
+  const isOwned = maySend(ctx, queue)
   const view = isOwned ? ctx.directory.find(queue.endpoint) : undefined
   if (view?.enabled && view.keys && !queue.paused) return view
   putBack(ctx, delivery, isOwned ? 0 : RETRY_MS)
@@ -163,7 +164,7 @@ function readyView(ctx: EngineContext, delivery: Delivery): EndpointView | undef
 /** Connecting takes up to 20 s: what was signed must not reach an endpoint changed since (interface §3.1, §4.2 rule 3). */
 function isStillReady(ctx: EngineContext, { queue }: Delivery, signed: EndpointView): boolean {
   const view = ctx.directory.find(queue.endpoint)
-  if (!view?.enabled || queue.paused || !ctx.shards.owns(queue.shard)) return false
+  if (!view?.enabled || queue.paused || !maySend(ctx, queue)) return false
   return view.keys?.version === signed.keys?.version && view.endpoint.spec.url === signed.endpoint.spec.url
 }
 

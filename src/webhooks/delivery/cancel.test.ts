@@ -110,11 +110,13 @@ test('one whose object is gone is forgotten', async () => {
   expect(bed.engine.counters.total).toBe(0)
 })
 
+const ALL_SHARDS = Array.from({ length: 256 }, (_, shard) => shard)
+
 test('what was begun for a shard may write no more once the shard is lost', async () => {
   const { bed } = await holding()
   await bed.elapse(8 * DAY)
   const epochs = new OwnershipEpochs()
-  epochs.begin(Array.from({ length: 256 }, (_, shard) => shard))
+  epochs.begin(ALL_SHARDS)
   const read = Promise.withResolvers<void>()
   bed.api.fail(calling('get', webhookDeliveries), { hold: read.promise })
   const mayWrite: boolean[] = []
@@ -122,7 +124,7 @@ test('what was begun for a shard may write no more once the shard is lost', asyn
   bed.api.fail((call) => patches(call) && mayWrite.push(epochs.mayWrite) === 0, { hold: read.promise })
   const ctx = { ...bed.engine.ctx, shards: { owns: () => true, epochs } }
   cancelHeld(ctx, bed.engine.queues.ours(), limits, bed.clock.now())
-  epochs.endAll()
+  epochs.end(ALL_SHARDS)
   read.resolve()
   await bed.elapse(1000)
   expect(mayWrite).toEqual([false])

@@ -1,5 +1,5 @@
 import type { DeliveryState } from '../../apis/webhook-delivery.ts'
-import { type ShardOwnership, withOwnership } from '../../ha/ownership.ts'
+import { ownsAlone, type ShardOwnership, withOwnership } from '../../ha/ownership.ts'
 import type { ResourceReader } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { SharedCapacity } from '../../lib/fair-queue.ts'
@@ -94,7 +94,15 @@ export async function retryUntilDurable<T>(
 
 /** Another replica may have owned the shard since the running code was started: it may not write. */
 export function hasLostShard({ shards }: Pick<EngineContext, 'shards'>): boolean {
-  return shards.epochs?.mayWrite === false
+  return shards.epochs?.isRevoked === true
+}
+
+/** An ordered endpoint waits until no earlier owner of its shard can have an attempt in progress. */
+export function maySend(
+  { shards }: Pick<EngineContext, 'shards'>,
+  { shard, ordered }: Pick<EndpointQueue, 'shard' | 'ordered'>,
+): boolean {
+  return ordered ? ownsAlone(shards, shard) : shards.owns(shard)
 }
 
 export function startOwnedWork(

@@ -14,6 +14,7 @@ import {
   type EngineActions,
   type EngineContext,
   type EngineDependencies,
+  maySend,
   retryUntilDurable,
 } from './context.ts'
 import { Dispatcher, EndpointQueues } from './dispatcher.ts'
@@ -93,7 +94,7 @@ export class DeliveryEngine implements EngineActions {
       maxBytesInFlight: MAX_BYTES_IN_FLIGHT,
       mayStart: () => this.#running && options.outcomes.healthy(),
       mayServe: (organization) => this.#work.hasRoom(organization),
-      mayRun: ({ driver, shard }) => driver === 'us' && shards.owns(shard),
+      mayRun: (queue) => queue.driver === 'us' && maySend(this.ctx, queue),
       run: (delivery) => withOwnership(shards, delivery.queue.shard, () => attempt(this.ctx, delivery)),
     })
     options.directory.listen({

@@ -70,7 +70,9 @@ async function resumeEntry(
   const delivery = engine.resetEntry(opened, open)
   const wasReleasedCleanly = claims.wasReleasedCleanly(delivery.queue.shard)
   if (delivery.storage.kind === 'log') {
-    delivery.storage.objectMayExist = state !== NO_RECORDS || !wasReleasedCleanly
+    const { shards } = engine.ctx
+    const isAlone = shards.isAlone?.(delivery.queue.shard) !== false
+    delivery.storage.objectMayExist = state !== NO_RECORDS || !wasReleasedCleanly || !isAlone
     delivery.storage.unansweredAt = clock.monotonic()
   }
   if (attemptsOf(state).length > 0) promoteOwed(engine, delivery, statusFromLog(state))

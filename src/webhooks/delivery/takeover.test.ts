@@ -56,6 +56,32 @@ it('a start that is given up while the store does not answer is not tried again'
   expect(await stateOf(started)).toBe('failed')
 })
 
+it('shards are confirmed if nobody has claimed them since, and not otherwise', async () => {
+  const bed = new EngineBed()
+  const mine = new Set([3, 4])
+  const { signal } = new AbortController()
+  const done = async (work: Promise<unknown>) => {
+    const outcome = work.then(
+      () => 'done',
+      (error: Error) => error.message,
+    )
+    await bed.elapse(1000)
+    return await outcome
+  }
+  const lost = 'another replica claimed a shard in the meantime'
+  expect(await done(bed.takeOver.confirm(mine, signal))).toBe(lost)
+  expect(await done(bed.takeOver.start(mine, signal))).toBe('done')
+  const { length } = bed.api.calls
+  expect(await done(bed.takeOver.confirm(mine, signal))).toBe('done')
+  const other = new EngineBed(bed)
+  other.showOutcomes()
+  expect(await done(other.takeOver.start(new Set([4]), signal))).toBe('done')
+  expect(await done(bed.takeOver.confirm(mine, signal))).toBe(lost)
+  expect(await done(bed.takeOver.confirm(new Set([3]), signal))).toBe('done')
+  const seen = bed.api.calls.slice(length).map(({ verb }) => verb)
+  expect(seen).not.toContain('list')
+})
+
 it('a shard that another replica has claimed meanwhile is not taken', async () => {
   const bed = new EngineBed()
   const { uid } = (await bed.endpoint('one')).metadata

@@ -118,25 +118,44 @@ export class ShardTakeover {
     shards: ReadonlySet<number>,
     signal: AbortSignal,
   ): Promise<{ unfinished: number; reopened: number }> {
-    const { engine, follower } = this.#options
     return await this.#turns.run(async () => {
-      signal.throwIfAborted()
-      const numbers = [...shards].sort((a, b) => a - b)
-      // With `after`, a claim that is written late, when another replica has claimed them, is void.
-      const claim = { kind: 'claim', shards: numbers, after: follower.version } as const
-      const version = await engine.ctx.outcomes.record(claim, { isUrgent: true })
-      for (const shard of shards) {
-        this.#claimed.add(shard)
-        this.#adopted.delete(shard)
-      }
-      await follower.seen(version, signal)
-      signal.throwIfAborted()
-      if (!follower.holdsClaims(shards)) throw new Error('another replica claimed a shard in the meantime')
+      for (const shard of shards) this.#adopted.delete(shard)
+      await this.#claim(shards, signal)
       await Promise.all([this.#readEndpoints(signal), this.#readKeysInTime(signal)])
       const result = await this.#adopt(shards, signal)
       for (const shard of shards) this.#adopted.add(shard)
       return result
     })
+  }
+
+  /**
+   * For shards that this replica had until its lease could not be renewed for a while.
+   * @throws Error if another replica has claimed one of them since, or if that cannot be told
+   */
+  async confirm(shards: ReadonlySet<number>, signal: AbortSignal): Promise<void> {
+    await this.#turns.run(async () => {
+      this.#assertHeld(shards)
+      await this.#claim(shards, signal)
+    })
+  }
+
+  /** Resolves when the log shows that the shards are this replica's. */
+  async #claim(shards: ReadonlySet<number>, signal: AbortSignal): Promise<void> {
+    const { engine, follower } = this.#options
+    signal.throwIfAborted()
+    const numbers = [...shards].sort((a, b) => a - b)
+    // With `after`, a claim that is written late, when another replica has claimed them, is void.
+    const claim = { kind: 'claim', shards: numbers, after: follower.version } as const
+    const version = await engine.ctx.outcomes.record(claim, { isUrgent: true })
+    for (const shard of shards) this.#claimed.add(shard)
+    await follower.seen(version, signal)
+    signal.throwIfAborted()
+    this.#assertHeld(shards)
+  }
+
+  #assertHeld(shards: ReadonlySet<number>): void {
+    if (this.#options.follower.holdsClaims(shards)) return
+    throw new Error('another replica claimed a shard in the meantime')
   }
 
   /** Releases shards. Resolves when nothing of them is in progress and, if it is true, the log says so. */
@@ -173,7 +192,7 @@ export class ShardTakeover {
     // A shard claimed by another replica since must not be released: who has not read that claim would believe the release.
     if (!follower.holdsClaims(new Set([shard]))) return false
     // Calls in progress when the Lease lapsed were given up without an answer.
-    return !engine.ctx.shards.epochs?.current(shard).isRevoked
+    return engine.ctx.shards.epochs?.current(shard).state !== 'revoked'
   }
 
   /** Reads the endpoints with the status that the previous owner wrote, and learns which were deleted. */

@@ -18,6 +18,15 @@ describe('a fail-over', () => {
     ])
   })
 
+  it('is shorter for an endpoint without an order, which need not wait for attempts that may be in progress', () => {
+    const endpoints = evidence('ab', '').endpoints.map(({ ordered: _, ...one }) => one)
+    const unordered = (ms: number) => wrong(goneOnAfter(ms, { endpoints }))
+    expect(unordered(18_000)).toEqual([])
+    expect(unordered(20_000)).toEqual([
+      '1 fail-overs that took longer than is promised: kill controller o 20000 ms, allowed 18000',
+    ])
+  })
+
   it('counts from the start of one that started later, and says nothing where something else was done', () => {
     expect(wrong(goneOnAfter(40_000, { startedAt: new Map([[2, 6000]]) }))).toEqual([])
     const faults = [kill, fault('etcd restart', 2000, 3000, 'all')]

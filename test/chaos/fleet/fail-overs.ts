@@ -12,6 +12,7 @@ import { busyness } from './stall-watch.ts'
 export type FailOver = {
   fault: FaultRecord
   endpoint: string
+  ordered: boolean
   ms: number
   calmMs: number
   boundMs: number
@@ -34,6 +35,7 @@ const OWN_MS = 500
 /** Only for endpoints with healthy receivers that another process took over. */
 export function failOversOf(evidence: FleetEvidence): FailOver[] {
   const steady = new Set(evidence.endpoints.filter((one) => one.steady).map(({ name }) => name))
+  const inOrder = new Set(evidence.endpoints.filter((one) => one.ordered).map(({ name }) => name))
   const byEndpoint = Map.groupBy(
     evidence.receptions.filter(({ endpoint }) => steady.has(endpoint)),
     ({ endpoint }) => endpoint,
@@ -46,10 +48,11 @@ export function failOversOf(evidence: FleetEvidence): FailOver[] {
           const next = nextAfter(blow, receptions)
           if (!next) return []
           const ms = next.at - blow.at
-          const boundMs = boundOf(fault, blow, next, evidence)
+          const ordered = inOrder.has(endpoint)
+          const boundMs = boundOf(fault, blow, { next, ordered }, evidence)
           const others = othersWithin(fault, [blow.at, next.at], evidence)
           const calmMs = longestCalm([blow.at, next.at], others)
-          return [{ fault, endpoint, ms, calmMs, boundMs, alone: others.length === 0 }]
+          return [{ fault, endpoint, ordered, ms, calmMs, boundMs, alone: others.length === 0 }]
         }),
       ),
     )
@@ -63,12 +66,22 @@ function nextAfter({ life, at }: Blow, receptions: readonly SeenReception[]): Se
   return next && next.run !== life ? next : undefined
 }
 
-/** For a process that started later, the time counts from when it has seen the Lease. */
-function boundOf({ kind }: FaultRecord, { at }: Blow, next: SeenReception, evidence: FleetEvidence): number {
+/**
+ * For a process that started later, the time counts from when it has seen the Lease, and until the last attempts must have ended: so long
+ * it lets those go first that know the Lease for longer.
+ */
+function boundOf(
+  { kind }: FaultRecord,
+  { at }: Blow,
+  { next, ordered }: { next: SeenReception; ordered: boolean },
+  evidence: FleetEvidence,
+): number {
   const { startedAt, leaseMs } = evidence
   const rest = WORK_MS * busyness([at, next.at], evidence.loads) + NEXT_EVENT_MS
   if (kind === 'roll controllers' || kind === 'change version') return DRAIN_MS + rest
-  return Math.max(0, (startedAt.get(next.run) ?? at) - at) + leaseMs + DRAIN_MS + rest
+  const afterMs = (startedAt.get(next.run) ?? at) - at
+  const drainMs = ordered || afterMs > 0 ? DRAIN_MS : 0
+  return Math.max(0, afterMs) + leaseMs + drainMs + rest
 }
 
 /** After this much time without any other fault, some process must have continued. */

@@ -26,6 +26,7 @@ function run(seed: number, accepted: number, failOverMs: number[], wrong: string
         gapAloneMs: [],
         failOverMs,
         failOverAloneMs: failOverMs,
+        failOverUnorderedMs: failOverMs,
       },
     },
     wrong,
@@ -44,6 +45,7 @@ it('adds runs up', () => {
     gapAloneMs: [],
     failOverMs: [10, 20, 30],
     failOverAloneMs: [10, 20, 30],
+    failOverUnorderedMs: [10, 20, 30],
   })
 })
 

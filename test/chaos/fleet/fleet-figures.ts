@@ -14,6 +14,8 @@ const faultFigures = z.object({
   /** Milliseconds until another process continued with an endpoint. */
   failOverMs: z.array(z.number()),
   failOverAloneMs: z.array(z.number()),
+  /** Of those alone, the ones of unordered endpoints. */
+  failOverUnorderedMs: z.array(z.number()).default([]),
 })
 export type FaultFigures = z.infer<typeof faultFigures>
 
@@ -187,6 +189,7 @@ function faultFiguresOf({ faults, gaps, verdict }: FleetRun, kind: RecordKind): 
     gapAloneMs: whole(found.filter(({ alone }) => alone)),
     failOverMs: whole(failOvers),
     failOverAloneMs: whole(failOvers.filter(({ alone }) => alone)),
+    failOverUnorderedMs: whole(failOvers.filter(({ alone, ordered }) => alone && !ordered)),
   }
 }
 
@@ -236,6 +239,7 @@ function added(one: FaultFigures, other: FaultFigures): FaultFigures {
     gapAloneMs: [...one.gapAloneMs, ...other.gapAloneMs],
     failOverMs: [...one.failOverMs, ...other.failOverMs],
     failOverAloneMs: [...one.failOverAloneMs, ...other.failOverAloneMs],
+    failOverUnorderedMs: [...one.failOverUnorderedMs, ...other.failOverUnorderedMs],
   }
 }
 

@@ -80,6 +80,7 @@ function faultTable(faults: Readonly<Record<string, FaultFigures>>): string[] {
     'of those alone',
     'fail-over p50, p99, max (s)',
     'of those alone',
+    'of these, unordered endpoints',
   ]
   const rows = Object.entries(faults).map(([kind, one]) => [
     kind,
@@ -87,7 +88,9 @@ function faultTable(faults: Readonly<Record<string, FaultFigures>>): string[] {
     one.duplicates.total === 0
       ? '0'
       : `${one.duplicates.total}, ${one.duplicates.most}, ${one.duplicates.earliestMs} ms`,
-    ...[one.gapMs, one.gapAloneMs, one.failOverMs, one.failOverAloneMs].map(spreadOf),
+    ...[one.gapMs, one.gapAloneMs, one.failOverMs, one.failOverAloneMs, one.failOverUnorderedMs].map(
+      spreadOf,
+    ),
   ])
   const widths = head.map((_, column) => Math.max(...[head, ...rows].map((row) => row[column]?.length ?? 0)))
   return [head, ...rows].map((row) =>
