@@ -77,7 +77,7 @@ const RULES = [
     holds: ({ region, roleArn }: Spec) =>
       roleArn === undefined || roleArn.startsWith(`arn:${partitionOfRegion(region)}:`),
     rule: `!has(self.roleArn) || self.roleArn.startsWith('arn:' + ${PARTITION_OF_REGION_CEL} + ':')`,
-    message: 'region must be in the partition of roleArn (such as aws, aws-cn or aws-us-gov)',
+    message: 'region must be in the same AWS partition (such as aws, aws-cn or aws-us-gov) as roleArn',
   },
   {
     holds: ({ region, kmsKeyId }: Spec) =>

@@ -84,5 +84,5 @@ function pathProblem(path: string): string | undefined {
   if (wrong === '') return 'must have a repository name without leading, trailing or consecutive slashes'
   if (/[A-Z]/.test(wrong))
     return `must have a lowercase repository name, but ${wrong} contains uppercase letters. Only a tag, or a host with a dot or a port, may contain them`
-  return `must have a repository name of lowercase letters and digits, separated by single dots, dashes, _ or __: ${wrong} is not valid`
+  return `must have a valid repository name, but ${wrong} is not valid: use groups of lowercase letters and digits, joined by a dot, dashes, or one or two underscores`
 }

@@ -26,9 +26,12 @@ const limit = z
     override: { type: 'integer', minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT },
   })
 
+const NOT_A_CURSOR =
+  'must be a cursor returned by this list with the same filters; omit it to start from the beginning'
+
 const cursor = z
   .string()
-  .regex(/^[A-Za-z0-9_-]+$/, 'must be a cursor')
+  .regex(/^[A-Za-z0-9_-]+$/, NOT_A_CURSOR)
   .max(MAX_CURSOR)
   .optional()
   .meta({
@@ -130,8 +133,7 @@ function foreign(): Problem {
     errors: [
       {
         pointer: 'cursor',
-        message:
-          'must be a cursor returned by this list with the same filters; omit it to start from the beginning',
+        message: NOT_A_CURSOR,
       },
     ],
   })

@@ -97,7 +97,7 @@ test.each<{ room: Omit<QuotaExceeded, 'message'>; want: string }>([
   },
   {
     room: { reason: 'TooMuchWritten', used: 9 },
-    want: 'The event was not accepted: the 10-minute write limit has been reached.',
+    want: 'The event was not accepted: the limit on the data written in 10 minutes has been reached. Retry later.',
   },
 ])('the answer says what is full and what helps: $room.reason, $room.used', async ({ room, want }) => {
   const { state, publishing } = await bed()

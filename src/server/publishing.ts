@@ -363,7 +363,8 @@ function refuseDisabled(endpoint: WebhookEndpoint): void {
 /** Without figures of other organizations. */
 function explain({ reason, used, fullest }: QuotaExceeded): string {
   const refused = 'The event was not accepted:'
-  if (reason === 'TooMuchWritten') return `${refused} the 10-minute write limit has been reached.`
+  if (reason === 'TooMuchWritten')
+    return `${refused} the limit on the data written in 10 minutes has been reached. Retry later.`
   const isOpen = reason === 'TooMuchOpen'
   // Deliveries to deleted endpoints end by themselves, and the organization cannot make room for others.
   if (!fullest)

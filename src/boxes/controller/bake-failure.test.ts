@@ -34,7 +34,7 @@ describe('a failure', () => {
 
   test.for(['canceled', 'no_result'] as const)('%s says how to see which box is there', (code) => {
     expect(bakeFailure({ step: 'start', code, message: 'no' }).fix).toContain(
-      "check the value of `bake` in the output's credentials.json",
+      "compare `bake` in the output's credentials.json with status.bake.job",
     )
   })
 

@@ -34,7 +34,9 @@ describe('in the middle of a bake', () => {
     one.jobs = []
     expect(one.run()).toEqual({ step: 'nothing', until: undefined })
     expect(one.bake).toMatchObject({ state: 'failed', failure: { code: 'canceled' } })
-    expect(one.bake?.failure?.fix).toContain("check the value of `bake` in the output's credentials.json")
+    expect(one.bake?.failure?.fix).toContain(
+      "compare `bake` in the output's credentials.json with status.bake.job",
+    )
   })
 
   test.for(['pending', 'running'])('(%s) a Job that nobody looks for is no bake any more', (state) => {

@@ -97,11 +97,11 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   secret_unreadable:
     "The box's role cannot read the secret or, for ECR, cannot get a login (ecr:GetAuthorizationToken). Compare the role's policy with status.readerPolicy in the SecretsSettings, and check that the role's trust policy matches the ServiceAccount.",
   realm_refused:
-    'The registry directs the bake to a host that it must not use, for example for its token endpoint. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).',
+    "The registry refers the bake to a host that bakes are not allowed to contact, such as the host of the registry's token endpoint. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).",
   timed_out:
     'The bake exceeded its deadline (DAVIT_BAKE_DEADLINE). Make the images smaller, or ask your cluster operator for a longer deadline.',
   canceled:
-    "The bake was stopped, or its Job was deleted. Request another bake. The output may already contain the new images. To find out, check the value of `bake` in the output's credentials.json.",
+    "The bake was stopped, or its Job was deleted. Request another bake. The output may already contain the new images. To find out, compare `bake` in the output's credentials.json with status.bake.job: if they are equal, the output contains the new images.",
   tool_failed: "The bake failed with an unrecognized error. See the Pod's log for the full output.",
   not_an_organization:
     'The namespace is not an organization. Ask your cluster operator to label it davit.dev/organization=true.',
@@ -145,7 +145,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   out_of_memory:
     'The bake ran out of memory. Ask your cluster operator to give bakes more memory (DAVIT_BAKE_MEMORY).',
   no_result:
-    "The bake did not report a usable result. Check the Pod's log while the Pod exists, then request another bake. The output may already contain the new images. To find out, check the value of `bake` in the output's credentials.json.",
+    "The bake did not report a usable result. Check the Pod's log while the Pod exists, then request another bake. The output may already contain the new images. To find out, compare `bake` in the output's credentials.json with status.bake.job: if they are equal, the output contains the new images.",
 }
 
 /** Failures that a retry may cure. Not a wrong password: registries lock accounts. */
@@ -267,7 +267,10 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
   if (now >= createdAt(run) + SUSPENDED_MS + run.activeMs + END_MS)
     return {
       state: 'stuck',
-      outcome: failure('timed_out', 'The Job is still not finished long after its deadline.'),
+      outcome: failure(
+        'timed_out',
+        "The Job's deadline passed long ago, but the Job still has not finished.",
+      ),
     }
   const suspended = condition('Suspended')
   if ((suspended || job.spec.suspend) && (!pod || isWaiting(pod)))

@@ -226,7 +226,7 @@ describe('a bake', () => {
       step: 'login',
       code: 'realm_refused',
       message:
-        'registry.test uses the token endpoint https://other.test/token, to which Davit does not send logins: it is on other.test.',
+        'registry.test uses the token endpoint https://other.test/token. Davit did not send the credential there because it is on other.test.',
     })
     expect(copied).toEqual([])
   })

@@ -93,7 +93,7 @@ export class LoginCache {
       throw new CloudError(
         'spec',
         'ValidationError',
-        'the bake order does not contain a user name and a parameter',
+        "the bake was started without the credential's user name or parameter",
       )
     const password = await parameters.read(parameter, limits)
     log.info('secret_read', 'read secret', {

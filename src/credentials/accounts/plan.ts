@@ -116,7 +116,7 @@ function reachableFinding(view: ConnectionView): Finding {
   if (failure) return identifyFailed(view, failure)
   const wanted = parseRoleArn(roleArn)?.account
   if (value.account !== wanted) {
-    const message = `The session belongs to account ${value.account}, but the role belongs to account ${wanted}. Ask your cluster operator to check the configured AWS endpoints.`
+    const message = `When Davit assumed the role, AWS returned a session in account ${value.account}, but the role belongs to account ${wanted}. Ask your cluster operator to check the configured AWS endpoints.`
     return { status: 'False', reason: 'WrongAccount', message }
   }
   if (results.put === undefined) return { status: 'Unknown', ...CONNECTING }

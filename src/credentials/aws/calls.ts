@@ -104,7 +104,7 @@ type Failure = ClassifiedError & {
 
 const EXPIRY_MESSAGES = {
   TimedOut: 'AWS did not respond in time.',
-  Canceled: 'The caller canceled the call.',
+  Canceled: 'Davit canceled the call to AWS before it completed.',
   Busy: 'Too many calls are queued for this account and region.',
 } as const
 

@@ -61,7 +61,7 @@ export function createParameterReader(
         }
         await sleep(clock, AGAIN_MS, limits.signal)
         if (limits.signal?.aborted)
-          throw new CloudError('retry', 'Canceled', 'The caller canceled the call.', {
+          throw new CloudError('retry', 'Canceled', 'Davit canceled the call to AWS before it completed.', {
             operation: GET_PARAMETER,
           })
       }
@@ -76,7 +76,7 @@ function secretIn(found: Parameter | undefined, version: number): SecretText {
     throw new CloudError(
       'retry',
       'UnreadableAnswer',
-      'The response does not contain the value of that version.',
+      'The response does not contain the requested version of the parameter.',
     )
   if (found.Type !== 'SecureString')
     throw new CloudError(

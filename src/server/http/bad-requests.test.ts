@@ -207,7 +207,7 @@ test('another type is refused with what to send', async () => {
   const bed = await startServerBed()
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
   const answer = await ask(bed, `${HOOKS}/${ID}/ping`, { ...post('{}', form), key })
-  expect(answer.json.detail).toContain('Send Content-Type: application/json')
+  expect(answer.json.detail).toContain('the header Content-Type: application/json')
 })
 
 test('a body of exactly the limit is taken', async () => {

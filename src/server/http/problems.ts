@@ -131,7 +131,8 @@ export const PROBLEMS = {
   unsupported_media_type: {
     status: 415,
     title: 'Unsupported media type',
-    description: 'Send Content-Type: application/json, in UTF-8 and without a Content-Encoding.',
+    description:
+      'Send the body as UTF-8 JSON, with the header Content-Type: application/json and no Content-Encoding header.',
   },
   invalid: {
     status: 422,

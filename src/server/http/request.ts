@@ -153,7 +153,7 @@ export type BodyReader = {
 }
 
 const WANTED =
-  'Send Content-Type: application/json, in UTF-8 and without a Content-Encoding. With curl, use --json instead of -d.'
+  'Send the body as UTF-8 JSON, with the header Content-Type: application/json and no Content-Encoding header. With curl, use --json instead of -d.'
 /** `application/json`, with no parameter but UTF-8. */
 const JSON_TYPE = /^application\/json[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i
 

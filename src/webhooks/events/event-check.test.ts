@@ -51,7 +51,7 @@ test.each([
     want: {
       reason: 'TooLarge',
       part: 'data',
-      message: expect.stringContaining('at most 262144 bytes of JSON, but has 262145'),
+      message: expect.stringContaining('at most 262144 bytes of JSON, but is 262145'),
     },
   },
   {

@@ -93,7 +93,7 @@ export function refuseEvent(
   }
   const bytes = byteLength(dataText)
   if (bytes > MAX_DATA_BYTES) {
-    const message = `must be at most ${MAX_DATA_BYTES} bytes of JSON, but has ${bytes} bytes`
+    const message = `must be at most ${MAX_DATA_BYTES} bytes of JSON, but is ${bytes} bytes`
     return { reason: 'TooLarge', part: 'data', message }
   }
   return undefined
@@ -138,7 +138,7 @@ export function eventStatus(
   const { deliveries } = decision
   const none = deliveries === 0
   const message = none
-    ? 'No enabled endpoint subscribed to this event type when Davit accepted the event.'
+    ? 'No enabled endpoint was subscribed to this event type when Davit accepted the event.'
     : `Davit accepted the event for delivery to ${counted(deliveries, 'endpoint')}.`
   const reason = none ? 'NobodySubscribed' : 'Accepted'
   return {

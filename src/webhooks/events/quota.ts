@@ -110,7 +110,7 @@ export class PublishQuota {
       return {
         reason: 'TooMuchWritten',
         used: bytes.organization,
-        message: `Publishing is paused and new events are waiting: the 10-minute write limit has been reached (this organization: ${bytes.organization} bytes; all organizations: ${bytes.all} bytes).`,
+        message: `Publishing is paused and new events are waiting: the limit on the data written in 10 minutes has been reached (this organization: ${bytes.organization} bytes; all organizations: ${bytes.all} bytes).`,
       }
     }
     const remaining = remainingShare(

@@ -12,7 +12,7 @@ export const goodSettings = {
 const REGION_ALLOWED = ['spec.region', 'must be an AWS region such as eu-west-1']
 const ROLE_ALLOWED = ['spec.roleArn', 'must be the ARN of an IAM role']
 const KEY_ALLOWED = ['spec.kmsKeyId', 'must be a KMS key']
-const ONE_PARTITION = ['spec', 'region must be in the partition of roleArn']
+const ONE_PARTITION = ['spec', 'region must be in the same AWS partition']
 const ONE_REGION = ['spec', 'kmsKeyId must be a key in the same region']
 
 const partitions: [region: string, partition: string][] = [
