@@ -93,7 +93,7 @@ const REFUSED: [given: string, words: string][] = [
   ['dock..er/docker', 'has the host dock..er'],
   ['x/dock_.er', 'dock_.er is not'],
   ['x/dock-.er', 'dock-.er is not'],
-  [HEX, 'not only a 64-digit image ID'],
+  [HEX, 'not just an image ID'],
 ]
 
 /** Where it is more lenient. */

@@ -31,7 +31,7 @@ export function registrySecretProblem(value: string | Uint8Array): string | unde
   if (text === '') return 'must not be empty'
   if (text === undefined || !text.isWellFormed()) return 'must be valid UTF-8 text'
   if (Buffer.byteLength(text) > MAX_BYTES)
-    return `must be at most ${MAX_BYTES} bytes, the size limit of a standard parameter`
+    return `must be at most ${MAX_BYTES} bytes, the size limit of a standard-tier parameter in AWS Parameter Store`
   if (text !== text.trim())
     return 'must not begin or end with whitespace or a newline, because registry clients strip it (use printf, not echo)'
   if (/\p{Cc}/u.test(text))

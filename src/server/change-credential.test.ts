@@ -67,7 +67,7 @@ describe('managed elsewhere', () => {
     const refusal = await refusalOf(change({ ...NEW, label: 'Next' }))
     expect([refusal.code, versions()]).toEqual(['managed_elsewhere', [['s3cr3t-of-the-bot']]])
     expect(refusal.detail).toBe(
-      'The spec is managed by Helm. Change `label` at its source. Through the REST API, you can change only `secret`.',
+      'The spec is managed by Helm. Change `label` at the source of the spec. Through the REST API, you can change only `secret`.',
     )
     await change({ ...NEW, label: 'GitHub' })
     expect(pinned()).toBe(2)

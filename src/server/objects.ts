@@ -98,7 +98,7 @@ export function managedProblem(
 ): Problem {
   const names = listed(fields.map((field) => `\`${field}\``))
   const rest = changeable === undefined ? '' : ` Through the REST API, you can change only ${changeable}.`
-  const detail = `The spec is managed by ${manager}. Change ${names} at its source.${rest}`
+  const detail = `The spec is managed by ${manager}. Change ${names} at the source of the spec.${rest}`
   return new Problem('managed_elsewhere', { detail })
 }
 

@@ -220,13 +220,13 @@ describe('a bake', () => {
   })
 
   it('does not give its login to a tool that would go where none goes', async () => {
-    answers = [{ kind: 'realm-refused', realm: 'https://other.test/token', reason: 'it is on other.test' }]
+    answers = [{ kind: 'realm-refused', realm: 'https://other.test/token', reason: 'is on other.test' }]
     expect((await run()).failure).toEqual({
       service: 'api',
       step: 'login',
       code: 'realm_refused',
       message:
-        'registry.test uses the token endpoint https://other.test/token. Davit did not send the credential there because it is on other.test.',
+        'Davit does not use the token endpoint https://other.test/token of registry.test because that URL is on other.test.',
     })
     expect(copied).toEqual([])
   })

@@ -222,7 +222,7 @@ function policyError({ service, login, reference }: Item, probed: ProbeResult): 
   const { code, step } = failureOfProbe(probed, login !== undefined)
   const message =
     probed.kind === 'realm-refused'
-      ? `${reference.registry} uses the token endpoint ${probed.realm}. Davit did not send the credential there because ${probed.reason}.`
+      ? `Davit does not use the token endpoint ${probed.realm} of ${reference.registry} because that URL ${probed.reason}.`
       : `${reference.registry} resolves to an address that bakes must not connect to.`
   return new BakeFailureError({ service: service.name, step, code, message })
 }

@@ -62,15 +62,15 @@ export function checkTokenRealm(check: RealmCheck): RealmDecision {
   const { realm } = check
   // The parser drops tabs and line breaks and reads backslashes as slashes: such a text is not what it seems.
   if (realm.length > MAX_REALM_LENGTH || /[\s\p{Cc}\\]/u.test(realm) || !URL.canParse(realm))
-    return no('it is not a valid URL')
+    return no('is not valid')
   const url = new URL(realm)
-  if (url.protocol !== 'https:') return no('it does not use https')
-  if (url.username !== '' || url.password !== '') return no('it contains a user name or password')
-  if (url.hash !== '') return no('it contains a fragment')
+  if (url.protocol !== 'https:') return no('does not use HTTPS')
+  if (url.username !== '' || url.password !== '') return no('contains a user name or password')
+  if (url.hash !== '') return no('contains a fragment')
   const isOwn = url.host === new URL(`https://${check.apiHost}`).host
   if (isOwn || !check.withLogin || isAllowed(url, check)) return { ok: true, url }
   return no(
-    `its host ${url.host} differs from the registry's host and port, and the cluster operator has not allowed it (DAVIT_BAKE_REALMS)`,
+    `is on a different host or port (${url.host}) than the registry, and the cluster operator has not allowed that host (DAVIT_BAKE_REALMS)`,
   )
 }
 

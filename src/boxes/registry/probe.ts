@@ -191,11 +191,11 @@ class Probe {
     const outcome = await this.#requestOnce(request)
     if ('end' in outcome) {
       const isForbidden = outcome.end.kind === 'unreachable' && outcome.end.failure === 'forbidden-address'
-      return isForbidden ? realmRefused('it resolves to an address that bakes must not connect to') : outcome
+      return isForbidden ? realmRefused('resolves to an address that bakes must not connect to') : outcome
     }
     const { response } = outcome
     if (response.status >= 300 && response.status < 400)
-      return realmRefused('it redirects to another location')
+      return realmRefused('redirects to another location')
     const token = response.status === 200 ? tokenOf(response) : undefined
     return token === undefined ? { end: refusalFrom(response, request) } : { value: `Bearer ${token}` }
   }

@@ -142,7 +142,7 @@ describe('with Bearer', () => {
       realm('https://169.254.169.254/token')
       expect(await bed.ask(GOOD, { realms: ['169.254.169.254'] })).toMatchObject({
         kind: 'realm-refused',
-        reason: 'it resolves to an address that bakes must not connect to',
+        reason: 'resolves to an address that bakes must not connect to',
       })
     })
 
@@ -150,7 +150,7 @@ describe('with Bearer', () => {
       registry.tokens.trouble = { location: 'https://localhost:1/token' }
       expect(await bed.ask()).toMatchObject({
         kind: 'realm-refused',
-        reason: 'it redirects to another location',
+        reason: 'redirects to another location',
       })
     })
   })
