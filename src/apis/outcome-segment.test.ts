@@ -38,6 +38,12 @@ const record: fc.Arbitrary<OutcomeRecord> = fc.oneof(
   fc.record({ kind: fc.constant('failed' as const), position, attempt, nextAttemptAt: time }),
   fc.record({ kind: fc.constant('moved' as const), position }),
   fc.record({
+    kind: fc.constant('begin' as const),
+    position,
+    attempts: fc.nat({ max: 8 }),
+    isAlone: fc.boolean(),
+  }),
+  fc.record({
     kind: fc.constant('canceled' as const),
     position,
     reason: fc.constantFrom(...cancelReason.options),
@@ -200,6 +206,8 @@ describe('a line of shards', () => {
     [{ kind: 'claim', shards: [3, 17], after: 48213 }, 'claim 3,17 after 48213'],
     [{ kind: 'release', shards: [255], after: 0 }, 'release 255 after 0'],
     [{ kind: 'claim', shards: [0] }, 'claim 0'],
+    [{ kind: 'claim', shards: [3], after: 48213, ends: 12 }, 'claim 3 after 48213 ends 12'],
+    [{ kind: 'calm', shards: [3, 4], after: 48213 }, 'calm 3,4 after 48213'],
   ]
   test.each(lines)('%j is written as %s, and read back', (record, line) => {
     expect(encodeLogRecord(record)).toBe(line)
@@ -214,6 +222,10 @@ describe('a line of shards', () => {
     'claim 3 after x',
     'claims 3',
     'release 3 before 4',
+    'release 3 after 4 ends 1',
+    'calm 3 after 4 ends 1',
+    'claim 3 ends',
+    'claim 3 ends 1 after 4',
   ])('%s is none', (line) => {
     expect(decodeLogRecords({ records: line })).toEqual({ records: [], unreadable: 1 })
   })

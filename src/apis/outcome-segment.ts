@@ -41,7 +41,7 @@ export const outcomeSegmentSpec = z
     records: text({
       ...RECORDS,
       describe:
-        'records contains one record per line: position, kind (sent, failed, moved, reopened, canceled or ended) and facts as JSON; or claim or release, followed by shard numbers.',
+        'records contains one record per line: position, kind (sent, failed, moved, begin, canceled or ended) and facts as JSON; or claim, release or calm, followed by shard numbers.',
     }),
   })
   .meta({
@@ -108,26 +108,34 @@ export function isoTime(ms: number): string {
  *   failed    an attempt from the log failed; its WebhookDelivery has to be written
  *   moved     the delivery is in a WebhookDelivery, whose status counts from here on
  *   canceled  it ended without an object
- *   reopened  a starting replica found it open and continues it
+ *   begin     a careful owner is about to make an attempt; without a later record, that attempt may have ended the owner
  *   ended     its WebhookDelivery is final or deleted: nothing is pending any more
  *
- * A delivery with no record but `reopened` is attempted (again).
+ * A delivery with no record but `begin` is attempted (again).
  *
- * Two kinds of record are about shards. `claim`: the writer owns them from there on, and later records of others about them are
- * void. `release`: the writer has released them, with nothing in progress. Each names the version of this sequence up to which its writer
- * had read: if another replica had claimed the shard by then, the record came too late and is void.
+ * Three kinds of record are about shards. `claim`: the writer owns them from there on, and later records of others about them are
+ * void. It counts how many owners before it have ended in a row. `release`: the writer has released them, with nothing in progress.
+ * `calm`: the writer has owned them for so long that the count starts again. Each names the version of this sequence up to which its
+ * writer had read: if another replica had claimed the shard by then, the record came too late and is void.
  */
 export type OutcomeRecord =
   | { kind: 'sent'; position: Position; attempt: DeliveryAttempt; object: boolean }
   | { kind: 'failed'; position: Position; attempt: DeliveryAttempt; nextAttemptAt: number }
-  | { kind: 'moved' | 'reopened' | 'ended'; position: Position }
+  | { kind: 'moved' | 'ended'; position: Position }
   | { kind: 'canceled'; position: Position; reason: CancelReason }
+  | BeginRecord
 
-/** The writer takes over these shards. @property after the version of the log that it knew; absent: all before */
-export type ClaimRecord = { kind: 'claim'; shards: readonly number[]; after?: number }
+/** @property attempts made before @property isAlone no other attempt that may have ended an owner is made meanwhile */
+export type BeginRecord = { kind: 'begin'; position: Position; attempts: number; isAlone: boolean }
 
-/** The writer has released these shards. @property after as of a claim */
-export type ReleaseRecord = { kind: 'release'; shards: readonly number[]; after?: number }
+/**
+ * The writer takes over these shards. @property after the version of the log that it knew; absent: all before
+ * @property ends owners that have ended in a row before it; absent: 0
+ */
+export type ClaimRecord = { kind: 'claim'; shards: readonly number[]; after?: number; ends?: number }
+
+/** The writer has released these shards, or has ended a series of ends. @property after as of a claim */
+export type ReleaseRecord = { kind: 'release' | 'calm'; shards: readonly number[]; after?: number }
 
 export type LogRecord = OutcomeRecord | ClaimRecord | ReleaseRecord
 
@@ -145,6 +153,7 @@ const attemptFacts = z.object({
   next: time.optional(),
 })
 const cancelFacts = z.object({ reason: cancelReason })
+const beginFacts = z.object({ n: z.int32().min(0), alone: z.literal(1).optional() })
 
 /**
  * The form of nearly every line: a first attempt with a 2xx response. Each replica reads all of them, and parsing their facts as JSON
@@ -153,15 +162,16 @@ const cancelFacts = z.object({ reason: cancelReason })
 const PLAIN_SENT =
   /^(\d{1,15})\/(\d{1,6}) sent \{"at":(0|[1-9]\d{0,14}),"ms":(0|[1-9]\d{0,8})(?:,"code":([1-9]\d{0,8}))?(?:,"response":"([ !#-[\]-~]{0,12})")?(?:,"object":(1))?\}$/
 
-const SHARD_RECORD = /^(claim|release) (\d{1,3}(?:,\d{1,3}){0,255})(?: after (\d{1,15}))?$/
+const SHARD_RECORD =
+  /^(claim|release|calm) (\d{1,3}(?:,\d{1,3}){0,255})(?: after (\d{1,15}))?(?: ends (\d{1,6}))?$/
 
 export function isShardRecord(record: LogRecord): record is ClaimRecord | ReleaseRecord {
-  return record.kind === 'claim' || record.kind === 'release'
+  return record.kind === 'claim' || record.kind === 'release' || record.kind === 'calm'
 }
 
 /** The same of an encoded record. */
 export function isShardLine(line: string): boolean {
-  return line.startsWith('claim ') || line.startsWith('release ')
+  return line.startsWith('claim ') || line.startsWith('release ') || line.startsWith('calm ')
 }
 
 export function encodeLogRecord(record: LogRecord): string {
@@ -169,9 +179,10 @@ export function encodeLogRecord(record: LogRecord): string {
   const prefix = `${formatPosition(record.position)} ${record.kind}`
   switch (record.kind) {
     case 'moved':
-    case 'reopened':
     case 'ended':
       return prefix
+    case 'begin':
+      return `${prefix} ${JSON.stringify({ n: record.attempts, ...(record.isAlone ? { alone: 1 } : {}) })}`
     case 'canceled':
       return `${prefix} ${JSON.stringify({ reason: record.reason })}`
     case 'sent':
@@ -181,8 +192,10 @@ export function encodeLogRecord(record: LogRecord): string {
   }
 }
 
-function encodeShardRecord({ kind, shards, after }: ClaimRecord | ReleaseRecord): string {
-  return `${kind} ${shards.join()}${after === undefined ? '' : ` after ${after}`}`
+function encodeShardRecord(record: ClaimRecord | ReleaseRecord): string {
+  const { kind, shards, after } = record
+  const ends = record.kind === 'claim' && record.ends ? ` ends ${record.ends}` : ''
+  return `${kind} ${shards.join()}${after === undefined ? '' : ` after ${after}`}${ends}`
 }
 
 /** The records about deliveries, in order, without those that this version does not know. */
@@ -202,10 +215,13 @@ export function decodeLogRecords(spec: { records: string }): { records: LogRecor
 }
 
 function decodeShardRecord(line: string): ClaimRecord | ReleaseRecord | undefined {
-  const [, kind, list, after] = SHARD_RECORD.exec(line) ?? []
+  const [, kind, list, after, ends] = SHARD_RECORD.exec(line) ?? []
   if (list === undefined) return undefined
+  const shards = list.split(',').map(Number)
   const known = after === undefined ? {} : { after: Number(after) }
-  return { kind: kind === 'claim' ? 'claim' : 'release', shards: list.split(',').map(Number), ...known }
+  if (kind === 'claim')
+    return { kind, shards, ...known, ...(ends === undefined ? {} : { ends: Number(ends) }) }
+  return ends === undefined ? { kind: kind === 'calm' ? 'calm' : 'release', shards, ...known } : undefined
 }
 
 /** Undefined for a record that this version does not know. */
@@ -227,8 +243,12 @@ function decodeAny(text: string): OutcomeRecord | undefined {
   const [offset = '', kind = '', ...rest] = text.split(' ')
   const position = parsePosition(offset)
   if (!position) return undefined
-  if (kind === 'moved' || kind === 'reopened' || kind === 'ended') return { kind, position }
+  if (kind === 'moved' || kind === 'ended') return { kind, position }
   const facts = jsonOrUndefined(rest.join(' '))
+  if (kind === 'begin') {
+    const { data } = beginFacts.safeParse(facts)
+    return data && { kind, position, attempts: data.n, isAlone: data.alone === 1 }
+  }
   if (kind === 'canceled') {
     const parsed = cancelFacts.safeParse(facts)
     return parsed.success ? { kind, position, reason: parsed.data.reason } : undefined

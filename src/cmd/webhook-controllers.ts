@@ -23,6 +23,8 @@ import { Publisher } from '../webhooks/events/publish.ts'
 import { ByteWindow, PublishQuota } from '../webhooks/events/quota.ts'
 import { UnconfirmedAppends, WebhookEventStore } from '../webhooks/events/store.ts'
 import { INLINE_PAYLOAD_BYTES } from '../webhooks/log/codec.ts'
+import { BegunAttempts } from '../webhooks/log/crash-series.ts'
+import { ShardClaims } from '../webhooks/log/fencing.ts'
 import { DedupeIndex } from '../webhooks/log/idempotency-keys.ts'
 import type { LogStore } from '../webhooks/log/log-store.ts'
 import { Retention } from '../webhooks/log/retention-loop.ts'
@@ -137,6 +139,8 @@ function buildDelivery(options: WebhookOptions) {
     payloads,
     outcomes,
     segments,
+    claims: new ShardClaims(),
+    begun: new BegunAttempts(),
     shards: options.shards,
     namespace: config.namespace,
     userAgent: `Davit/${options.version}`,

@@ -17,8 +17,8 @@ import { exitingAt, RoleProcess } from '../support/role-process.ts'
 import { until } from '../support/until.ts'
 
 const LIMIT_MS = 180_000
-/** The start that begins it, and the two that find it begun. */
-const ENDS = 3
+/** Three that are not careful, one that records it with the others, one that tries it alone, and one more that may come in between. */
+const MOST_ENDS = 6
 const DEADLY = 'deadly'
 const OTHERS = ['unordered', 'in-order']
 /** What is set aside is begun again after six seconds instead of five minutes. */
@@ -85,7 +85,7 @@ async function shown() {
 }
 
 test(
-  'is set aside after three ends, and all others arrive',
+  'is set aside alone after at most six ends, and all others arrive',
   async () => {
     await start()
     await publish(0)
@@ -97,9 +97,8 @@ test(
       () => `no delivery was set aside after ${ends} ends`,
     )
     const endsBefore = ends
-    expect(endsBefore).toBe(ENDS)
-    expect(aside.status?.attemptCount).toBe(0)
-    // They were open as often, and wait as long; each end after that is minutes after the one before.
+    expect(endsBefore).toBeLessThanOrEqual(MOST_ENDS)
+    expect(aside.status?.attemptCount).toBe(1)
     for (const name of OTHERS) await receiver.waitFor(1, { path: `/${name}` })
     expect(receiver.received(`/${DEADLY}`)).toEqual([])
     tellFigures('deadly-delivery', {

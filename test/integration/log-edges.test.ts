@@ -99,15 +99,13 @@ test('a segment that is minutes older than its object comes from a backup, and i
   await receiver.waitFor(1, { path: '/restored' })
 })
 
-test('a delivery that two starts did not survive is attempted minutes later, and its endpoint says so', async () => {
+test('a delivery that ended its controller alone has failed, is attempted minutes later, and its endpoint says so', async () => {
   const suspect = await endpoint('suspect')
   const other = await endpoint('innocent')
   await davit.controller.stop()
   const { version, id } = await append(suspect, davit.clock.now())
   await append(other, davit.clock.now())
-  const claim = `claim ${shardOf(suspect.metadata.uid)}`
-  await record(`${claim}\n${version}/0 reopened`)
-  await record(`${claim}\n${version}/0 reopened`)
+  await record(`claim ${shardOf(suspect.metadata.uid)} ends 4\n${version}/0 begin {"n":0,"alone":1}`)
   await davit.startController()
   await receiver.waitFor(1, { path: '/innocent' })
   const { message } = await davit.eventSeen('suspect', 'SetAside')
@@ -116,10 +114,13 @@ test('a delivery that two starts did not survive is attempted minutes later, and
     'suspect',
     ([delivery]) => delivery?.status?.state === 'retrying',
   )
-  expect(shown?.status).toMatchObject({ attemptCount: 0 })
+  expect(shown?.status).toMatchObject({
+    attemptCount: 1,
+    attempts: [{ error: 'the Davit controller stopped during this attempt' }],
+  })
   expect(receiver.received('/suspect')).toEqual([])
   davit.clock.jump(5 * MINUTE)
   const [ended] = await driveToEnd(davit, 'suspect')
-  expect(ended?.status).toMatchObject({ state: 'succeeded', attemptCount: 1 })
+  expect(ended?.status).toMatchObject({ state: 'succeeded', attemptCount: 2 })
   expect(receiver.received('/suspect')).toHaveLength(1)
 })

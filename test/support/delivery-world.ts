@@ -39,7 +39,7 @@ export type WorldEvent =
 type Step =
   | { record: 'sent'; object: boolean }
   | { record: 'failed'; last?: boolean }
-  | { record: 'moved' | 'canceled' | 'duplicate' | 'reopened' }
+  | { record: 'moved' | 'canceled' | 'duplicate' | 'begin' }
   | { object: DeliveryState; attempts: number }
   | { remove: true }
 
@@ -58,7 +58,7 @@ export const SCRIPTS: readonly (readonly Step[])[] = [
   [made, moved, object('retrying', 1), object('succeeded', 2), remove],
   [made, remove, moved],
   [{ record: 'canceled' }],
-  [{ record: 'reopened' }, failed, failed, { record: 'sent', object: false }],
+  [{ record: 'begin' }, failed, failed, { record: 'sent', object: false }],
   [failed, failed, { record: 'canceled' }],
   [failed, failed, failed, failed, failed, failed, failed, { record: 'failed', last: true }, moved],
   [{ record: 'sent', object: true }, moved],
@@ -211,7 +211,7 @@ export class DeliveryWorld {
     const isWritten = left.every((step) => !('record' in step) && !('object' in step && step.attempts < 2))
     const others = this.#deliveries.filter((other) => other.id === id && other.duplicate)
     if (!isWritten || others.some((other) => other.left.length > 0)) return false
-    return records.some(({ kind }) => kind !== 'failed' && kind !== 'reopened')
+    return records.some(({ kind }) => kind !== 'failed' && kind !== 'begin')
   }
 
   #newSegment(): LogSegment {
@@ -307,8 +307,10 @@ function recordOf(
       return { kind: 'canceled', position, reason: 'EndpointDeleted' }
     case 'duplicate':
       return { kind: 'canceled', position, reason: 'Duplicate' }
-    default:
-      return { kind: step.record, position }
+    case 'begin':
+      return { kind: 'begin', position, attempts: 0, isAlone: false }
+    case 'moved':
+      return { kind: 'moved', position }
   }
 }
 

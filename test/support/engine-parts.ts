@@ -13,6 +13,8 @@ import { ShardTakeover } from '../../src/webhooks/delivery/takeover.ts'
 import { EndpointDirectory, EndpointStatusWriter } from '../../src/webhooks/endpoints/directory.ts'
 import { EndpointHealth } from '../../src/webhooks/endpoints/health.ts'
 import { LastAttempts } from '../../src/webhooks/endpoints/last-attempts.ts'
+import { BegunAttempts } from '../../src/webhooks/log/crash-series.ts'
+import { ShardClaims } from '../../src/webhooks/log/fencing.ts'
 import { DedupeIndex } from '../../src/webhooks/log/idempotency-keys.ts'
 import { SegmentBodies } from '../../src/webhooks/log/segment-bodies.ts'
 import { createOutcomeLog } from '../../src/webhooks/log/writers.ts'
@@ -98,6 +100,9 @@ export function engineParts(options: EnginePartsOptions) {
       signal: giveUp,
     }),
     segments,
+    claims: new ShardClaims(),
+    begun: new BegunAttempts(),
+    writer: session,
     shards: {
       owns: options.owns,
       ...(options.isAlone ? { isAlone: options.isAlone } : {}),

@@ -64,13 +64,16 @@ const OUTCOMES: Readonly<Record<string, LogRecord>> = {
     nextAttemptAt: 0,
   },
   moved: { kind: 'moved', position: POSITION },
-  reopened: { kind: 'reopened', position: POSITION },
+  begin: { kind: 'begin', position: POSITION, attempts: 3, isAlone: false },
+  'begin, alone': { kind: 'begin', position: POSITION, attempts: 0, isAlone: true },
   ended: { kind: 'ended', position: POSITION },
   ...Object.fromEntries(cancelReason.options.map((reason) => [`canceled, ${reason}`, canceled(reason)])),
   claim: { kind: 'claim', shards: [0, 7, 255] },
   'claim after a version': { kind: 'claim', shards: [7], after: 4711 },
+  'claim after owners that ended': { kind: 'claim', shards: [7], after: 4711, ends: 3 },
   release: { kind: 'release', shards: [0, 7, 255] },
   'release after a version': { kind: 'release', shards: [7], after: 4711 },
+  calm: { kind: 'calm', shards: [0, 7], after: 4711 },
 }
 
 function canceled(reason: CancelReason): LogRecord {

@@ -24,9 +24,8 @@ import {
   type AttemptResult,
   afterAttempt,
   canceledStatus,
+  hasEndedController,
   isFinal,
-  isSetAside,
-  setAsideStatus,
   toAttemptResult,
 } from './plan.ts'
 import { cancelEntry, endEntry, promoteToObject } from './promotion.ts'
@@ -52,17 +51,22 @@ export async function attempt(ctx: EngineContext, delivery: Delivery): Promise<v
   const startedAt = clock.monotonic()
   let timedOut = false
   let succeededAt: number | undefined
+  let settled: Promise<void> = Promise.resolve()
+  let end: () => void = () => undefined
   try {
+    // An attempt that is recorded and not made would look like one that ended this process.
+    if (!readyView(ctx, delivery)) return
+    end = await ctx.careful.begin(delivery)
     const prepared = await prepare(ctx, delivery)
     const view = prepared && readyView(ctx, delivery)
     if (!prepared || !view) return
-    const end = await send(ctx, delivery, prepared.body, view)
-    const result = classOf(end.outcome)
-    queue.recordAttempt(delivery, result, end.startedAt)
+    const made = await send(ctx, delivery, prepared.body, view)
+    const result = classOf(made.outcome)
+    queue.recordAttempt(delivery, result, made.startedAt)
     timedOut = result === 'timeout'
     if (result === '2xx') succeededAt = clock.monotonic()
     if (result === 'canceled') return putBack(ctx, delivery, 0)
-    const settled = recordOutcome(ctx, end, prepared.object)
+    settled = recordOutcome(ctx, made, prepared.object)
     // A retry holds its queue until its outcome is stored. First attempts share one write, so they need not wait.
     if (queue.ordered || prepared.object) await settled
     else engine.runInBackground(settled, queue, 'settles')
@@ -76,6 +80,7 @@ export async function attempt(ctx: EngineContext, delivery: Delivery): Promise<v
     // A receiver may answer as late as it likes, but not with the places that others wait for.
     const isSlow = engine.isCrowded && clock.monotonic() - startedAt > SLOW_MS
     queue.release({ tookTooLong: timedOut || isSlow, succeededAt })
+    void settled.then(end)
   }
 }
 
@@ -121,7 +126,8 @@ async function prepareFromObject(ctx: EngineContext, delivery: Delivery): Promis
     ctx.engine.finish(delivery, state, true)
     return undefined
   }
-  if (isSetAside(object.status)) await postpone(ctx, delivery, object)
+  // Should the attempt end this process again, the next owner knows that no other one did.
+  if (hasEndedController(object.status)) await ctx.careful.record(delivery, { isAlone: true })
   const { payload, payloadRef } = object.spec
   const { namespace } = delivery.queue.endpoint
   const body =
@@ -141,14 +147,6 @@ export function leaveUnread(ctx: EngineContext, delivery: Delivery, error: Unrea
   const message = `Davit cannot send the delivery ${id}: ${withPeriod(error.message)} Davit will skip the delivery and retry it after the Davit controller restarts.`
   warnOnEndpoint(ctx, delivery.queue.endpoint, 'UnreadableDelivery', message)
   delivery.queue.pass(delivery)
-}
-
-/** Should the attempt crash this process, the next one does not start with it again. @throws ApiError */
-async function postpone(ctx: EngineContext, delivery: Delivery, object: WebhookDelivery): Promise<void> {
-  const { metadata } = object
-  const status = setAsideStatus(ctx.clock.now(), ctx.waitScale)
-  metadata.resourceVersion = await ctx.objects.writeStatus(delivery, metadata.resourceVersion, status)
-  object.status = status
 }
 
 /** The endpoint as it is after all the waiting. If it, or the shard, is not ready, the delivery is put back. */

@@ -9,8 +9,11 @@ import { backoffMs, type Clock, exponentialMs, type Random, sleep } from '../../
 import { type EndpointDirectory, type EndpointIdentity, recordEndpointEvent } from '../endpoints/directory.ts'
 import type { EndpointHealth } from '../endpoints/health.ts'
 import type { LastAttempts } from '../endpoints/last-attempts.ts'
+import type { BegunAttempts } from '../log/crash-series.ts'
+import type { ShardClaims } from '../log/fencing.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
 import type { WebhookSender } from '../sender/send-failures.ts'
+import type { CarefulAttempts } from './careful-attempts.ts'
 import type { Delivery, EndpointQueue, InLog, OpenSegment } from './endpoint-queue.ts'
 import type { OpenSegments } from './low-water-mark.ts'
 import type { DeliveryObjects } from './objects.ts'
@@ -40,7 +43,13 @@ export type EngineDependencies = {
   payloads: Payloads
   outcomes: OutcomeRecorder
   segments: OpenSegments
+  /** Which replica drives a shard, according to the log. */
+  claims: ShardClaims
+  /** Attempts of careful owners, according to the log. */
+  begun: BegunAttempts
   shards: ShardOwnership
+  /** The name under which this start of the replica writes to the log. */
+  writer: string
   /** Davit's own. */
   namespace: string
   userAgent: string
@@ -66,7 +75,7 @@ export interface EngineActions {
   addCounted(opened: OpenSegment): void
 }
 
-export type EngineContext = EngineDependencies & { engine: EngineActions }
+export type EngineContext = EngineDependencies & { engine: EngineActions; careful: CarefulAttempts }
 
 export const PAUSES = { firstMs: 100, longestMs: 5000 }
 

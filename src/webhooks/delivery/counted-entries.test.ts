@@ -111,7 +111,7 @@ describe('an entry that another replica drives', () => {
     bed.owns = () => true
     const taken = bed.takeOver.start(ALL, new AbortController().signal)
     await bed.elapse(SECOND)
-    expect(await taken).toMatchObject({ reopened: 6 })
+    expect(await taken).toMatchObject({ resumed: 6 })
     bed.engine.wake(ALL)
     await bed.elapse(5 * SECOND)
     expect(bed.begun('one')).toEqual(ids)

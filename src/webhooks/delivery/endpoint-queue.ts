@@ -64,6 +64,8 @@ export type Delivery = {
   /** It has ended, or this process no longer tracks it. */
   left: boolean
   storage: InLog | typeof IN_OBJECT
+  /** Its attempt may have ended an earlier owner: it is tried when no other such attempt is made. */
+  isSuspect?: boolean
   /** The version in which its object shows its end, if this process wrote it. */
   endVersion?: string
 }

@@ -8,6 +8,7 @@ import type { EndpointIdentity, EndpointStatusWriter, EndpointView } from '../en
 import type { LogDelivery } from '../log/store.ts'
 import { attempt } from './attempt.ts'
 import { cancelDelivery, cancelQueue } from './cancel.ts'
+import { CarefulAttempts } from './careful-attempts.ts'
 import {
   ATTEMPT_DEADLINE_MS,
   BackgroundWork,
@@ -75,13 +76,10 @@ export class DeliveryEngine implements EngineActions {
 
   constructor(options: EngineOptions) {
     this.#options = options
-    this.ctx = { ...options, engine: this }
+    this.ctx = { ...options, engine: this, careful: new CarefulAttempts(options) }
     const { clock, log, payloads, segments, shards } = options
     segments.onBodyClosed = (body) => payloads.drop(body)
-    this.#timers = new Timers<Delivery>({ clock, log }, (delivery) => {
-      delivery.queue.markDue(delivery)
-      this.#dispatcher.wake(delivery.queue)
-    })
+    this.#timers = new Timers<Delivery>({ clock, log }, (delivery) => this.#makeDue(delivery))
     this.#work = new BackgroundWork(this.ctx, (queue) => this.#dispatcher.wake(queue))
     this.promotions = new PromotionScheduler(this.ctx)
     this.views = new ViewWriter({
@@ -170,6 +168,7 @@ export class DeliveryEngine implements EngineActions {
     delivery.queue.restore(delivery)
     delivery.attempts = 0
     delivery.dueAt = 0
+    delivery.isSuspect = false
     delivery.storage = { kind: 'log', segment: opened, entry: open.entry }
     this.objectBacked.delete(delivery)
     this.#timers.delete(delivery)
@@ -295,7 +294,13 @@ export class DeliveryEngine implements EngineActions {
     const { queue } = delivery
     if (queue.driver === 'others') return
     if (queue.closed) this.#work.add(cancelDelivery(this.ctx, delivery), queue)
+    else if (delivery.isSuspect) this.ctx.careful.hold(delivery, () => this.#makeDue(delivery))
     else this.#timers.set(delivery, dueTime(delivery, this.ctx))
+  }
+
+  #makeDue(delivery: Delivery): void {
+    delivery.queue.markDue(delivery)
+    this.#dispatcher.wake(delivery.queue)
   }
 
   finish(delivery: Delivery, state: DeliveryState, hasObject: boolean): void {

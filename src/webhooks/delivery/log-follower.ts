@@ -1,4 +1,3 @@
-import { messageId } from '../../apis/ids.ts'
 import { isRestored } from '../../apis/meta.ts'
 import {
   type ClaimRecord,
@@ -8,16 +7,17 @@ import {
 } from '../../apis/outcome-segment.ts'
 import type { CancelReason, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
-import { ShardClaims } from '../log/fencing.ts'
+import type { ShardClaims } from '../log/fencing.ts'
 import { attemptsOf, endsDelivery, fold, isClosed, NO_RECORDS } from '../log/fold.ts'
 import type { DedupeIndex } from '../log/idempotency-keys.ts'
 import { OutcomeReadProgress } from '../log/reader.ts'
 import type { LogDelivery, LoggedOutcomes, LogSegment } from '../log/store.ts'
 import { waitForNext } from './attempt.ts'
-import { startOwnedWork, warnOnEndpoint } from './context.ts'
+import { attemptBegunBefore, setAside } from './careful-attempts.ts'
+import { startOwnedWork } from './context.ts'
 import type { Delivery, OpenEntry, OpenSegment, UnresolvedEntry } from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
-import { setAsideStatus, statusFromLog } from './plan.ts'
+import { statusFromLog } from './plan.ts'
 import { promoteToObject } from './promotion.ts'
 import { OutOfOrderRecords, offsetKey, type SequencedRecord } from './remote-deliveries.ts'
 
@@ -26,18 +26,14 @@ import { OutOfOrderRecords, offsetKey, type SequencedRecord } from './remote-del
  * that it is owed, or is set aside.
  */
 
-/** An entry that so many starts did not end is set aside. Starts after an orderly handoff do not count. */
-const MAX_STARTS = 2
-
 /** Called when all objects were read. Resolves when it is durable that this replica goes on with them. @returns how many */
 export async function resumeEntries(
   engine: DeliveryEngine,
   unresolved: readonly UnresolvedEntry[],
   claims: ShardClaims,
 ): Promise<number> {
-  const reopened = unresolved.map((one) => resumeEntry(engine, one, claims))
+  await Promise.all(unresolved.map((one) => resumeEntry(engine, one, claims)))
   for (const opened of new Set(unresolved.map((one) => one.opened))) engine.promotions.promoteLater(opened)
-  await Promise.all(reopened)
   return unresolved.length
 }
 
@@ -75,23 +71,14 @@ async function resumeEntry(
     delivery.storage.objectMayExist = state !== NO_RECORDS || !wasReleasedCleanly || !isAlone
     delivery.storage.unansweredAt = clock.monotonic()
   }
+  const begun = attemptBegunBefore(engine.ctx, delivery)
   if (attemptsOf(state).length > 0) promoteOwed(engine, delivery, statusFromLog(state))
-  else if (state.starts >= MAX_STARTS && !wasReleasedCleanly) setAside(engine, delivery)
+  else if (begun?.isAlone) promoteOwed(engine, delivery, setAside(engine.ctx, delivery, {}, begun))
   else {
-    delivery.stage = 'queued'
+    delivery.isSuspect = begun !== undefined
+    delivery.stage = delivery.isSuspect ? 'waiting' : 'queued'
     engine.resume(delivery)
-    if (!wasReleasedCleanly) await outcomes.record({ kind: 'reopened', position })
   }
-}
-
-function setAside(engine: DeliveryEngine, delivery: Delivery): void {
-  const { ctx } = engine
-  const id = messageId(delivery.name)
-  const { namespace, name } = delivery.queue.endpoint
-  ctx.log.warn('delivery_set_aside', 'set a delivery aside', { delivery: id, namespace, endpoint: name })
-  const message = `Davit restarted or lost its connection to the API server ${MAX_STARTS + 1} times while sending the delivery ${id}. Davit will retry the delivery later, separately from other deliveries.`
-  warnOnEndpoint(ctx, delivery.queue.endpoint, 'SetAside', message)
-  promoteOwed(engine, delivery, setAsideStatus(ctx.clock.now(), ctx.waitScale))
 }
 
 /** Creates the object of a delivery whose status is known already. */
@@ -139,7 +126,6 @@ export class LogFollower {
   endsDuringList: Set<number> | undefined
   /** Offsets of deliveries that ended by any record of the log, until all objects were listed once. */
   recordedEnds: Map<number, Pick<SequencedRecord, 'version' | 'writer'>> | undefined = new Map()
-  readonly claims = new ShardClaims()
   readonly #early = new OutOfOrderRecords()
   readonly #progress: OutcomeReadProgress
   #waiting: { version: number; resolve: () => void }[] = []
@@ -176,14 +162,21 @@ export class LogFollower {
   ): void {
     const { version, writer, records } = outcomes
     this.#progress.advance(outcomes)
+    const { clock } = this.#engine.ctx
+    const at = outcomes.createdAt ?? clock.now()
     for (const record of records) {
-      if (isShardRecord(record)) this.#applyClaim(record, version, writer)
+      if (isShardRecord(record)) this.#applyClaim(record, { version, writer, createdAt: at })
+      else if (record.kind === 'begin') this.#engine.ctx.begun.add({ ...record, version, writer, at })
       else this.#applyRecord({ record, version, writer })
     }
     this.#early.forget(this.#engine.ctx.segments.lowWater)
     if (this.#early.isFull) this.#options.onLost()
     for (const { resolve } of this.#waiting.filter((one) => one.version <= version)) resolve()
     this.#waiting = this.#waiting.filter((one) => one.version > version)
+  }
+
+  get claims(): ShardClaims {
+    return this.#engine.ctx.claims
   }
 
   outcomesListed(): void {
@@ -218,8 +211,12 @@ export class LogFollower {
   }
 
   /** A replica that claims a shard knows the claims before. If the shard is still this replica's, it claims it again. */
-  #applyClaim(record: ClaimRecord | ReleaseRecord, version: number, writer: string): void {
-    const claimed = this.claims.apply(record, { version, writer }, this.#progress.from)
+  #applyClaim(
+    record: ClaimRecord | ReleaseRecord,
+    segment: { version: number; writer: string; createdAt: number },
+  ): void {
+    const { writer } = segment
+    const claimed = this.claims.apply(record, segment, this.#progress.from)
     const ours = claimed.filter((shard) => this.#engine.queues.isOurs(shard))
     if (writer !== this.#options.writer && ours.length > 0) this.#options.onClaimedElsewhere(ours)
   }
@@ -260,7 +257,10 @@ export class LogFollower {
     if (position.version >= version) return
     if (record.kind === 'ended' || endsDelivery(record)) this.#noteEnd(sequenced)
     const opened = segments.at(position.version)
-    if (record.kind === 'ended') this.#applyEnd(sequenced)
+    if (record.kind === 'ended') {
+      this.#engine.ctx.begun.delete(position)
+      this.#applyEnd(sequenced)
+    }
     if (!opened && position.version > segments.lowWater) {
       // The watches have no mutual order: its segment may still arrive.
       this.#early.add(sequenced)
@@ -272,6 +272,7 @@ export class LogFollower {
     const state = fold(open.state, sequenced, (attempt) => attempt)
     if (state === open.state) return
     open.state = state
+    if (record.kind !== 'moved') this.#engine.ctx.begun.delete(position)
     if (writer !== this.#options.writer) this.#applyRemote(opened, open, record)
     else if (record.kind === 'moved') this.#applyOwnPromotion(open)
     if (!isClosed(state)) return

@@ -24,7 +24,7 @@ import type { Clock } from '../../lib/time.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
 import type { EventBody, Payloads } from './payloads.ts'
-import { isFinal, isSetAside } from './plan.ts'
+import { isFinal } from './plan.ts'
 
 /** WebhookDelivery objects, which show deliveries to users and hold their state from the first failure on. */
 
@@ -246,9 +246,8 @@ export function deliveryRef({ name, queue }: Delivery): { namespace: string; nam
   return { namespace, name: deliveryObjectName(name, uid) }
 }
 
-/** More attempts, an end, or having been set aside is later; an end is never taken back. */
+/** More attempts or an end is later; an end is never taken back. */
 function isBehind(current: WebhookDeliveryStatus | undefined, status: WebhookDeliveryStatus): boolean {
   if (isFinal(current?.state)) return false
-  if (isSetAside(status)) return current?.nextAttemptAt === undefined
   return isFinal(status.state) || (status.attemptCount ?? 0) > (current?.attemptCount ?? 0)
 }

@@ -8,18 +8,18 @@ function said(record: OutcomeRecord): SequencedRecord {
 function moved(version: number, index: number) {
   return said({ kind: 'moved', position: { version, index } })
 }
-function reopened(version: number, index: number) {
-  return said({ kind: 'reopened', position: { version, index } })
+function canceled(version: number, index: number) {
+  return said({ kind: 'canceled', position: { version, index }, reason: 'Duplicate' })
 }
 
 it('gives the records of a segment by index, in order, and once', () => {
   const early = new OutOfOrderRecords()
-  early.add(reopened(7, 1))
+  early.add(canceled(7, 1))
   early.add(moved(7, 0))
   early.add(moved(7, 1))
   early.add(moved(8, 0))
   expect([...early.take(7)]).toEqual([
-    [1, [reopened(7, 1), moved(7, 1)]],
+    [1, [canceled(7, 1), moved(7, 1)]],
     [0, [moved(7, 0)]],
   ])
   expect(early.take(7).size).toBe(0)

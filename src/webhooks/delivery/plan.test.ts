@@ -10,8 +10,8 @@ import {
   afterAttempt,
   canceledStatus,
   exhaustedStatus,
+  hasEndedController,
   isFinal,
-  isSetAside,
   setAsideStatus,
 } from './plan.ts'
 
@@ -183,16 +183,44 @@ test('no more than eight attempts are told, the last ones', () => {
   expect(told).toEqual([...attempts.slice(1), failure(START + 50).attempt])
 })
 
-test('one that was set aside is attempted five minutes later, and is so until an attempt of it is known', () => {
-  const status = setAsideStatus(START, 0.5)
-  expect(status).toStrictEqual({
-    state: 'retrying',
-    attemptCount: 0,
-    nextAttemptAt: '2026-01-31T12:02:30.000Z',
+describe('an attempt that ended its controller', () => {
+  const begun = { at: START - 1000, attempts: 0 }
+  const when = { now: START, scale: 0.5 }
+
+  test('counts as failed, and the next one is made five minutes later', () => {
+    const status = setAsideStatus({}, begun, when)
+    expect(status).toStrictEqual({
+      state: 'retrying',
+      attemptCount: 1,
+      attempts: [
+        {
+          at: '2026-01-31T11:59:59.000Z',
+          latencyMs: 0,
+          error: 'the Davit controller stopped during this attempt',
+        },
+      ],
+      nextAttemptAt: '2026-01-31T12:02:30.000Z',
+    })
+    expect(hasEndedController(status)).toBe(true)
+    for (const other of [undefined, {}, { attempts: [] }, { attempts: [failure(START).attempt] }])
+      expect(hasEndedController(other)).toBe(false)
   })
-  expect([isSetAside(status), isSetAside({ state: 'retrying' })]).toEqual([true, true])
-  for (const other of [undefined, {}, { state: 'pending', attemptCount: 0 }, { ...status, attemptCount: 1 }])
-    expect(isSetAside(other as WebhookDeliveryStatus | undefined)).toBe(false)
+
+  test('counts once, and not if its outcome is known', () => {
+    const once = setAsideStatus({}, begun, when)
+    expect(setAsideStatus(once, begun, when)).toBe(once)
+    const failed = { state: 'retrying', attemptCount: 1, attempts: [failure(START).attempt] } as const
+    expect(setAsideStatus({ ...failed, attempts: [...failed.attempts] }, begun, when)).toMatchObject(failed)
+  })
+
+  test('may be the last one', () => {
+    const attempts = Array.from({ length: 7 }, (_, n) => failure(START - 10_000 + n).attempt)
+    const before: WebhookDeliveryStatus = { state: 'retrying', attemptCount: 7, attempts }
+    expect(setAsideStatus(before, { ...begun, attempts: 7 }, when)).toMatchObject({
+      state: 'exhausted',
+      attemptCount: 8,
+    })
+  })
 })
 
 test('one that was counted as exhausted ends so, with the attempts that are known', () => {

@@ -71,18 +71,30 @@ export function afterAttempt(
   return { state: 'retrying', attemptCount, attempts, nextAttemptAt: new Date(next).toISOString() }
 }
 
+/** The error of an attempt that ended its controller. */
+const ENDED_CONTROLLER = 'the Davit controller stopped during this attempt'
+
 /**
- * The status of a delivery that was open at several crashes and may be their cause: it is retried later, apart from the others.
- * @param scale factor on the wait @param now milliseconds since 1970
+ * The status of a delivery whose attempt ended its owner, and no other attempt can have: it failed, and is retried later.
+ * @param begun when it started, and how many were made before @param scale factor on the wait @param now milliseconds since 1970
  */
-export function setAsideStatus(now: number, scale: number): WebhookDeliveryStatus {
-  const nextAttemptAt = new Date(now + SET_ASIDE_MS * scale).toISOString()
-  return { state: 'retrying', attemptCount: 0, nextAttemptAt }
+export function setAsideStatus(
+  before: WebhookDeliveryStatus,
+  begun: { at: number; attempts: number },
+  { now, scale }: { now: number; scale: number },
+): WebhookDeliveryStatus {
+  // Its outcome is known, or it is counted already.
+  if ((before.attemptCount ?? 0) > begun.attempts) return before
+  const attempt = { at: new Date(begun.at).toISOString(), latencyMs: 0, error: ENDED_CONTROLLER }
+  const when = { endedAt: now, policy: { ordered: false, scale }, fraction: 0 }
+  const status = afterAttempt(before, { succeeded: false, attempt }, when)
+  if (status.state !== 'retrying') return status
+  return { ...status, nextAttemptAt: new Date(now + SET_ASIDE_MS * scale).toISOString() }
 }
 
-/** Whether it was set aside and has no known outcome of an attempt since. */
-export function isSetAside(status: WebhookDeliveryStatus | undefined): boolean {
-  return status?.state === 'retrying' && (status.attemptCount ?? 0) === 0
+/** Whether its last attempt ended a controller. */
+export function hasEndedController(status: WebhookDeliveryStatus | undefined): boolean {
+  return status?.attempts?.at(-1)?.error === ENDED_CONTROLLER
 }
 
 /** The status of a delivery that ends without another attempt; a final status stays. */

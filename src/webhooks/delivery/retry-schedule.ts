@@ -20,8 +20,8 @@ const ORDERED_CADENCE_MS = 3 * MINUTE
 
 /** Upper bound on the wait after `made` attempts. Caps due times that were stored by a clock running ahead. */
 export function longestWaitMs(made: number, scale: number): number {
-  if (made === 0) return Math.ceil(SET_ASIDE_MS * scale)
-  return Math.ceil(Math.max(WAITS_MS[made - 1] ?? LAST_WAIT_MS, ORDERED_CADENCE_MS) * scale)
+  const usual = made === 0 ? 0 : Math.max(WAITS_MS[made - 1] ?? LAST_WAIT_MS, ORDERED_CADENCE_MS)
+  return Math.ceil(Math.max(usual, SET_ASIDE_MS) * scale)
 }
 
 export type SchedulePolicy = {

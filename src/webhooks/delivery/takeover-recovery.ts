@@ -6,8 +6,10 @@ import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { inGroups } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
+import type { Begun } from '../log/crash-series.ts'
 import { attemptsOf } from '../log/fold.ts'
 import { cancelObject, leaveUnread, writeDecidedStatus } from './attempt.ts'
+import { attemptBegunBefore, setAside } from './careful-attempts.ts'
 import { retryUntilDurable, startOwnedWork } from './context.ts'
 import {
   type Delivery,
@@ -244,13 +246,37 @@ export class RecoveryFromObjects {
   }
 
   #continue({ spec, metadata }: DeliveryOutline, pending: Delivery | undefined, found: Delivery): void {
-    const { attempts, dueAt, stage } = found
-    const delivery = pending ? Object.assign(pending, { attempts, dueAt, stage, storage: IN_OBJECT }) : found
+    const begun = attemptBegunBefore(this.#engine.ctx, found)
+    found.isSuspect = begun !== undefined && !begun.isAlone
+    if (begun) found.stage = 'waiting'
+    const { attempts, dueAt, stage, isSuspect } = found
+    const delivery = pending
+      ? Object.assign(pending, { attempts, dueAt, stage, isSuspect, storage: IN_OBJECT })
+      : found
     this.#engine.objectBacked.addFound(delivery)
+    if (begun?.isAlone) {
+      this.#setAside(delivery, pending !== undefined, begun)
+      return
+    }
     if (pending) this.#engine.resume(pending)
     else this.#engine.add(found)
     const wasRestored = isRestored(Date.parse(spec.writtenAt), Date.parse(metadata.creationTimestamp))
     endDecided(this.#engine, delivery, wasRestored)
+  }
+
+  /** Its attempt ended the owner before: it counts, and the next one waits. */
+  #setAside(delivery: Delivery, isKnown: boolean, begun: Begun): void {
+    const { ctx } = this.#engine
+    delivery.stage = 'sending'
+    if (isKnown) delivery.queue.restore(delivery)
+    else this.#engine.add(delivery)
+    startOwnedWork(ctx, delivery.queue, () =>
+      retryUntilDurable(ctx, 'store attempt that ended a controller', async () => {
+        const object = await ctx.objects.find(delivery)
+        if (!object) return ctx.engine.drop(delivery)
+        await writeDecidedStatus(ctx, delivery, object, (before) => setAside(ctx, delivery, before, begun))
+      }),
+    )
   }
 
   #close(key: string, { opened, open: { entry } }: UnresolvedEntry): void {

@@ -8,6 +8,7 @@ import { isApiError, type ListQuery, type Page, type RawObject } from '../../kub
 import { Semaphore } from '../../lib/semaphore.ts'
 import { pollUntil, sleep, withDeadline } from '../../lib/time.ts'
 import { readKeys, type StoredKeys } from '../endpoints/signing-keys.ts'
+import { CALM_AFTER_MS } from '../log/crash-series.ts'
 import { NO_RECORDS } from '../log/fold.ts'
 import { retryUntilDurable } from './context.ts'
 import type { Delivery, EndpointQueue, UnresolvedEntry } from './endpoint-queue.ts'
@@ -101,7 +102,8 @@ export class ShardTakeover {
   readonly #options: ShardTakeoverOptions
   /** Objects of all shards were listed: later changes are in the log. */
   #isComplete = false
-  readonly #claimed = new Set<number>()
+  /** By shard, what distinguishes this claim from a later one. */
+  readonly #claimed = new Map<number, symbol>()
   /** Claimed, and everything that the previous owner left is known. */
   readonly #adopted = new Set<number>()
   readonly #turns = new Semaphore({ atOnce: 1 })
@@ -117,15 +119,31 @@ export class ShardTakeover {
   async start(
     shards: ReadonlySet<number>,
     signal: AbortSignal,
-  ): Promise<{ unfinished: number; reopened: number }> {
+  ): Promise<{ unfinished: number; resumed: number }> {
     return await this.#turns.run(async () => {
       for (const shard of shards) this.#adopted.delete(shard)
       await this.#claim(shards, signal)
       await Promise.all([this.#readEndpoints(signal), this.#readKeysInTime(signal)])
       const result = await this.#adopt(shards, signal)
       for (const shard of shards) this.#adopted.add(shard)
+      void this.#endSeriesLater(shards)
       return result
     })
+  }
+
+  /** What ended the owners before has not ended this one: from then on, nothing is suspicious. */
+  async #endSeriesLater(shards: ReadonlySet<number>): Promise<void> {
+    const { follower, engine } = this.#options
+    const { clock, outcomes, giveUp, claims } = engine.ctx
+    const claimed = new Map([...shards].map((shard) => [shard, this.#claimed.get(shard)]))
+    await sleep(clock, CALM_AFTER_MS, giveUp)
+    const isSame = (shard: number) =>
+      claimed.get(shard) !== undefined && claimed.get(shard) === this.#claimed.get(shard)
+    const calm = [...shards]
+      .filter((shard) => isSame(shard) && claims.endsOf(shard) > 0)
+      .sort((a, b) => a - b)
+    if (giveUp.aborted || calm.length === 0 || !follower.holdsClaims(new Set(calm))) return
+    await outcomes.record({ kind: 'calm', shards: calm, after: follower.version }).catch(() => undefined)
   }
 
   /**
@@ -143,12 +161,19 @@ export class ShardTakeover {
   async #claim(shards: ReadonlySet<number>, signal: AbortSignal): Promise<void> {
     const { engine, follower } = this.#options
     signal.throwIfAborted()
+    const { claims, outcomes, writer, clock } = engine.ctx
     const numbers = [...shards].sort((a, b) => a - b)
+    const now = clock.now()
+    const byEnds = Map.groupBy(numbers, (shard) => claims.endsBefore(shard, writer, now))
     // With `after`, a claim that is written late, when another replica has claimed them, is void.
-    const claim = { kind: 'claim', shards: numbers, after: follower.version } as const
-    const version = await engine.ctx.outcomes.record(claim, { isUrgent: true })
-    for (const shard of shards) this.#claimed.add(shard)
-    await follower.seen(version, signal)
+    const after = follower.version
+    const versions = await Promise.all(
+      [...byEnds].map(([ends, part]) =>
+        outcomes.record({ kind: 'claim', shards: part, after, ends }, { isUrgent: true }),
+      ),
+    )
+    for (const shard of shards) this.#claimed.set(shard, this.#claimed.get(shard) ?? Symbol())
+    await follower.seen(Math.max(...versions), signal)
     signal.throwIfAborted()
     this.#assertHeld(shards)
   }
@@ -266,8 +291,8 @@ export class ShardTakeover {
     await pollUntil(clock, isSynced, signal)
     if (!isSynced()) signal.throwIfAborted()
     await objects.lookUpMissing(signal)
-    const reopened = await resumeEntries(engine, [...unresolved.values()], follower.claims)
-    return { unfinished: objects.unfinished, reopened }
+    const resumed = await resumeEntries(engine, [...unresolved.values()], follower.claims)
+    return { unfinished: objects.unfinished, resumed }
   }
 
   /** Pages of a consistent list, from the first again if it took longer than the server keeps old versions. */

@@ -46,6 +46,43 @@ it('knows the newest claims, however many there were', () => {
   expect(claims.isFenced(3, 50, 'w49')).toBe(true)
 })
 
+it('counts owners that have ended in a row, until one lives for long or hands over', () => {
+  const claims = new ShardClaims()
+  const MINUTE = 60_000
+  const ends = (writer: string, minutes: number) => claims.endsBefore(3, writer, minutes * MINUTE)
+  const claim = (writer: string, version: number, minutes: number) =>
+    claims.apply(
+      { kind: 'claim', shards: [3], after: version - 1, ends: ends(writer, minutes) },
+      { version, writer, createdAt: minutes * MINUTE },
+      0,
+    )
+  expect(ends('a', 0)).toBe(0)
+  claim('a', 10, 0)
+  expect([ends('a', 1), ends('b', 1)]).toEqual([0, 1])
+  claim('b', 20, 1)
+  claim('c', 30, 2)
+  expect([claims.endsOf(3), ends('c', 3), ends('d', 3), ends('d', 12)]).toEqual([2, 2, 3, 1])
+  const calm = { kind: 'calm', shards: [3], after: 29 } as const
+  claims.apply(calm, { version: 31, writer: 'b' }, 0)
+  claims.apply(calm, { version: 32, writer: 'c' }, 0)
+  expect(claims.endsOf(3)).toBe(2)
+  claims.apply({ ...calm, after: 30 }, { version: 33, writer: 'c' }, 0)
+  expect([claims.endsOf(3), ends('d', 3)]).toEqual([0, 1])
+  claims.apply({ ...calm, kind: 'release', after: 33 }, { version: 34, writer: 'c' }, 0)
+  expect(ends('d', 3)).toBe(0)
+})
+
+it('counts an end after a claim that it cannot verify as well', () => {
+  const claims = new ShardClaims()
+  const claim = { kind: 'claim', shards: [3], after: 5, ends: 2 } as const
+  claims.apply(claim, { version: 10, writer: 'a', createdAt: 0 }, 6)
+  expect([claims.endsBefore(3, 'a', 0), claims.endsBefore(3, 'b', 0)]).toEqual([2, 3])
+  claims.apply({ kind: 'calm', shards: [3], after: 10 }, { version: 11, writer: 'a' }, 6)
+  expect(claims.endsBefore(3, 'b', 0)).toBe(1)
+  claims.apply({ kind: 'release', shards: [3], after: 11 }, { version: 12, writer: 'a' }, 6)
+  expect(claims.endsBefore(3, 'b', 0)).toBe(0)
+})
+
 it('knows whether the one before had handed the shard over before the last claim', () => {
   const claims = new ShardClaims()
   claims.recordClaim([3, 4], { version: 10, writer: 'a' })

@@ -1,4 +1,5 @@
 import type { ClaimRecord, ReleaseRecord } from '../../apis/outcome-segment.ts'
+import { endsAfter } from './crash-series.ts'
 
 /**
  * Which replica drives a shard, according to the log: see "Claims and releases" in README.md. A claim or a release counts only if its
@@ -13,10 +14,23 @@ type Claim = {
   /** The previous owner had released the shard, so nothing was in flight. */
   wasReleasedCleanly: boolean
   isReleased: boolean
+  /** Owners that have ended in a row before it, until it has lived for long enough. */
+  ends: number
+  /** When the writer first claimed the shard, milliseconds since 1970. */
+  at: number
 }
 
-/** @property version of the segment @property after the version that the writer had read; absent: everything before it */
-type ClaimStatement = { version: number; writer: string; after?: number | undefined }
+/**
+ * @property version of the segment @property after the version that the writer had read; absent: everything before it
+ * @property at when the segment was created, milliseconds since 1970
+ */
+type ClaimStatement = {
+  version: number
+  writer: string
+  at?: number
+  after?: number | undefined
+  ends?: number | undefined
+}
 
 /** Claims kept for each shard. Who follows the log rarely checks records long after the shard changed hands. */
 const MAX_CLAIMS = 8
@@ -24,8 +38,8 @@ const MAX_CLAIMS = 8
 export class ShardClaims {
   readonly #maxClaims: number
   readonly #claims = new Map<number, Claim[]>()
-  /** Shards without a known claim: the version of the last unverifiable one. */
-  readonly #unverifiable = new Map<number, number>()
+  /** Shards without a known claim: the last unverifiable one. */
+  readonly #unverifiable = new Map<number, Pick<Claim, 'version' | 'writer' | 'ends' | 'at'>>()
 
   /** @param maxClaims that are kept for each shard */
   constructor(maxClaims = MAX_CLAIMS) {
@@ -37,30 +51,41 @@ export class ShardClaims {
    * @returns the shards that belong to the writer from there on, if it is a claim
    */
   apply(
-    { kind, shards, after }: ClaimRecord | ReleaseRecord,
-    { version, writer }: Pick<ClaimStatement, 'version' | 'writer'>,
+    record: ClaimRecord | ReleaseRecord,
+    { version, writer, createdAt: at = 0 }: { version: number; writer: string; createdAt?: number },
     from: number,
   ): number[] {
+    const { kind, shards, after } = record
     const isVerifiable = after === undefined || after >= from
-    if (kind === 'claim' && isVerifiable) return this.recordClaim(shards, { version, writer, after })
-    if (kind === 'claim') this.markUnverifiable(shards, { version, writer })
-    else if (isVerifiable) this.recordRelease(shards, { version, writer, after })
+    if (kind === 'claim' && isVerifiable)
+      return this.recordClaim(shards, { version, writer, at, after, ends: record.ends })
+    if (kind === 'claim') this.markUnverifiable(shards, { version, writer, at, ends: record.ends })
+    else if (isVerifiable && kind === 'release') this.recordRelease(shards, { version, writer, after })
+    else if (isVerifiable) this.recordCalm(shards, { version, writer, after })
     return []
   }
 
   /** Call in log order. @returns the shards that belong to the writer from there on */
   recordClaim(shards: readonly number[], statement: ClaimStatement): number[] {
-    const { version, writer, after = version } = statement
+    const { version, writer, at = 0, after = version, ends = 0 } = statement
     return shards.filter((shard) => {
       const last = this.#last(shard)
       if (last?.writer === writer) renew(last, version, after)
       else if (last && last.newest > after) return false
       else if (this.#isUnverifiable(shard, after)) {
-        this.#unverifiable.set(shard, version)
+        this.#unverifiable.set(shard, { version, writer, at, ends })
         return false
       } else {
         const wasReleasedCleanly = last?.isReleased ?? false
-        this.#add(shard, { version, newest: version, writer, wasReleasedCleanly, isReleased: false })
+        this.#add(shard, {
+          version,
+          newest: version,
+          writer,
+          wasReleasedCleanly,
+          isReleased: false,
+          ends,
+          at,
+        })
       }
       return true
     })
@@ -73,12 +98,12 @@ export class ShardClaims {
    */
   markUnverifiable(
     shards: readonly number[],
-    { version, writer }: Pick<ClaimStatement, 'version' | 'writer'>,
+    { version, writer, at = 0, ends = 0 }: Omit<ClaimStatement, 'after'>,
   ): void {
     for (const shard of shards) {
       const last = this.#last(shard)
       if (last && last.writer !== writer && last.newest === 0) this.#claims.delete(shard)
-      if (!this.#claims.has(shard)) this.#unverifiable.set(shard, version)
+      if (!this.#claims.has(shard)) this.#unverifiable.set(shard, { version, writer, at, ends })
     }
   }
 
@@ -89,9 +114,44 @@ export class ShardClaims {
       const last = this.#last(shard)
       if (this.#isUnverifiable(shard, after)) continue
       // The writer's claim may have been deleted from the log.
-      if (!last) this.#add(shard, { version, newest: 0, writer, wasReleasedCleanly: false, isReleased: true })
+      if (!last)
+        this.#add(shard, {
+          version,
+          newest: 0,
+          writer,
+          wasReleasedCleanly: false,
+          isReleased: true,
+          ends: 0,
+          at: 0,
+        })
       else if (last.writer === writer && last.newest <= after) last.isReleased = true
     }
+  }
+
+  /** The last owner has lived for so long that ends before it count no more. Call in log order. */
+  recordCalm(shards: readonly number[], { version, writer, after = version }: ClaimStatement): void {
+    for (const shard of shards) {
+      const last = this.#last(shard)
+      const unverifiable = this.#unverifiable.get(shard)
+      if (last?.writer === writer && last.newest <= after) last.ends = 0
+      else if (!last && unverifiable?.writer === writer && unverifiable.version <= after)
+        unverifiable.ends = 0
+    }
+  }
+
+  /** For the next claim of this writer. @param now milliseconds since 1970 */
+  endsBefore(shard: number, writer: string, now: number): number {
+    const unverifiable = this.#unverifiable.get(shard)
+    return endsAfter(
+      this.#last(shard) ?? (unverifiable && { ...unverifiable, isReleased: false }),
+      writer,
+      now,
+    )
+  }
+
+  /** Owners that have ended in a row before the last one. */
+  endsOf(shard: number): number {
+    return this.#last(shard)?.ends ?? 0
   }
 
   /** Whether the last claim to each of them is the writer's. */
@@ -131,7 +191,7 @@ export class ShardClaims {
 
   /** No claim is known, and there may be one that the writer had not read. */
   #isUnverifiable(shard: number, after: number): boolean {
-    return !this.#claims.has(shard) && after < (this.#unverifiable.get(shard) ?? 0)
+    return !this.#claims.has(shard) && after < (this.#unverifiable.get(shard)?.version ?? 0)
   }
 
   #add(shard: number, claim: Claim): void {
@@ -149,5 +209,6 @@ function renew(last: Claim, version: number, after: number): void {
   last.newest = version
   // Without a release, earlier work may still be in flight.
   if (hasStarted || last.isReleased) last.wasReleasedCleanly = last.isReleased
+  if (last.isReleased) last.ends = 0
   last.isReleased = false
 }

@@ -27,7 +27,7 @@ const sent = (number: number, object: boolean): OutcomeRecord => ({
 })
 const canceled: OutcomeRecord = { kind: 'canceled', position, reason: 'EndpointDeleted' }
 const moved: OutcomeRecord = { kind: 'moved', position }
-const reopened: OutcomeRecord = { kind: 'reopened', position }
+const begin: OutcomeRecord = { kind: 'begin', position, attempts: 0, isAlone: false }
 
 type Sequenced = { record: OutcomeRecord; version: number }
 
@@ -50,7 +50,7 @@ describe('the records of a delivery', () => {
     { what: 'the last failure', record: failed(0, true), closes: false, ends: true },
     { what: 'a move', record: moved, closes: true, ends: false },
     { what: 'a cancel', record: canceled, closes: true, ends: true },
-    { what: 'a reopening', record: reopened, closes: false, ends: false },
+    { what: 'the beginning of an attempt', record: begin, closes: false, ends: false },
     {
       what: 'the end of an object',
       record: { kind: 'ended', position } as const,
@@ -66,13 +66,13 @@ describe('the records of a delivery', () => {
 
   it('come to the status that attempts make, and pass over the rest', () => {
     expect(statusFromLog(NO_RECORDS)).toEqual({})
-    expect(statusFromLog(foldAll(inOrder([reopened, failed(0)])))).toEqual({
+    expect(statusFromLog(foldAll(inOrder([begin, failed(0)])))).toEqual({
       state: 'retrying',
       attemptCount: 1,
       attempts: [attempt(0)],
       nextAttemptAt: '2026-01-31T12:01:00.000Z',
     })
-    expect(statusFromLog(foldAll(inOrder([failed(0), reopened, sent(1, true)])))).toEqual({
+    expect(statusFromLog(foldAll(inOrder([failed(0), begin, sent(1, true)])))).toEqual({
       state: 'succeeded',
       attemptCount: 2,
       attempts: [attempt(0), attempt(1, 200)],

@@ -3,7 +3,7 @@ import type { CancelReason, DeliveryAttempt } from '../../apis/webhook-delivery.
 
 /**
  * What the records of a delivery say together: one rule for every reader of the log. Neither their order nor a repetition changes the
- * result (but the number of starts), since watches and lists have orders of their own, and a segment whose write had no answer may be in the log under two names.
+ * result, since watches and lists have orders of their own, and a segment whose write had no answer may be in the log under two names.
  * Records of an owner that had lost the shard are void (fencing.ts) and must not come here.
  */
 
@@ -29,8 +29,6 @@ export type LogState<A extends Started = DeliveryAttempt> = {
   readonly owesObject: boolean
   /** Its WebhookDelivery has the state. */
   readonly moved: boolean
-  /** Starts that found it open and went on with it. */
-  readonly starts: number
 }
 
 /** A delivery that no record speaks of. */
@@ -41,7 +39,6 @@ export const NO_RECORDS: LogState<never> = {
   endVersion: 0,
   owesObject: false,
   moved: false,
-  starts: 0,
 }
 
 /**
@@ -56,11 +53,10 @@ export function fold<A extends Started>(
 ): LogState<A> {
   switch (record.kind) {
     case 'ended':
+    case 'begin':
       return state
     case 'moved':
       return state.moved ? state : { ...state, moved: true }
-    case 'reopened':
-      return { ...state, starts: state.starts + 1 }
     case 'canceled':
       return isFirst(state, version)
         ? { ...withEnd(state, 'canceled', version), reason: record.reason }

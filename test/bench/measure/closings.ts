@@ -61,7 +61,7 @@ export class Closings {
   #take(records: readonly OutcomeRecord[]): void {
     for (const record of records) {
       const key = keyOf(record.position)
-      if (record.kind === 'failed' || record.kind === 'reopened' || record.kind === 'ended') continue
+      if (record.kind === 'failed' || record.kind === 'begin' || record.kind === 'ended') continue
       if (this.#seen.has(key)) this.#closed.repeated += 1
       else this.#closed[record.kind] += 1
       this.#seen.add(key)

@@ -1,6 +1,7 @@
 /** Collects what the log contains about a delivery, and about its owners, for debugging. */
 
 import { formatPosition, type Position } from '../../../src/apis/delivery-segment.ts'
+import { isShardRecord } from '../../../src/apis/outcome-segment.ts'
 import { shardOf } from '../../../src/ha/assignment.ts'
 import type { Logger } from '../../../src/lib/log.ts'
 import { endsDelivery } from '../../../src/webhooks/log/fold.ts'
@@ -49,7 +50,7 @@ export function unreportedIn({ segments, outcomes, aliases }: LogEvidence): stri
   const records = outcomesIn(outcomes).flatMap((one) => one.records)
   const [moved, ended] = [new Set<string>(), new Set<string>()]
   for (const record of records) {
-    if (record.kind === 'claim' || record.kind === 'release') continue
+    if (isShardRecord(record)) continue
     if (record.kind === 'moved') moved.add(formatPosition(record.position))
     else if (record.kind === 'ended' || endsDelivery(record)) ended.add(formatPosition(record.position))
   }
@@ -81,9 +82,12 @@ function linesOf(
   const positions = new Set(places.map(({ position }) => formatPosition(position)))
   return records.flatMap((record) => {
     const where = `  ${version} at ${second(createdAt)} by ${writer}, all closed up to ${lowWater}:`
-    if (record.kind === 'claim' || record.kind === 'release') {
+    if (isShardRecord(record)) {
       const which = record.shards.filter((shard) => shards.has(shard))
-      return which.length === 0 ? [] : [`${where} ${record.kind} ${which} after ${record.after ?? 'all'}`]
+      const ends = record.kind === 'claim' && record.ends ? `, ends ${record.ends}` : ''
+      return which.length === 0
+        ? []
+        : [`${where} ${record.kind} ${which} after ${record.after ?? 'all'}${ends}`]
     }
     const position = formatPosition(record.position)
     return positions.has(position) ? [`${where} ${position} ${record.kind}`] : []

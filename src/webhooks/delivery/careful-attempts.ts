@@ -1,0 +1,139 @@
+import { messageId } from '../../apis/ids.ts'
+import type { WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
+import { type Clock, pollUntil, sleep } from '../../lib/time.ts'
+import { type Begun, CAREFUL_FROM_ENDS, MAX_BEGUN } from '../log/crash-series.ts'
+import type { ShardClaims } from '../log/fencing.ts'
+import type { OutcomeRecorder } from '../log/store.ts'
+import { type EngineContext, warnOnEndpoint } from './context.ts'
+import type { Delivery } from './endpoint-queue.ts'
+import { setAsideStatus } from './plan.ts'
+
+/**
+ * Attempts that may end this process. The owner of a shard that has lost several owners in a row records each attempt before it makes it,
+ * and tries those alone that were in progress when such an owner ended. README.md explains why.
+ */
+
+/** Suspects wait for so long after a takeover, so that everything else goes first. */
+export const SUSPECTS_AFTER_MS = 5000
+/** A suspect that cannot be tried, because its endpoint is disabled or waits for something else, delays the next one for so long. */
+const LONGEST_TURN_MS = 30_000
+
+export type CarefulAttemptsOptions = {
+  claims: Pick<ShardClaims, 'endsOf'>
+  outcomes: Pick<OutcomeRecorder, 'record'>
+  clock: Clock
+  giveUp: AbortSignal
+}
+
+/** @property start queues it */
+type Suspect = { delivery: Delivery; start: () => void }
+
+export class CarefulAttempts {
+  readonly #options: CarefulAttemptsOptions
+  readonly #places = new Semaphore({ atOnce: MAX_BEGUN })
+  #suspects: Suspect[] = []
+  #isTrying = false
+
+  constructor(options: CarefulAttemptsOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Call before an attempt. If it may end this process, that it is made is durable when this resolves.
+   * @returns to be called when its outcome is stored @throws Error when the process ends before
+   */
+  async begin(delivery: Delivery): Promise<() => void> {
+    const { queue, isSuspect = false } = delivery
+    if (!isSuspect && this.#options.claims.endsOf(queue.shard) < CAREFUL_FROM_ENDS) return () => undefined
+    const isOver = Promise.withResolvers<void>()
+    await this.#place(queue.endpoint.namespace, isOver.promise)
+    try {
+      await this.record(delivery, { isAlone: isSuspect })
+    } catch (error) {
+      isOver.resolve()
+      throw error
+    }
+    return () => {
+      delivery.isSuspect = false
+      isOver.resolve()
+    }
+  }
+
+  /** @param isAlone no other attempt is made that may have ended an owner */
+  async record(delivery: Delivery, { isAlone }: { isAlone: boolean }): Promise<void> {
+    const { attempts, queue } = delivery
+    const record = { kind: 'begin', position: delivery, attempts, isAlone } as const
+    await this.#options.outcomes.record(record, { isUrgent: queue.ordered })
+  }
+
+  /** Resolves when there is a place, which is taken until `over`. */
+  async #place(organization: string, over: Promise<void>): Promise<void> {
+    const isTaken = Promise.withResolvers<void>()
+    const held = async () => {
+      isTaken.resolve()
+      await over
+    }
+    void this.#places.run(held, { group: organization })
+    await isTaken.promise
+  }
+
+  /** Tries a suspect when it is its turn. @param start queues it */
+  hold(delivery: Delivery, start: () => void): void {
+    if (this.#suspects.some((one) => one.delivery === delivery)) return
+    this.#suspects.push({ delivery, start })
+    if (!this.#isTrying) void this.#tryAll()
+  }
+
+  /** Suspects that wait for their turn. */
+  get waiting(): number {
+    return this.#suspects.length
+  }
+
+  async #tryAll(): Promise<void> {
+    const { clock, giveUp } = this.#options
+    this.#isTrying = true
+    await sleep(clock, SUSPECTS_AFTER_MS, giveUp)
+    for (;;) {
+      const suspect = this.#suspects.shift()
+      if (!suspect || giveUp.aborted) break
+      await this.#try(suspect)
+    }
+    this.#suspects = []
+    this.#isTrying = false
+  }
+
+  async #try({ delivery, start }: Suspect): Promise<void> {
+    const { clock, giveUp } = this.#options
+    const until = clock.monotonic() + LONGEST_TURN_MS
+    const isOver = () => delivery.left || !delivery.isSuspect || delivery.queue.driver !== 'us'
+    if (isOver()) return
+    start()
+    await pollUntil(clock, () => isOver() || clock.monotonic() >= until, giveUp)
+  }
+}
+
+/** The attempt that an earlier owner had begun when it ended, and whose outcome is not known. */
+export function attemptBegunBefore(
+  { begun, claims, writer }: Pick<EngineContext, 'begun' | 'claims' | 'writer'>,
+  { version, index, attempts, queue: { shard } }: Delivery,
+): Begun | undefined {
+  const found = begun.at({ version, index }, attempts)
+  if (!found || found.writer === writer || claims.wasReleasedCleanly(shard)) return undefined
+  return claims.isFenced(shard, found.version, found.writer) ? undefined : found
+}
+
+/** The status after an attempt that ended its owner; tells the endpoint's owners. */
+export function setAside(
+  ctx: EngineContext,
+  { name, queue: { endpoint } }: Delivery,
+  before: WebhookDeliveryStatus,
+  begun: Begun,
+): WebhookDeliveryStatus {
+  const delivery = messageId(name)
+  const fields = { delivery, namespace: endpoint.namespace, endpoint: endpoint.name }
+  ctx.log.warn('delivery_set_aside', 'a controller stopped during this attempt; retrying it later', fields)
+  const message = `The Davit controller stopped while it sent the delivery ${delivery}, and no other attempt can have been the cause. Davit counts the attempt as failed and will retry the delivery in five minutes.`
+  warnOnEndpoint(ctx, endpoint, 'SetAside', message)
+  return setAsideStatus(before, begun, { now: ctx.clock.now(), scale: ctx.waitScale })
+}

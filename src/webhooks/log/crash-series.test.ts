@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest'
+import { fc } from '../../../test/support/fast-check.ts'
+import { type Begun, BegunAttempts, endsAfter, SERIES_MS } from './crash-series.ts'
+
+const position = { version: 7, index: 3 }
+
+function begun(more: Partial<Begun> = {}): Begun {
+  return { position, attempts: 0, isAlone: false, version: 9, writer: 'a', at: 1000, ...more }
+}
+
+describe('the ends before a claim', () => {
+  const before = { writer: 'a', isReleased: false, ends: 2, at: 1000 }
+
+  it.each([
+    { what: 'none without a claim before', given: undefined, want: 0 },
+    { what: 'none after a release', given: { ...before, isReleased: true }, want: 0 },
+    { what: 'one more if another start claimed shortly before', given: before, want: 3 },
+    {
+      what: 'the first of a series if that was long ago',
+      given: { ...before, at: 1000 - SERIES_MS },
+      want: 1,
+    },
+    { what: 'as many as before a lapse of the same start', given: { ...before, writer: 'b' }, want: 2 },
+  ])('are $what', ({ given, want }) => {
+    expect(endsAfter(given, 'b', 1000)).toBe(want)
+  })
+})
+
+describe('what a careful owner had begun', () => {
+  it('is known until its outcome is', () => {
+    const attempts = new BegunAttempts()
+    attempts.add(begun({ attempts: 2 }))
+    expect(attempts.at(position, 2)).toMatchObject({ attempts: 2 })
+    expect(attempts.at({ version: 7, index: 4 }, 2)).toBeUndefined()
+    expect(attempts.at(position, 3)).toBeUndefined()
+    attempts.delete(position)
+    expect(attempts.at(position, 2)).toBeUndefined()
+  })
+
+  it('is the last attempt of a delivery', () => {
+    const attempts = new BegunAttempts()
+    attempts.add(begun())
+    attempts.add(begun({ attempts: 1, isAlone: true, version: 12 }))
+    expect(attempts.at(position, 0)).toMatchObject({ isAlone: true, version: 12 })
+    expect(attempts.size).toBe(1)
+  })
+
+  it('is bounded, and the newest stay', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 10_001, max: 12_000 }), (count) => {
+        const attempts = new BegunAttempts()
+        for (let index = 0; index < count; index += 1)
+          attempts.add(begun({ position: { version: 7, index } }))
+        expect(attempts.size).toBe(10_000)
+        expect(attempts.at({ version: 7, index: count - 1 }, 0)).toBeDefined()
+        expect(attempts.at({ version: 7, index: 0 }, 0)).toBeUndefined()
+      }),
+      { numRuns: 5 },
+    )
+  })
+})
