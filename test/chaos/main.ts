@@ -2,7 +2,8 @@
  * The long form of what `npm test` does briefly; prints a table and fails if a promise was broken.
  * `npm run test:chaos [-- --seed=N --kills=N]` kills the controller, `npm run test:chaos -- --facade [--seed=N --clients=N
  * --rounds=N --rate=N]` kills REST servers under their clients, `npm run test:chaos -- --credentials [--seed=N --kills=N]` kills
- * the controller while owners use secrets, `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills bakes, and `npm run
+ * the controller while owners use secrets, `npm run test:chaos -- --series [--kills=N --rate=N]` kills it several times within a
+ * minute, `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills bakes, and `npm run
  * test:chaos -- --fleet [--seed=N --minutes=N, or --faults=N of each kind --controllers=N --facades=N]` does everything else to
  * several controllers and REST servers (with `--log=MiB` as the limit of the log, and with `--only=KIND,...` each for `--lasts`
  * seconds; with `--behind=MS` there is a second API server with data from etcd that is this much late; with `--other=COMMIT`
@@ -24,6 +25,7 @@ import { type FleetRunOptions, playFleet } from './fleet/fleet-run.ts'
 import { commitHere, keepRun, keptRuns } from './fleet/kept-runs.ts'
 import { programOf } from './fleet/other-version.ts'
 import { playKills } from './kill-run.ts'
+import { playKillSeries, seriesReportOf } from './kill-series.ts'
 import { reportOf } from './report.ts'
 import { SeededRandom } from './seeded-random.ts'
 
@@ -33,6 +35,7 @@ const { values } = parseArgs({
     facade: { type: 'boolean', default: false },
     credentials: { type: 'boolean', default: false },
     bakes: { type: 'boolean', default: false },
+    series: { type: 'boolean', default: false },
     seed: { type: 'string' },
     kills: { type: 'string' },
     clients: { type: 'string', default: '200' },
@@ -66,6 +69,7 @@ async function play() {
   if (values.fleet) return values.sum ? await sumFleets() : await breakFleet()
   if (values.facade) return await killServers()
   if (values.bakes) return await killBakes()
+  if (values.series) return await killInSeries()
   return values.credentials ? await killUnderOwners() : await killController()
 }
 
@@ -91,6 +95,19 @@ async function killServers() {
     say,
   })
   return { report: serverReportOf(findings), good: findings.wrong.length === 0 }
+}
+
+async function killInSeries() {
+  const found = await playKillSeries({
+    seed,
+    kills: Number(values.kills ?? 9),
+    perSecond: Number(values.rate ?? 330),
+    say,
+  })
+  return {
+    report: seriesReportOf(found),
+    good: found.lost.length + found.unexplained + found.late.length === 0,
+  }
 }
 
 async function killBakes() {

@@ -1,0 +1,215 @@
+/**
+ * One controller under load that is killed again and again within a minute: what was open at a kill must come soon after the last start,
+ * although every owner in a row has ended.
+ */
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startControlPlane } from '../../playground/control-plane/control-plane.ts'
+import { freePort } from '../../playground/free-port.ts'
+import { derivedName } from '../../src/apis/ids.ts'
+import { acceptEvent } from '../../src/webhooks/events/plan.ts'
+import { ControllerProcess } from './controller-process.ts'
+import { LOG_TYPE } from './publisher.ts'
+import { Receivers, type SeenReception } from './receivers.ts'
+import { SeededRandom } from './seeded-random.ts'
+import { ENDPOINTS, type Setting, setUp } from './setting.ts'
+
+/** Times by `performance.now()`. */
+export type SeriesFindings = {
+  kills: number
+  deliveries: number
+  /** Deliveries that were never received. */
+  lost: string[]
+  /** Requests for deliveries that were taken before, and of them those without a kill in between. */
+  repeats: number
+  unexplained: number
+  /** Milliseconds from the last start, or from the acceptance if that was later, to the first success. */
+  latenessMs: number[]
+  /** Deliveries that came later than is promised. */
+  late: string[]
+}
+
+/** Nothing but suspects, and what stands behind one at an ordered endpoint, may come later after the last start. */
+const SOON_MS = 15_000
+const MINUTE_MS = 60_000
+/** After the last start, for everything that is left. */
+const REST_MS = 5 * MINUTE_MS
+/** An attempt in progress at a kill is the rule, not the exception. */
+const SLOW_SHARE = 0.3
+const QUIET_MS = 3000
+
+export async function playKillSeries(options: {
+  seed: number
+  kills: number
+  perSecond: number
+  say: (line: string) => void
+}): Promise<SeriesFindings> {
+  const controlPlane = await startControlPlane()
+  try {
+    return await new KillSeries(options, controlPlane.kubeconfigPath, await freePort()).play(controlPlane)
+  } finally {
+    await controlPlane.stop()
+  }
+}
+
+type Accepted = { key: string; at: number }
+
+class KillSeries {
+  readonly #options: { seed: number; kills: number; perSecond: number; say: (line: string) => void }
+  readonly #kubeconfigPath: string
+  readonly #opsPort: number
+  readonly #accepted: Accepted[] = []
+  #run = 0
+  #logPath = ''
+
+  constructor(
+    options: { seed: number; kills: number; perSecond: number; say: (line: string) => void },
+    kubeconfigPath: string,
+    opsPort: number,
+  ) {
+    this.#options = options
+    this.#kubeconfigPath = kubeconfigPath
+    this.#opsPort = opsPort
+  }
+
+  async play(controlPlane: Parameters<typeof setUp>[0]): Promise<SeriesFindings> {
+    const { seed, kills, say } = this.#options
+    const random = new SeededRandom(seed)
+    this.#logPath = join(await mkdtemp(join(tmpdir(), 'davit-series-')), 'controller.log')
+    say(`the controller's log is ${this.#logPath}`)
+    const manners = random.fork()
+    const receivers = await Receivers.start({
+      random: random.fork(),
+      run: () => this.#run,
+      isPoisoned: () => false,
+      manner: () => (manners.chance(SLOW_SHARE) ? 'slow' : 'ok'),
+    })
+    const setting = await setUp(controlPlane, receivers.url)
+    let controller = this.#start(setting)
+    const killedAt: number[] = []
+    try {
+      await controller.untilReady()
+      const ending = new AbortController()
+      const published = this.#publish(setting, ending.signal)
+      for (let kill = 0; kill < kills; kill += 1) {
+        await sleep(random.between(0.5, 1.5) * (MINUTE_MS / kills) - 1500)
+        await controller.kill()
+        killedAt.push(performance.now())
+        say(`killed ${kill + 1} of ${kills}, ${this.#accepted.length} deliveries accepted`)
+        controller = this.#start(setting)
+      }
+      const lastStart = performance.now()
+      await controller.untilReady()
+      await sleep(SOON_MS)
+      ending.abort()
+      await published
+      await this.#untilTaken(receivers)
+      return this.#findings(receivers.receptions, killedAt, lastStart)
+    } finally {
+      if (controller.running) await controller.kill()
+      await receivers.close()
+      await setting.close()
+    }
+  }
+
+  #start(setting: Setting): ControllerProcess {
+    this.#run += 1
+    return new ControllerProcess({
+      kubeconfigPath: this.#kubeconfigPath,
+      namespace: setting.namespace,
+      replica: 'series',
+      opsPort: this.#opsPort,
+      waitScale: 1,
+      logPath: this.#logPath,
+    })
+  }
+
+  /** Each event goes to one endpoint, in turn. */
+  async #publish({ eventLog, organization, targets }: Setting, ending: AbortSignal): Promise<void> {
+    const usual = targets.filter(({ name }) => name !== 'paused')
+    const appends: Promise<void>[] = []
+    const started = performance.now()
+    for (let n = 0; !ending.aborted; n += 1) {
+      const dueMs = (n * 1000) / this.#options.perSecond - (performance.now() - started)
+      if (dueMs > 0) await sleep(dueMs)
+      const target = usual[n % usual.length]
+      if (!target) break
+      const acceptedAt = Date.now()
+      const name = derivedName(acceptedAt, `series ${n}`)
+      const event = acceptEvent(
+        { name, namespace: organization, type: LOG_TYPE, dataText: `{"n":${n}}`, acceptedAt, key: name },
+        [target],
+      )
+      const append = async () => {
+        await eventLog.append([event])
+        this.#accepted.push({ key: `${target.name} msg_${name}`, at: performance.now() })
+      }
+      appends.push(append())
+    }
+    await Promise.all(appends)
+  }
+
+  async #untilTaken(receivers: Receivers): Promise<void> {
+    const limit = performance.now() + REST_MS
+    const taken = () => [...receivers.taken.values()].reduce((sum, { size }) => sum + size, 0)
+    while (taken() < this.#accepted.length && performance.now() < limit) await sleep(100)
+    await sleep(QUIET_MS)
+  }
+
+  #findings(
+    receptions: readonly SeenReception[],
+    killedAt: readonly number[],
+    lastStart: number,
+  ): SeriesFindings {
+    const taken = Map.groupBy(
+      receptions.filter(({ answer }) => answer === 'ok'),
+      ({ endpoint, id }) => `${endpoint} ${id}`,
+    )
+    const lost: string[] = []
+    const late: string[] = []
+    const latenessMs: number[] = []
+    let repeats = 0
+    let unexplained = 0
+    for (const { key, at } of this.#accepted) {
+      const [first, ...others] = taken.get(key) ?? []
+      if (!first) {
+        lost.push(key)
+        continue
+      }
+      const ms = Math.max(0, first.answeredAt - Math.max(at, lastStart))
+      latenessMs.push(ms)
+      if (ms > SOON_MS) late.push(`${key} after ${Math.round(ms)} ms`)
+      repeats += others.length
+      for (const [n, other] of others.entries()) {
+        const before = others[n - 1] ?? first
+        if (!killedAt.some((kill) => before.answeredAt <= kill + 500 && kill <= other.at)) unexplained += 1
+      }
+    }
+    return {
+      kills: killedAt.length,
+      deliveries: this.#accepted.length,
+      lost,
+      repeats,
+      unexplained,
+      latenessMs,
+      late,
+    }
+  }
+}
+
+export function seriesReportOf(found: SeriesFindings): string {
+  const sorted = found.latenessMs.toSorted((a, b) => a - b)
+  const at = (share: number) => ((sorted[Math.ceil(share * sorted.length) - 1] ?? 0) / 1000).toFixed(1)
+  const lines = [
+    `kills                                    ${found.kills}`,
+    `deliveries accepted                      ${found.deliveries} to ${ENDPOINTS.length - 1} endpoints`,
+    `lost                                     ${found.lost.length}`,
+    `received twice                           ${found.repeats}`,
+    `received twice without a kill            ${found.unexplained}`,
+    `after the last start (s): p50, p99, most ${at(0.5)}, ${at(0.99)}, ${at(1)}`,
+    `later than ${SOON_MS / 1000} s                          ${found.late.length}`,
+  ]
+  return [...lines, ...found.late.slice(0, 20).map((one) => `  ${one}`)].join('\n')
+}
