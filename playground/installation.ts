@@ -19,9 +19,8 @@ const TYPES: Readonly<Record<string, ResourceType>> = {
 const FILES = [
   ...['deliveries', 'delivery-log', 'api-secrets', 'api-leases'].map((name) => `admission/${name}`),
   ...['finalizers', 'jobs', 'records', 'secrets'].map((name) => `admission/controller-${name}`),
-  ...['api', 'controller', 'controller-bakes', 'organization-secrets', 'owner', 'viewer', 'publisher'].map(
-    (name) => `rbac/davit-${name}`,
-  ),
+  ...['api', 'controller', 'controller-bakes', 'organization-secrets'].map((name) => `rbac/davit-${name}`),
+  ...['owner', 'viewer', 'publisher', 'event-types'].map((name) => `rbac/davit-${name}`),
 ]
 
 /** The right of the controller to the Secrets of one organization, in the binding that the chart makes if it is configured to. */
