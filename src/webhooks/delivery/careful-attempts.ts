@@ -1,13 +1,9 @@
-import { messageId } from '../../apis/ids.ts'
-import type { WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { type Clock, pollUntil, sleep } from '../../lib/time.ts'
-import { type Begun, CAREFUL_FROM_ENDS, MAX_BEGUN } from '../log/crash-series.ts'
+import { CAREFUL_FROM_ENDS, MAX_BEGUN } from '../log/crash-series.ts'
 import type { ShardClaims } from '../log/fencing.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
-import { type EngineContext, warnOnEndpoint } from './context.ts'
 import type { Delivery } from './endpoint-queue.ts'
-import { setAsideStatus } from './plan.ts'
 
 /**
  * Attempts that may end this process. The owner of a shard that has lost several owners in a row records each attempt before it makes it,
@@ -111,29 +107,4 @@ export class CarefulAttempts {
     start()
     await pollUntil(clock, () => isOver() || clock.monotonic() >= until, giveUp)
   }
-}
-
-/** The attempt that an earlier owner had begun when it ended, and whose outcome is not known. */
-export function attemptBegunBefore(
-  { begun, claims, writer }: Pick<EngineContext, 'begun' | 'claims' | 'writer'>,
-  { version, index, attempts, queue: { shard } }: Delivery,
-): Begun | undefined {
-  const found = begun.at({ version, index }, attempts)
-  if (!found || found.writer === writer || claims.wasReleasedCleanly(shard)) return undefined
-  return claims.isFenced(shard, found.version, found.writer) ? undefined : found
-}
-
-/** The status after an attempt that ended its owner; tells the endpoint's owners. */
-export function setAside(
-  ctx: EngineContext,
-  { name, queue: { endpoint } }: Delivery,
-  before: WebhookDeliveryStatus,
-  begun: Begun,
-): WebhookDeliveryStatus {
-  const delivery = messageId(name)
-  const fields = { delivery, namespace: endpoint.namespace, endpoint: endpoint.name }
-  ctx.log.warn('delivery_set_aside', 'a controller stopped during this attempt; retrying it later', fields)
-  const message = `The Davit controller stopped while it sent the delivery ${delivery}, and no other attempt can have been the cause. Davit counts the attempt as failed and will retry the delivery in five minutes.`
-  warnOnEndpoint(ctx, endpoint, 'SetAside', message)
-  return setAsideStatus(before, begun, { now: ctx.clock.now(), scale: ctx.waitScale })
 }

@@ -13,13 +13,13 @@ import type { DedupeIndex } from '../log/idempotency-keys.ts'
 import { OutcomeReadProgress } from '../log/reader.ts'
 import type { LogDelivery, LoggedOutcomes, LogSegment } from '../log/store.ts'
 import { waitForNext } from './attempt.ts'
-import { attemptBegunBefore, setAside } from './careful-attempts.ts'
 import { startOwnedWork } from './context.ts'
 import type { Delivery, OpenEntry, OpenSegment, UnresolvedEntry } from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
 import { statusFromLog } from './plan.ts'
 import { promoteToObject } from './promotion.ts'
 import { OutOfOrderRecords, offsetKey, type SequencedRecord } from './remote-deliveries.ts'
+import { attemptBegunBefore, setAside } from './set-aside.ts'
 
 /**
  * Resumes entries of the log that have no recorded end, when their shard is taken over: each is attempted again, gets the object

@@ -9,7 +9,6 @@ import { copyString } from '../../lib/text.ts'
 import type { Begun } from '../log/crash-series.ts'
 import { attemptsOf } from '../log/fold.ts'
 import { cancelObject, leaveUnread, writeDecidedStatus } from './attempt.ts'
-import { attemptBegunBefore, setAside } from './careful-attempts.ts'
 import { retryUntilDurable, startOwnedWork } from './context.ts'
 import {
   type Delivery,
@@ -23,6 +22,7 @@ import type { LogFollower } from './log-follower.ts'
 import { deliveryRef } from './objects.ts'
 import { exhaustedStatus, isFinal } from './plan.ts'
 import { isSameDelivery, offsetKey } from './remote-deliveries.ts'
+import { attemptBegunBefore, setAside } from './set-aside.ts'
 
 /** Recovery from objects, as a takeover lists them: reconciles each WebhookDelivery with what the log says. See README.md. */
 

@@ -1,0 +1,33 @@
+import { messageId } from '../../apis/ids.ts'
+import type { WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
+import type { Begun } from '../log/crash-series.ts'
+import { type EngineContext, warnOnEndpoint } from './context.ts'
+import type { Delivery } from './endpoint-queue.ts'
+import { setAsideStatus } from './plan.ts'
+
+/** What a takeover finds of attempts that may have ended the owner before. README.md explains what follows. */
+
+/** The attempt that an earlier owner had begun when it ended, and whose outcome is not known. */
+export function attemptBegunBefore(
+  { begun, claims, writer }: Pick<EngineContext, 'begun' | 'claims' | 'writer'>,
+  { version, index, attempts, queue: { shard } }: Delivery,
+): Begun | undefined {
+  const found = begun.at({ version, index }, attempts)
+  if (!found || found.writer === writer || claims.wasReleasedCleanly(shard)) return undefined
+  return claims.isFenced(shard, found.version, found.writer) ? undefined : found
+}
+
+/** The status after an attempt that ended its owner; tells the endpoint's owners. */
+export function setAside(
+  ctx: EngineContext,
+  { name, queue: { endpoint } }: Delivery,
+  before: WebhookDeliveryStatus,
+  begun: Begun,
+): WebhookDeliveryStatus {
+  const delivery = messageId(name)
+  const fields = { delivery, namespace: endpoint.namespace, endpoint: endpoint.name }
+  ctx.log.warn('delivery_set_aside', 'a controller stopped during this attempt; retrying it later', fields)
+  const message = `The Davit controller stopped while it sent the delivery ${delivery}, and no other attempt can have been the cause. Davit counts the attempt as failed and will retry the delivery in five minutes.`
+  warnOnEndpoint(ctx, endpoint, 'SetAside', message)
+  return setAsideStatus(before, begun, { now: ctx.clock.now(), scale: ctx.waitScale })
+}
