@@ -12,8 +12,11 @@ import type { Delivery } from './endpoint-queue.ts'
 
 /** Suspects wait for so long after a takeover, so that everything else goes first. */
 export const SUSPECTS_AFTER_MS = 5000
-/** A suspect that cannot be tried, because its endpoint is disabled or waits for something else, delays the next one for so long. */
-const LONGEST_TURN_MS = 30_000
+/**
+ * The next suspect waits no longer than this. One that has been in progress for so long has not ended this process by the usual means, and
+ * may take its time, like one whose endpoint is disabled.
+ */
+const LONGEST_TURN_MS = 2000
 
 export type CarefulAttemptsOptions = {
   claims: Pick<ShardClaims, 'endsOf'>

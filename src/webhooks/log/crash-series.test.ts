@@ -45,6 +45,16 @@ describe('what a careful owner had begun', () => {
     expect(attempts.size).toBe(1)
   })
 
+  it('was alone if no other was begun alone after it', () => {
+    const attempts = new BegunAttempts()
+    const other = { version: 7, index: 4 }
+    attempts.add(begun({ isAlone: true }))
+    attempts.add(begun({ position: other }))
+    expect(attempts.at(position, 0)?.isAlone).toBe(true)
+    attempts.add(begun({ position: other, isAlone: true }))
+    expect([attempts.at(position, 0)?.isAlone, attempts.at(other, 0)?.isAlone]).toEqual([false, true])
+  })
+
   it('is bounded, and the newest stay', () => {
     fc.assert(
       fc.property(fc.integer({ min: 10_001, max: 12_000 }), (count) => {

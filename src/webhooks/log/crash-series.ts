@@ -40,9 +40,13 @@ const MAX_KEPT = 10_000
 /** Attempts that careful owners have recorded, and whose outcome is not known. */
 export class BegunAttempts {
   readonly #byPosition = new Map<string, Begun>()
+  /** The last attempt that was begun alone: one before it may still be in progress, but has not ended its owner by then. */
+  #lastAlone: string | undefined
 
+  /** Call in log order. */
   add(begun: Begun): void {
     const key = keyOf(begun.position)
+    if (begun.isAlone) this.#lastAlone = key
     this.#byPosition.delete(key)
     this.#byPosition.set(key, begun)
     const [oldest] = this.#byPosition.keys()
@@ -51,8 +55,10 @@ export class BegunAttempts {
 
   /** @param attempts whose outcome is known: one that was begun before the last of them has its outcome */
   at(position: Position, attempts: number): Begun | undefined {
-    const begun = this.#byPosition.get(keyOf(position))
-    return begun && begun.attempts >= attempts ? begun : undefined
+    const key = keyOf(position)
+    const begun = this.#byPosition.get(key)
+    if (!begun || begun.attempts < attempts) return undefined
+    return { ...begun, isAlone: begun.isAlone && this.#lastAlone === key }
   }
 
   /** Its outcome is known. */
