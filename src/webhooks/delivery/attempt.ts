@@ -61,6 +61,8 @@ export async function attempt(ctx: EngineContext, delivery: Delivery): Promise<v
     const view = prepared && readyView(ctx, delivery)
     if (!prepared || !view) return
     const made = await send(ctx, delivery, prepared.body, view)
+    // This process has survived it. Its next attempt is like any other.
+    delivery.isSuspect = false
     const result = classOf(made.outcome)
     queue.recordAttempt(delivery, result, made.startedAt)
     timedOut = result === 'timeout'

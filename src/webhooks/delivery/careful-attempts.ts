@@ -53,10 +53,7 @@ export class CarefulAttempts {
       isOver.resolve()
       throw error
     }
-    return () => {
-      delivery.isSuspect = false
-      isOver.resolve()
-    }
+    return () => isOver.resolve()
   }
 
   /** @param isAlone no other attempt is made that may have ended an owner */

@@ -113,6 +113,29 @@ test('one that does so again costs one end each time', async () => {
   expect(statusOf(bed, 'poison')).toMatchObject({ state: 'retrying', attemptCount: 2 })
 })
 
+test('a suspect whose attempt fails is retried like any other', async () => {
+  const { bed: first } = await deadly()
+  const bed = await afterEnds(first, 4)
+  bed.sender.answers.set('/poison', 500)
+  await bed.elapse(10 * SECOND)
+  expect(statusOf(bed, 'poison')).toMatchObject({ state: 'retrying', attemptCount: 1 })
+  bed.sender.answers.set('/poison', 200)
+  await bed.elapse(MINUTE)
+  expect(statusOf(bed, 'poison')).toMatchObject({ state: 'succeeded', attemptCount: 2 })
+})
+
+test('a suspect that cannot be tried yet is tried when it can', async () => {
+  const { bed: first, poison } = await deadly()
+  const bed = await afterEnds(first, 4)
+  await bed.change(poison, { state: 'disabled' })
+  bed.sender.answers.set('/poison', 200)
+  await bed.elapse(30 * SECOND)
+  expect(bed.begun('poison')).toEqual([])
+  await bed.change(poison, { state: 'enabled' })
+  await bed.elapse(10 * SECOND)
+  expect(bed.begun('poison')).toHaveLength(1)
+})
+
 test('what follows a suspect at an ordered endpoint waits for it', async () => {
   const { bed: first, poison } = await deadly({ ordered: true })
   const bed = await afterEnds(first, 4)
