@@ -35,9 +35,11 @@ export type SeriesFindings = {
 const SOON_MS = 15_000
 const MINUTE_MS = 60_000
 /** After the last start, for everything that is left. */
-const REST_MS = 5 * MINUTE_MS
-/** An attempt in progress at a kill is the rule, not the exception. */
-const SLOW_SHARE = 0.3
+const REST_MS = MINUTE_MS
+/** An ordered endpoint takes one delivery after the other, so each gets only one of so many. */
+const ORDERED_ONE_OF = 30
+/** Of the answers, so that attempts are in progress at each kill, and the endpoints still keep up. */
+const SLOW_SHARE = 0.1
 const QUIET_MS = 3000
 
 export async function playKillSeries(options: {
@@ -84,7 +86,7 @@ class KillSeries {
       random: random.fork(),
       run: () => this.#run,
       isPoisoned: () => false,
-      manner: () => (manners.chance(SLOW_SHARE) ? 'slow' : 'ok'),
+      manner: (endpoint) => (!endpoint.startsWith('ordered') && manners.chance(SLOW_SHARE) ? 'slow' : 'ok'),
     })
     const setting = await setUp(controlPlane, receivers.url)
     let controller = this.#start(setting)
@@ -126,15 +128,16 @@ class KillSeries {
     })
   }
 
-  /** Each event goes to one endpoint, in turn. */
+  /** Each event goes to one endpoint. */
   async #publish({ eventLog, organization, targets }: Setting, ending: AbortSignal): Promise<void> {
-    const usual = targets.filter(({ name }) => name !== 'paused')
+    const usual = targets.filter(({ name }) => name !== 'paused' && !name.startsWith('ordered'))
+    const ordered = targets.filter(({ name }) => name.startsWith('ordered'))
     const appends: Promise<void>[] = []
     const started = performance.now()
     for (let n = 0; !ending.aborted; n += 1) {
       const dueMs = (n * 1000) / this.#options.perSecond - (performance.now() - started)
       if (dueMs > 0) await sleep(dueMs)
-      const target = usual[n % usual.length]
+      const target = ordered[n % ORDERED_ONE_OF] ?? usual[n % usual.length]
       if (!target) break
       const acceptedAt = Date.now()
       const name = derivedName(acceptedAt, `series ${n}`)

@@ -58,9 +58,10 @@ export class CarefulAttempts {
 
   /** @param isAlone no other attempt is made that may have ended an owner */
   async record(delivery: Delivery, { isAlone }: { isAlone: boolean }): Promise<void> {
-    const { attempts, queue } = delivery
+    const { attempts } = delivery
     const record = { kind: 'begin', position: delivery, attempts, isAlone } as const
-    await this.#options.outcomes.record(record, { isUrgent: queue.ordered })
+    // The attempt waits for it, so an endpoint would fall behind at the usual pace of outcomes.
+    await this.#options.outcomes.record(record, { isUrgent: true })
   }
 
   /** Resolves when there is a place, which is taken until `over`. */
