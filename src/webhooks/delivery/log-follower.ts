@@ -73,7 +73,7 @@ async function resumeEntry(
   }
   const begun = attemptBegunBefore(engine.ctx, delivery)
   if (attemptsOf(state).length > 0) promoteOwed(engine, delivery, statusFromLog(state))
-  else if (begun?.isAlone) promoteOwed(engine, delivery, setAside(engine.ctx, delivery, {}, begun))
+  else if (begun?.isAlone) promoteOwed(engine, delivery, setAside(engine.ctx, delivery, begun)({}))
   else {
     delivery.isSuspect = begun !== undefined
     delivery.stage = delivery.isSuspect ? 'waiting' : 'queued'

@@ -17,17 +17,19 @@ export function attemptBegunBefore(
   return claims.isFenced(shard, found.version, found.writer) ? undefined : found
 }
 
-/** The status after an attempt that ended its owner; tells the endpoint's owners. */
+/**
+ * Tells the endpoint's owners that an attempt ended its controller.
+ * @returns what follows for the status, however often it has to be decided
+ */
 export function setAside(
   ctx: EngineContext,
   { name, queue: { endpoint } }: Delivery,
-  before: WebhookDeliveryStatus,
   begun: Begun,
-): WebhookDeliveryStatus {
+): (before: WebhookDeliveryStatus) => WebhookDeliveryStatus {
   const delivery = messageId(name)
   const fields = { delivery, namespace: endpoint.namespace, endpoint: endpoint.name }
   ctx.log.warn('delivery_set_aside', 'a controller stopped during this attempt; retrying it later', fields)
   const message = `The Davit controller stopped while it sent the delivery ${delivery}, and no other attempt can have been the cause. Davit counts the attempt as failed and will retry the delivery in five minutes.`
   warnOnEndpoint(ctx, endpoint, 'SetAside', message)
-  return setAsideStatus(before, begun, { now: ctx.clock.now(), scale: ctx.waitScale })
+  return (before) => setAsideStatus(before, begun, { now: ctx.clock.now(), scale: ctx.waitScale })
 }

@@ -270,11 +270,12 @@ export class RecoveryFromObjects {
     delivery.stage = 'sending'
     if (isKnown) delivery.queue.restore(delivery)
     else this.#engine.add(delivery)
+    const decide = setAside(ctx, delivery, begun)
     startOwnedWork(ctx, delivery.queue, () =>
       retryUntilDurable(ctx, 'store attempt that ended a controller', async () => {
         const object = await ctx.objects.find(delivery)
         if (!object) return ctx.engine.drop(delivery)
-        await writeDecidedStatus(ctx, delivery, object, (before) => setAside(ctx, delivery, before, begun))
+        await writeDecidedStatus(ctx, delivery, object, decide)
       }),
     )
   }
