@@ -163,10 +163,10 @@ export class ShardCoordinator implements ShardOwnership {
     this.#pause.wake()
   }
 
-  async #round(): Promise<'settled' | 'pending' | 'again' | 'idle' | 'left'> {
+  async #round(): Promise<'settled' | 'pending' | 'again' | 'left'> {
     this.#noticeLapse()
     if (this.#selfLease.isInDoubt) await this.#list()
-    if (this.#name !== 'ours') return this.#isLeaving ? 'left' : 'idle'
+    if (this.#name !== 'ours') return this.#isLeaving ? 'left' : 'pending'
     await this.#publish()
     await this.#list()
     if (this.#updateView()) return 'again'

@@ -6,7 +6,7 @@ import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { startControlPlane } from '../../playground/control-plane/control-plane.ts'
+import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
 import { derivedName } from '../../src/apis/ids.ts'
 import { acceptEvent } from '../../src/webhooks/events/plan.ts'
@@ -42,15 +42,12 @@ const ORDERED_ONE_OF = 30
 const SLOW_SHARE = 0.1
 const QUIET_MS = 3000
 
-export async function playKillSeries(options: {
-  seed: number
-  kills: number
-  perSecond: number
-  say: (line: string) => void
-}): Promise<SeriesFindings> {
+type SeriesOptions = { seed: number; kills: number; perSecond: number; say: (line: string) => void }
+
+export async function playKillSeries(options: SeriesOptions): Promise<SeriesFindings> {
   const controlPlane = await startControlPlane()
   try {
-    return await new KillSeries(options, controlPlane.kubeconfigPath, await freePort()).play(controlPlane)
+    return await new KillSeries(controlPlane, { ...options, opsPort: await freePort() }).play()
   } finally {
     await controlPlane.stop()
   }
@@ -59,24 +56,18 @@ export async function playKillSeries(options: {
 type Accepted = { key: string; at: number }
 
 class KillSeries {
-  readonly #options: { seed: number; kills: number; perSecond: number; say: (line: string) => void }
-  readonly #kubeconfigPath: string
-  readonly #opsPort: number
+  readonly #controlPlane: ControlPlane
+  readonly #options: SeriesOptions & { opsPort: number }
   readonly #accepted: Accepted[] = []
   #run = 0
   #logPath = ''
 
-  constructor(
-    options: { seed: number; kills: number; perSecond: number; say: (line: string) => void },
-    kubeconfigPath: string,
-    opsPort: number,
-  ) {
+  constructor(controlPlane: ControlPlane, options: SeriesOptions & { opsPort: number }) {
+    this.#controlPlane = controlPlane
     this.#options = options
-    this.#kubeconfigPath = kubeconfigPath
-    this.#opsPort = opsPort
   }
 
-  async play(controlPlane: Parameters<typeof setUp>[0]): Promise<SeriesFindings> {
+  async play(): Promise<SeriesFindings> {
     const { seed, kills, say } = this.#options
     const random = new SeededRandom(seed)
     this.#logPath = join(await mkdtemp(join(tmpdir(), 'davit-series-')), 'controller.log')
@@ -88,7 +79,7 @@ class KillSeries {
       isPoisoned: () => false,
       manner: (endpoint) => (!endpoint.startsWith('ordered') && manners.chance(SLOW_SHARE) ? 'slow' : 'ok'),
     })
-    const setting = await setUp(controlPlane, receivers.url)
+    const setting = await setUp(this.#controlPlane, receivers.url)
     let controller = this.#start(setting)
     const killedAt: number[] = []
     try {
@@ -119,10 +110,10 @@ class KillSeries {
   #start(setting: Setting): ControllerProcess {
     this.#run += 1
     return new ControllerProcess({
-      kubeconfigPath: this.#kubeconfigPath,
+      kubeconfigPath: this.#controlPlane.kubeconfigPath,
       namespace: setting.namespace,
       replica: 'series',
-      opsPort: this.#opsPort,
+      opsPort: this.#options.opsPort,
       waitScale: 1,
       logPath: this.#logPath,
     })

@@ -11,7 +11,7 @@ import type { Delivery } from './endpoint-queue.ts'
  */
 
 /** Suspects wait for so long after a takeover, so that everything else goes first. */
-export const SUSPECTS_AFTER_MS = 5000
+const SUSPECTS_AFTER_MS = 5000
 /**
  * The next suspect waits no longer than this. One that has been in progress for so long has not ended this process by the usual means, and
  * may take its time, like one whose endpoint is disabled.
@@ -80,11 +80,6 @@ export class CarefulAttempts {
     if (this.#suspects.some((one) => one.delivery === delivery)) return
     this.#suspects.push({ delivery, start })
     if (!this.#isTrying) void this.#tryAll()
-  }
-
-  /** Suspects that wait for their turn. */
-  get waiting(): number {
-    return this.#suspects.length
   }
 
   async #tryAll(): Promise<void> {
