@@ -41,7 +41,8 @@ function shapeProblem(text: string): string | undefined {
   if (text === '') return 'must not be empty; use a reference such as ghcr.io/acme/api:1.4'
   if (/[\p{Cc}\p{Z}]/u.test(text)) return 'must not contain whitespace or control characters'
   if (text.includes('://')) return 'must not have a scheme such as https:// or docker://'
-  if (/^[0-9a-f]{64}$/.test(text)) return 'must be an image name, not just an image ID (64 hexadecimal digits)'
+  if (/^[0-9a-f]{64}$/.test(text))
+    return 'must be an image name, not just an image ID (64 hexadecimal digits)'
   if (text.startsWith('[') && !text.includes('/')) return 'must have a repository after the host'
   return undefined
 }

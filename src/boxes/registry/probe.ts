@@ -194,8 +194,7 @@ class Probe {
       return isForbidden ? realmRefused('resolves to an address that bakes must not connect to') : outcome
     }
     const { response } = outcome
-    if (response.status >= 300 && response.status < 400)
-      return realmRefused('redirects to another location')
+    if (response.status >= 300 && response.status < 400) return realmRefused('redirects to another location')
     const token = response.status === 200 ? tokenOf(response) : undefined
     return token === undefined ? { end: refusalFrom(response, request) } : { value: `Bearer ${token}` }
   }
