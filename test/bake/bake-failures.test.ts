@@ -75,7 +75,7 @@ const LOGIN: readonly FailureRow[] = [
     want: {
       step: 'login',
       code: 'realm_refused',
-      message: /uses the token endpoint https:\/\/localhost:\d+\/token.*DAVIT_BAKE_REALMS/,
+      message: /use the token endpoint https:\/\/localhost:\d+\/token.*DAVIT_BAKE_REALMS/,
       verified: false,
     },
   },
