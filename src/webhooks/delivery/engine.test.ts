@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { VIEW_LABEL } from '../../apis/meta.ts'
+import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { ApiError } from '../../kube/client.ts'
@@ -47,6 +48,22 @@ it('nothing waits for a time of a clock that was ahead, and was mended while tha
 })
 
 describe('what a store that fails for a while does to an outcome', () => {
+  it('starts what became due meanwhile once outcomes can be stored, though nothing else happens then', async () => {
+    const bed = new EngineBed()
+    const endpoint = await bed.endpoint('one')
+    bed.start()
+    const isBack = Promise.withResolvers<void>()
+    bed.api.fail(calling('create', outcomeSegments), { hold: isBack.promise })
+    void bed.engine.ctx.outcomes.record({ kind: 'calm', shards: [1] })
+    await bed.elapse(6 * SECOND)
+    await bed.accept(bed.event([endpoint]))
+    await bed.elapse(SECOND)
+    expect(bed.begun('one')).toEqual([])
+    isBack.resolve()
+    await bed.elapse(SECOND)
+    expect(bed.begun('one')).toHaveLength(1)
+  })
+
   it('stores a success late when the end of the streak could not be written at first', async () => {
     const bed = new EngineBed()
     const endpoint = await bed.endpoint('one', { ordered: true })

@@ -48,6 +48,9 @@ export const DRAIN_TIMEOUT_MS = ATTEMPT_DEADLINE_MS + 1000
 /** Of bodies, each of which may be in memory once more while it is sent. */
 const MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 
+/** How soon a replica that could not store outcomes goes on when it can. */
+const RECHECK_MS = 250
+
 export type EngineOptions = EngineDependencies & {
   maxInFlight: number
   statuses: EndpointStatusWriter
@@ -73,6 +76,8 @@ export class DeliveryEngine implements EngineActions {
   readonly #work: BackgroundWork
   readonly views: ViewWriter
   #running = false
+  /** Cancels the next check whether outcomes can be stored. */
+  #recheck: (() => void) | undefined
 
   constructor(options: EngineOptions) {
     this.#options = options
@@ -90,7 +95,7 @@ export class DeliveryEngine implements EngineActions {
     this.#dispatcher = new Dispatcher({
       maxInFlight: options.maxInFlight,
       maxBytesInFlight: MAX_BYTES_IN_FLIGHT,
-      mayStart: () => this.#running && options.outcomes.healthy(),
+      mayStart: () => this.#running && this.#mayRecord(),
       mayServe: (organization) => this.#work.hasRoom(organization),
       mayRun: (queue) => queue.driver === 'us' && maySend(this.ctx, queue),
       run: (delivery) => withOwnership(shards, delivery.queue.shard, () => attempt(this.ctx, delivery)),
@@ -113,6 +118,18 @@ export class DeliveryEngine implements EngineActions {
   stop(): void {
     this.#running = false
     this.#timers.stop()
+    this.#recheck?.()
+  }
+
+  /** Whether outcomes can be stored. If not, it looks again later: nothing else may happen that wakes the queues. */
+  #mayRecord(): boolean {
+    const { outcomes, clock } = this.ctx
+    if (outcomes.healthy()) return true
+    this.#recheck ??= clock.after(RECHECK_MS, () => {
+      this.#recheck = undefined
+      this.#dispatcher.pump()
+    })
+    return false
   }
 
   async drained(): Promise<void> {
