@@ -41,7 +41,7 @@ export const outcomeSegmentSpec = z
     records: text({
       ...RECORDS,
       describe:
-        'records contains one record per line: position, kind (sent, failed, moved, begin, canceled or ended) and facts as JSON; or claim, release or calm, followed by shard numbers.',
+        'records contains one record per line: position, kind (sent, failed, creating, moved, begin, canceled or ended) and facts as JSON; or claim, release or calm, followed by shard numbers.',
     }),
   })
   .meta({
@@ -106,12 +106,13 @@ export function isoTime(ms: number): string {
  *
  *   sent      an attempt from the log got a 2xx response; with `object`, its WebhookDelivery still has to be written
  *   failed    an attempt from the log failed; its WebhookDelivery has to be written
+ *   creating  its WebhookDelivery is about to be created, though no attempt has had an outcome: from here on it may exist
  *   moved     the delivery is in a WebhookDelivery, whose status counts from here on
  *   canceled  it ended without an object
  *   begin     a careful owner is about to make an attempt; without a later record, that attempt may have ended the owner
  *   ended     its WebhookDelivery is final or deleted: nothing is pending any more
  *
- * A delivery with no record but `begin` is attempted (again).
+ * A delivery with no record but `begin` and `creating` is attempted (again).
  *
  * Three kinds of record are about shards. `claim`: the writer owns them from there on, and later records of others about them are
  * void. It counts how many owners before it have ended in a row. `release`: the writer has released them, with nothing in progress.
@@ -121,7 +122,7 @@ export function isoTime(ms: number): string {
 export type OutcomeRecord =
   | { kind: 'sent'; position: Position; attempt: DeliveryAttempt; object: boolean }
   | { kind: 'failed'; position: Position; attempt: DeliveryAttempt; nextAttemptAt: number }
-  | { kind: 'moved' | 'ended'; position: Position }
+  | { kind: 'creating' | 'moved' | 'ended'; position: Position }
   | { kind: 'canceled'; position: Position; reason: CancelReason }
   | BeginRecord
 
@@ -178,6 +179,7 @@ export function encodeLogRecord(record: LogRecord): string {
   if (isShardRecord(record)) return encodeShardRecord(record)
   const prefix = `${formatPosition(record.position)} ${record.kind}`
   switch (record.kind) {
+    case 'creating':
     case 'moved':
     case 'ended':
       return prefix
@@ -243,7 +245,7 @@ function decodeAny(text: string): OutcomeRecord | undefined {
   const [offset = '', kind = '', ...rest] = text.split(' ')
   const position = parsePosition(offset)
   if (!position) return undefined
-  if (kind === 'moved' || kind === 'ended') return { kind, position }
+  if (kind === 'creating' || kind === 'moved' || kind === 'ended') return { kind, position }
   const facts = jsonOrUndefined(rest.join(' '))
   if (kind === 'begin') {
     const { data } = beginFacts.safeParse(facts)

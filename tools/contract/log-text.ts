@@ -64,6 +64,7 @@ const OUTCOMES: Readonly<Record<string, LogRecord>> = {
     nextAttemptAt: 0,
   },
   moved: { kind: 'moved', position: POSITION },
+  creating: { kind: 'creating', position: POSITION },
   begin: { kind: 'begin', position: POSITION, attempts: 3, isAlone: false },
   'begin, alone': { kind: 'begin', position: POSITION, attempts: 0, isAlone: true },
   ended: { kind: 'ended', position: POSITION },

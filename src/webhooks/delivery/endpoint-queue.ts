@@ -36,7 +36,7 @@ export type InLog = {
   refusedSince?: number
   /** Since when Davit has no right to create it, monotonic. */
   lacksRightSince?: number
-  /** A call without an answer, here or of the previous owner, may still create it. Its end then needs an object as well. */
+  /** A call to create it was made, here or by an earlier owner, and may still take effect. Its end then needs an object as well. */
   objectMayExist?: boolean
   /** When such a call was last known to be unanswered, monotonic. */
   unansweredAt?: number

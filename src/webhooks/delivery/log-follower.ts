@@ -17,7 +17,7 @@ import { startOwnedWork } from './context.ts'
 import type { Delivery, OpenEntry, OpenSegment, UnresolvedEntry } from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
 import { statusFromLog } from './plan.ts'
-import { promoteToObject } from './promotion.ts'
+import { promoteToObject, recordCreation } from './promotion.ts'
 import { OutOfOrderRecords, offsetKey, type SequencedRecord } from './remote-deliveries.ts'
 import { attemptBegunBefore, setAside } from './set-aside.ts'
 
@@ -30,29 +30,24 @@ import { attemptBegunBefore, setAside } from './set-aside.ts'
 export async function resumeEntries(
   engine: DeliveryEngine,
   unresolved: readonly UnresolvedEntry[],
-  claims: ShardClaims,
 ): Promise<number> {
-  await Promise.all(unresolved.map((one) => resumeEntry(engine, one, claims)))
+  await Promise.all(unresolved.map((one) => resumeEntry(engine, one)))
   for (const opened of new Set(unresolved.map((one) => one.opened))) engine.promotions.promoteLater(opened)
   return unresolved.length
 }
 
 /** Resumes an entry whose segment arrived after its shard was taken over. */
-function resumeLateEntry(engine: DeliveryEngine, unresolved: UnresolvedEntry, claims: ShardClaims): void {
+function resumeLateEntry(engine: DeliveryEngine, unresolved: UnresolvedEntry): void {
   const { opened, open } = unresolved
   const queue = engine.queueOf(open.entry)
   const position = { version: opened.segment.version, index: open.entry.index }
   // The takeover has found its object.
   if (!open.refused && engine.objectBacked.findEntry(position.version, open.entry))
     startOwnedWork(engine.ctx, queue, () => engine.ctx.outcomes.record({ kind: 'moved', position }))
-  else startOwnedWork(engine.ctx, queue, () => resumeEntries(engine, [unresolved], claims))
+  else startOwnedWork(engine.ctx, queue, () => resumeEntries(engine, [unresolved]))
 }
 
-async function resumeEntry(
-  engine: DeliveryEngine,
-  { opened, open }: UnresolvedEntry,
-  claims: ShardClaims,
-): Promise<void> {
+async function resumeEntry(engine: DeliveryEngine, { opened, open }: UnresolvedEntry): Promise<void> {
   const { outcomes, clock } = engine.ctx
   const { entry, refused, state } = open
   const position = { version: opened.segment.version, index: entry.index }
@@ -64,11 +59,9 @@ async function resumeEntry(
     return engine.runInBackground(outcomes.record({ kind: 'canceled', position, reason: refused }), queue)
   }
   const delivery = engine.resetEntry(opened, open)
-  const wasReleasedCleanly = claims.wasReleasedCleanly(delivery.queue.shard)
   if (delivery.storage.kind === 'log') {
-    const { shards } = engine.ctx
-    const isAlone = shards.isAlone?.(delivery.queue.shard) !== false
-    delivery.storage.objectMayExist = state !== NO_RECORDS || !wasReleasedCleanly || !isAlone
+    // Whoever creates an object records that before.
+    delivery.storage.objectMayExist = state !== NO_RECORDS
     delivery.storage.unansweredAt = clock.monotonic()
   }
   const begun = attemptBegunBefore(engine.ctx, delivery)
@@ -89,6 +82,7 @@ function promoteOwed({ ctx }: DeliveryEngine, delivery: Delivery, status: Webhoo
   storage.status = status
   delivery.attempts = status.attemptCount ?? 0
   startOwnedWork(ctx, delivery.queue, async () => {
+    await recordCreation(ctx, delivery, storage)
     await promoteToObject(ctx, delivery, storage)
     if (!delivery.left) waitForNext(ctx, delivery, storage.status)
   })
@@ -232,7 +226,7 @@ export class LogFollower {
     for (const one of early) this.#applyRecord(one)
     if (!isOurs || opened.open.get(entry.index) !== open) return
     if (refused || this.#mayBeStarted(opened.segment.version, open))
-      resumeLateEntry(this.#engine, { opened, open }, this.claims)
+      resumeLateEntry(this.#engine, { opened, open })
     else this.#engine.addEntry(opened, open)
   }
 

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { settle } from '../../../test/support/fake-clock.ts'
+import type { LogRecord } from '../../apis/outcome-segment.ts'
 import { OwnershipEpochs } from '../../ha/ownership.ts'
 import { ApiError } from '../../kube/client.ts'
 import type { DeliveryObjects } from './objects.ts'
@@ -63,14 +64,21 @@ it('it is asked for anew where the shard has come back', async () => {
   expect(mayWrite.slice(tries)).not.toContain(false)
 })
 
-it('others are made while what is said of those that are there waits for its write, up to a bound', async () => {
+it('objects are created once that is recorded, and others while the record of those that exist is written, up to a bound', async () => {
   const bed = new EngineBed()
   const one = await bed.endpoint('one', { state: 'disabled' })
   bed.start()
-  const segment = await bed.append(...Array.from({ length: 100 }, () => bed.event([one])))
+  const segment = await bed.append(...Array.from({ length: 200 }, () => bed.event([one])))
   bed.follower.addSegment(segment)
   bed.owns = () => false
-  const written: (() => void)[] = []
+  const writing: { kind: string; end: () => void }[] = []
+  const end = (kind: string, count: number) => {
+    for (const one of writing.filter((one) => one.kind === kind).slice(0, count)) {
+      writing.splice(writing.indexOf(one), 1)
+      one.end()
+    }
+  }
+  const kinds = () => writing.map(({ kind }) => kind)
   let made = 0
   const objects = {
     store: async () => {
@@ -80,14 +88,18 @@ it('others are made while what is said of those that are there waits for its wri
   } as unknown as DeliveryObjects
   const outcomes = {
     ...bed.engine.ctx.outcomes,
-    record: () => new Promise<number>((resolve) => written.push(() => resolve(1))),
+    record: ({ kind }: LogRecord) =>
+      new Promise<number>((resolve) => writing.push({ kind, end: () => resolve(1) })),
   }
   const queue = new PromotionQueue({ ...bed.engine.ctx, objects, outcomes, shards: { owns: () => true } })
   for (const { delivery } of bed.segments.at(segment.version)?.open.values() ?? [])
     if (delivery?.storage.kind === 'log') queue.add(delivery, delivery.storage)
   await settle()
-  expect(made).toBe(64)
-  for (const resolve of written.splice(0, 10)) resolve()
-  await settle()
-  expect(made).toBe(74)
+  expect([made, new Set(kinds()), writing.length]).toEqual([0, new Set(['creating']), 128])
+  end('creating', 100)
+  await settle(50)
+  expect(made).toBe(100)
+  end('moved', 10)
+  await settle(50)
+  expect([made, kinds().filter((kind) => kind === 'creating').length]).toEqual([100, 38])
 })

@@ -3,6 +3,7 @@ import type { CancelReason, DeliveryState } from '../../apis/webhook-delivery.ts
 import { withOwnership, withoutOwnership } from '../../ha/ownership.ts'
 import { ApiError } from '../../kube/client.ts'
 import { FairQueue } from '../../lib/fair-queue.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
 import { withPeriod } from '../../lib/text.ts'
 import { exponentialMs } from '../../lib/time.ts'
 import { type EngineContext, hasLostShard, retryUntilDurable, warnOnEndpoint } from './context.ts'
@@ -39,6 +40,18 @@ export async function promoteToObject(
   } finally {
     storage.promotion = undefined
   }
+}
+
+/**
+ * Call before the object of an entry without an outcome is created. Whoever takes over an entry without records can rely on it that no
+ * call of an earlier owner will still create its object.
+ */
+export async function recordCreation(
+  { outcomes }: EngineContext,
+  delivery: Delivery,
+  { objectMayExist }: InLog,
+): Promise<void> {
+  if (!objectMayExist) await outcomes.record({ kind: 'creating', position: delivery })
 }
 
 /** Undefined if another replica closed the entry: the end of an object created now would never be shown. */
@@ -141,9 +154,10 @@ export function endEntry(ctx: EngineContext, delivery: Delivery, storage: InLog,
   ctx.engine.finish(delivery, state, false)
 }
 
+/** Calls to create an object. */
 const MAX_CREATING = 16
-/** These, and those that exist and whose entry is still to be closed: a write of so many records is sent at once. */
-const MAX_OPEN = 64
+/** These, and those that wait until a record of theirs is written. */
+const MAX_OPEN = 128
 const RETRIES = { firstMs: 2000, longestMs: 60_000 }
 
 /** Promotes entries a few at a time, in turns by organization, so that a large backlog does not hold up endpoints that make progress. */
@@ -153,7 +167,7 @@ export class PromotionQueue {
   readonly #queued = new Set<Delivery>()
   readonly #retries = new WeakMap<InLog, { dueAt: number; failures: number }>()
   readonly #withoutOwnership = withoutOwnership()
-  #creating = 0
+  readonly #creating = new Semaphore({ atOnce: MAX_CREATING })
   #open = 0
 
   constructor(ctx: EngineContext) {
@@ -170,38 +184,28 @@ export class PromotionQueue {
 
   #pump(): void {
     const { giveUp, shards, engine } = this.#ctx
-    while (this.#creating < MAX_CREATING && this.#open < MAX_OPEN && !giveUp.aborted) {
+    while (this.#open < MAX_OPEN && !giveUp.aborted) {
       const delivery = this.#queue.take()
       if (!delivery) return
-      this.#creating += 1
       this.#open += 1
-      let isCreating = true
-      const onCreated = () => {
-        if (!isCreating) return
-        isCreating = false
-        this.#creating -= 1
-        // The next one may be of another shard.
-        this.#withoutOwnership(() => this.#pump())
-      }
-      const promote = () => this.#promote(delivery, onCreated)
+      const promote = () => this.#promote(delivery)
       const promoted = withOwnership(shards, delivery.queue.shard, promote).finally(() => {
         this.#queued.delete(delivery)
         this.#open -= 1
-        onCreated()
-        this.#pump()
+        // The next one may be of another shard.
+        this.#withoutOwnership(() => this.#pump())
       })
       engine.runInBackground(promoted, delivery.queue)
     }
   }
 
-  /** @param onCreated called when the object exists: the next can be created while the record is written */
-  async #promote(delivery: Delivery, onCreated: () => void): Promise<void> {
-    const { storage, queue } = delivery
-    const { shards, giveUp, clock, log } = this.#ctx
-    // An outcome that came meanwhile promotes the entry itself.
-    if (storage.kind !== 'log' || storage.status || queue.closed || !shards.owns(queue.shard)) return
+  async #promote(delivery: Delivery): Promise<void> {
+    const { storage } = delivery
+    const { giveUp, clock, log } = this.#ctx
+    if (storage.kind !== 'log') return
     try {
-      await promoteToObject(this.#ctx, delivery, storage, onCreated)
+      if (this.#isWanted(delivery, storage)) await recordCreation(this.#ctx, delivery, storage)
+      if (this.#isWanted(delivery, storage)) await this.#create(delivery, storage)
     } catch (error) {
       if (!giveUp.aborted && !hasLostShard(this.#ctx))
         log.error('delivery_object_failed', 'failed to create a WebhookDelivery; retrying', { error })
@@ -209,6 +213,25 @@ export class PromotionQueue {
     if (delivery.storage !== storage) return
     const failures = (this.#retries.get(storage)?.failures ?? 0) + 1
     this.#retries.set(storage, { dueAt: clock.monotonic() + exponentialMs(failures, RETRIES), failures })
+  }
+
+  /** An outcome that came meanwhile promotes the entry itself. */
+  #isWanted(delivery: Delivery, storage: InLog): boolean {
+    const { queue } = delivery
+    if (delivery.storage !== storage || storage.status || queue.closed) return false
+    return this.#ctx.shards.owns(queue.shard)
+  }
+
+  /** Holds its place until the object exists: the next can be created while the record of that is written. */
+  async #create(delivery: Delivery, storage: InLog): Promise<void> {
+    let promoted = Promise.resolve()
+    const untilCreated = () =>
+      new Promise<void>((resolve) => {
+        promoted = promoteToObject(this.#ctx, delivery, storage, resolve)
+        promoted.then(resolve, () => resolve())
+      })
+    await this.#creating.run(untilCreated, { group: delivery.queue.endpoint.namespace })
+    await promoted
   }
 }
 

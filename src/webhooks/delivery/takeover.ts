@@ -9,9 +9,8 @@ import { Semaphore } from '../../lib/semaphore.ts'
 import { pollUntil, sleep, withDeadline } from '../../lib/time.ts'
 import { readKeys, type StoredKeys } from '../endpoints/signing-keys.ts'
 import { CALM_AFTER_MS } from '../log/crash-series.ts'
-import { NO_RECORDS } from '../log/fold.ts'
 import { retryUntilDurable } from './context.ts'
-import type { Delivery, EndpointQueue, UnresolvedEntry } from './endpoint-queue.ts'
+import type { Delivery, UnresolvedEntry } from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
 import { type LogFollower, resumeEntries } from './log-follower.ts'
 import { isFinal } from './plan.ts'
@@ -187,7 +186,6 @@ export class ShardTakeover {
   async end(shards: ReadonlySet<number>): Promise<void> {
     const { follower, engine } = this.#options
     const { ctx } = engine
-    const queues = engine.queues.inShards(shards)
     // Determined before: segments that arrive from here on are the next owner's.
     const known = new Set([...shards].filter((shard) => this.#isKnown(shard)))
     const areIdle = await engine.release(shards)
@@ -195,8 +193,7 @@ export class ShardTakeover {
     for (const shard of claimed) this.#adopted.delete(shard)
     // At the end of the process, calls in progress were given up without an answer.
     if (!areIdle || ctx.giveUp.aborted) return
-    const uncertain = uncertainShards(queues)
-    const inOrder = claimed.filter((one) => known.has(one) && !uncertain.has(one) && this.#isOurs(one))
+    const inOrder = claimed.filter((one) => known.has(one) && this.#isOurs(one))
     if (inOrder.length === 0) return
     const release = { kind: 'release', shards: inOrder, after: follower.version } as const
     const recorded = ctx.outcomes.record(release, { isUrgent: true }).catch(() => undefined)
@@ -291,7 +288,7 @@ export class ShardTakeover {
     await pollUntil(clock, isSynced, signal)
     if (!isSynced()) signal.throwIfAborted()
     await objects.lookUpMissing(signal)
-    const resumed = await resumeEntries(engine, [...unresolved.values()], follower.claims)
+    const resumed = await resumeEntries(engine, [...unresolved.values()])
     return { unfinished: objects.unfinished, resumed }
   }
 
@@ -320,15 +317,6 @@ export class ShardTakeover {
       if (page && page.continue === undefined) return
     }
   }
-}
-
-/** Shards with an entry whose object may still come, by a call that got no answer, and no record that warns the next owner. */
-function uncertainShards(queues: readonly EndpointQueue[]): ReadonlySet<number> {
-  const isUncertain = ({ storage, index }: Delivery) =>
-    storage.kind === 'log' &&
-    storage.objectMayExist === true &&
-    storage.segment.open.get(index)?.state === NO_RECORDS
-  return new Set(queues.filter((queue) => [...queue.members()].some(isUncertain)).map(({ shard }) => shard))
 }
 
 function keysIn(raw: RawObject): StoredKeys | undefined {

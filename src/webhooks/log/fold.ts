@@ -27,6 +27,8 @@ export type LogState<A extends Started = DeliveryAttempt> = {
   readonly reason?: CancelReason
   /** Its WebhookDelivery still has to be written. */
   readonly owesObject: boolean
+  /** Its WebhookDelivery was about to be created. */
+  readonly creating: boolean
   /** Its WebhookDelivery has the state. */
   readonly moved: boolean
 }
@@ -38,6 +40,7 @@ export const NO_RECORDS: LogState<never> = {
   end: 'none',
   endVersion: 0,
   owesObject: false,
+  creating: false,
   moved: false,
 }
 
@@ -55,6 +58,8 @@ export function fold<A extends Started>(
     case 'ended':
     case 'begin':
       return state
+    case 'creating':
+      return state.creating ? state : { ...state, creating: true }
     case 'moved':
       return state.moved ? state : { ...state, moved: true }
     case 'canceled':

@@ -61,9 +61,10 @@ export class Closings {
   #take(records: readonly OutcomeRecord[]): void {
     for (const record of records) {
       const key = keyOf(record.position)
-      if (record.kind === 'failed' || record.kind === 'begin' || record.kind === 'ended') continue
+      const { kind } = record
+      if (kind !== 'sent' && kind !== 'moved' && kind !== 'canceled') continue
       if (this.#seen.has(key)) this.#closed.repeated += 1
-      else this.#closed[record.kind] += 1
+      else this.#closed[kind] += 1
       this.#seen.add(key)
       this.#lastAt = microseconds()
     }
