@@ -13,13 +13,15 @@ import { createEventLog, type OpenEventLog } from '../../src/webhooks/log/writer
 import { logOn } from '../support/log-on.ts'
 import { LOG_TYPE, NOTE_TYPE, type Target } from './publisher.ts'
 
+export type EndpointOfRun = { name: string; ordered: boolean }
+
 export const ENDPOINTS = [
   { name: 'ordered', ordered: true },
   { name: 'ordered-too', ordered: true },
   { name: 'one', ordered: false },
   { name: 'two', ordered: false },
   { name: 'paused', ordered: false },
-] as const
+] as const satisfies readonly EndpointOfRun[]
 
 /** Some events are always rejected by ordered endpoints, so that they are exhausted and the next one is sent. */
 export function isPoisoned(endpoint: string, body: string): boolean {
@@ -41,7 +43,11 @@ const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
 const NAMESPACE = 'davit-system'
 const ORGANIZATION = 'chaos'
 
-export async function setUp(controlPlane: ControlPlane, receiverUrl: string): Promise<Setting> {
+export async function setUp(
+  controlPlane: ControlPlane,
+  receiverUrl: string,
+  endpoints: readonly EndpointOfRun[] = ENDPOINTS,
+): Promise<Setting> {
   await installCrds(controlPlane, CRDS)
   const clock = createClock()
   const random = createRandom()
@@ -63,7 +69,7 @@ export async function setUp(controlPlane: ControlPlane, receiverUrl: string): Pr
     })
   }
   const targets: Target[] = []
-  for (const { name, ...spec } of ENDPOINTS) {
+  for (const { name, ...spec } of endpoints) {
     const { metadata } = await api.create(webhookEndpoints, {
       apiVersion: API_VERSION,
       kind: webhookEndpointKind.kind,

@@ -239,15 +239,20 @@ export class PromotionQueue {
 const PROMOTED_AFTER_MS = 2000
 /** Segments that come within this time share a timer; one for each would wake a replica as often as the log does. */
 const BATCH_MS = 250
-/** A busy queue that makes progress keeps its entries in the log for longer: an object for each would slow it down. */
+/**
+ * A busy queue that makes progress keeps its entries in the log for longer: an object for each would slow it down. Counted from when this
+ * replica has them: after a crash, all that it has to catch up with is old.
+ */
 const PROGRESS_MS = 2000
-const MAX_IN_LOG_MS = 30_000
+const MAX_IN_LOG_MS = 120_000
 
 /** Promotes entries that have had no outcome for a while: held, waiting in an ordered queue, or hanging. */
 export class PromotionScheduler {
   readonly #ctx: EngineContext
   readonly #queue: PromotionQueue
   readonly #scheduled = new Set<OpenSegment>()
+  /** When this replica got the segment or took its entries over, monotonic. */
+  readonly #since = new WeakMap<OpenSegment, number>()
   /** A check covers segments of many shards, whichever of them started it. */
   readonly #withoutOwnership = withoutOwnership()
   #batch: { since: number; segments: OpenSegment[] } | undefined
@@ -259,6 +264,11 @@ export class PromotionScheduler {
 
   /** Promotes entries of the segment that have no outcome by then, and repeats that while any are open. */
   promoteLater(opened: OpenSegment): void {
+    this.#since.set(opened, this.#ctx.clock.monotonic())
+    this.#schedule(opened)
+  }
+
+  #schedule(opened: OpenSegment): void {
     if (opened.open.size === 0 || this.#scheduled.has(opened)) return
     this.#scheduled.add(opened)
     const { clock } = this.#ctx
@@ -279,9 +289,10 @@ export class PromotionScheduler {
     this.#scheduled.delete(opened)
     if (opened.open.size === 0) return
     this.#ctx.engine.addCounted(opened)
-    const isOld = this.#ctx.clock.now() - opened.segment.writtenAt > MAX_IN_LOG_MS
+    const now = this.#ctx.clock.monotonic()
+    const isOld = now - (this.#since.get(opened) ?? now) > MAX_IN_LOG_MS
     for (const { delivery } of opened.open.values()) if (delivery) this.#promoteIfStuck(delivery, isOld)
-    this.promoteLater(opened)
+    this.#schedule(opened)
   }
 
   #promoteIfStuck(delivery: Delivery, isOld: boolean): void {
