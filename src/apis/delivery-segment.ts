@@ -3,7 +3,7 @@
  * resourceVersion is its place in the log. Documented for people who debug, not an API to build on.
  */
 import { z } from 'zod'
-import { checkFormat, logFormat } from './log-format.ts'
+import { checkFormat, logFormat, packedText, packLong, unpackSpec } from './log-format.ts'
 import {
   DNS_LABEL_NAME,
   isEpochMs,
@@ -82,39 +82,64 @@ export const deliverySegmentSpec = z
       )
       .min(1)
       .max(MAX_SEGMENT_DELIVERIES)
+      .optional()
       .meta({ description: 'events contains one event per line.', 'x-kubernetes-list-type': 'atomic' }),
     deliveries: text({
       ...DELIVERIES,
       describe:
         'deliveries contains one delivery per line, in log order: index of the event, name and UID of the endpoint.',
-    }),
+    }).optional(),
+    packed: packedText,
   })
   .meta({
     description: 'spec contains accepted events and their deliveries. It is immutable.',
     'x-kubernetes-map-type': 'atomic',
-    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'spec is immutable' }],
+    'x-kubernetes-validations': [
+      { rule: 'self == oldSelf', message: 'spec is immutable' },
+      {
+        rule: 'has(self.packed) ? !has(self.events) && !has(self.deliveries) : has(self.events) && has(self.deliveries)',
+        message: 'spec must have either packed, or events and deliveries',
+      },
+    ],
   })
+export type DeliverySegmentSpec = z.infer<typeof deliverySegmentSpec>
+
+/** Lines of events, and of deliveries. */
+export type SegmentLines = { events: string[]; deliveries: string }
+
+/** A segment to write, packed if it is long. @param writtenAt milliseconds since 1970 */
+export function newDeliverySegment(
+  { writtenAt, writer }: { writtenAt: number; writer: string },
+  { events, deliveries }: SegmentLines,
+): DeliverySegmentSpec {
+  return { writtenAt, writer, ...packLong({ events, deliveries }) }
+}
 
 /**
  * For reading: the API server and the decoder validate each line. Here all lines are checked at once; one by one would double the cost
  * of reading a segment.
  */
-const readSpec = deliverySegmentSpec.extend({
+const readSpec = deliverySegmentSpec.omit({ packed: true }).extend({
   events: z.custom<string[]>(isSomeLines, `must be 1 to ${MAX_SEGMENT_DELIVERIES} lines`),
+  deliveries: text({ ...DELIVERIES, describe: 'deliveries contains one delivery per line.' }),
 })
 export const deliverySegment = z.object({ metadata: logObjectMeta, spec: readSpec })
 export type DeliverySegment = z.infer<typeof deliverySegment>
 
-/** Validates the usual form by hand, at a twentieth of the schema's cost, since each replica reads every segment. @throws ZodError; NewerFormatError */
+/**
+ * The segment, unpacked. Validates the usual form by hand, at a twentieth of the schema's cost, since each replica reads every segment.
+ * @throws ZodError; NewerFormatError
+ */
 export function readDeliverySegment(raw: RawLogObject): DeliverySegment {
   const metadata = readLogMeta(raw.metadata)
   checkFormat(String(metadata?.name), raw.spec)
-  const { writtenAt, writer, events, deliveries } = (raw.spec ?? {}) as Record<string, unknown>
-  if (!metadata || !isEpochMs(writtenAt) || !isTextOfLength(writer, WRITER)) return deliverySegment.parse(raw)
-  if (!isTextOfLength(deliveries, DELIVERIES) || !isSomeLines(events)) return deliverySegment.parse(raw)
-  return { metadata, spec: { writtenAt, writer, events, deliveries } }
+  const spec = unpackSpec(raw.spec)
+  const { writtenAt, writer, events, deliveries } = spec
+  if (metadata && isEpochMs(writtenAt) && isTextOfLength(writer, WRITER))
+    if (isTextOfLength(deliveries, DELIVERIES) && isSomeLines(events))
+      return { metadata, spec: { writtenAt, writer, events, deliveries } }
+  return deliverySegment.parse({ ...raw, spec })
 }
-export type DeliverySegmentSpec = z.infer<typeof deliverySegmentSpec>
 
 function isSomeLines(value: unknown): value is string[] {
   if (!Array.isArray(value) || value.length === 0 || value.length > MAX_SEGMENT_DELIVERIES) return false

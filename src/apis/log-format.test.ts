@@ -1,7 +1,9 @@
-import { expect, test } from 'vitest'
-import { readDeliverySegment } from './delivery-segment.ts'
-import { LOG_FORMAT } from './log-format.ts'
-import { readOutcomeSegment } from './outcome-segment.ts'
+import { gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import { fc } from '../../test/support/fast-check.ts'
+import { newDeliverySegment, readDeliverySegment } from './delivery-segment.ts'
+import { LOG_FORMAT, storedLength } from './log-format.ts'
+import { newOutcomeSegment, readOutcomeSegment } from './outcome-segment.ts'
 
 const metadata = { name: 's', resourceVersion: '7', creationTimestamp: '2026-01-31T12:00:00Z' }
 const events = [`${'0'.repeat(26)} acme test.happened - - {}`]
@@ -23,4 +25,46 @@ test.each(READERS)('a $kind of this format, or of none, is read', ({ read, spec 
   const common = { writtenAt: 1, writer: 'writer', ...spec }
   for (const format of [{}, { format: LOG_FORMAT }])
     expect(read({ metadata, spec: { ...common, ...format } }).spec.writer).toBe('writer')
+})
+
+const head = { writtenAt: 1, writer: 'w' }
+const line = (data: string) => `${'0'.repeat(26)} acme test.happened - - ${JSON.stringify({ data })}`
+
+describe('the text of a segment', () => {
+  test('is read as it was written, packed or not', () => {
+    const text = fc.string({ maxLength: 3000, unit: 'binary' }).map((data) => data.toWellFormed())
+    fc.assert(
+      fc.property(fc.array(text, { minLength: 1, maxLength: 9 }), (bodies) => {
+        const lines = { events: bodies.map(line), deliveries: `0 billing ${'u'.repeat(36)}` }
+        const stored = JSON.parse(JSON.stringify(newDeliverySegment(head, lines)))
+        expect(readDeliverySegment({ metadata, spec: stored }).spec).toMatchObject({ ...head, ...lines })
+      }),
+    )
+  })
+
+  test('is packed from 4 KB on, and takes a fraction of that', () => {
+    const records = Array.from({ length: 500 }, (_, n) => `${n}/0 ended`).join('\n')
+    const spec = newOutcomeSegment({ ...head, lowWater: '0' }, records)
+    expect(spec).toMatchObject({ format: 2, packed: expect.any(String) })
+    expect(spec).not.toHaveProperty('records')
+    expect(storedLength(spec)).toBeLessThan(records.length / 2)
+    expect(readOutcomeSegment({ metadata, spec })).toMatchObject({
+      spec: { records },
+      size: storedLength(spec),
+    })
+    expect(newOutcomeSegment({ ...head, lowWater: '0' }, '1/0 ended')).toMatchObject({ format: 1 })
+  })
+
+  test.each([
+    { what: 'is no base64', packed: '?'.repeat(40) },
+    { what: 'is no gzip', packed: Buffer.from('a'.repeat(40)).toString('base64') },
+    { what: 'is no JSON', packed: gzipSync('{'.repeat(40)).toString('base64') },
+    { what: 'is not about events', packed: gzipSync('{"records":"1/0 ended"}').toString('base64') },
+    {
+      what: 'unpacks to more than it may',
+      packed: gzipSync(`"${'x'.repeat(9 * 2 ** 20)}"`).toString('base64'),
+    },
+  ])('that $what is unreadable', ({ packed }) => {
+    expect(() => readDeliverySegment({ metadata, spec: { ...head, format: 2, packed } })).toThrow('events')
+  })
 })

@@ -56,7 +56,10 @@ const kinds: Kind[] = [
       lowWater: mostly(fc.nat().map(String)),
       records: mostly(fc.string({ minLength: 4, maxLength: 20 })),
     }),
-    read: readOutcomeSegment,
+    read: (raw) => {
+      const { size: _, ...segment } = readOutcomeSegment(raw)
+      return segment
+    },
     schema: outcomeSegment,
   },
 ]

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { formatPosition, type Position, parsePosition } from './delivery-segment.ts'
-import { checkFormat, logFormat } from './log-format.ts'
+import { checkFormat, logFormat, packedText, packLong, storedLength, unpackSpec } from './log-format.ts'
 import {
   DNS_LABEL_NAME,
   isEpochMs,
@@ -42,26 +42,48 @@ export const outcomeSegmentSpec = z
       ...RECORDS,
       describe:
         'records contains one record per line: position, kind (sent, failed, creating, moved, begin, canceled or ended) and facts as JSON; or claim, release or calm, followed by shard numbers.',
-    }),
+    }).optional(),
+    packed: packedText,
   })
   .meta({
     description: 'spec contains records of delivery outcomes. It is immutable.',
     'x-kubernetes-map-type': 'atomic',
-    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'spec is immutable' }],
+    'x-kubernetes-validations': [
+      { rule: 'self == oldSelf', message: 'spec is immutable' },
+      {
+        rule: 'has(self.packed) != has(self.records)',
+        message: 'spec must have either packed or records',
+      },
+    ],
   })
+export type OutcomeSegmentSpec = z.infer<typeof outcomeSegmentSpec>
 
-export const outcomeSegment = z.object({ metadata: logObjectMeta, spec: outcomeSegmentSpec })
-export type OutcomeSegment = z.infer<typeof outcomeSegment>
+/** A segment to write, packed if it is long. @param writtenAt milliseconds since 1970 */
+export function newOutcomeSegment(
+  head: { writtenAt: number; writer: string; lowWater: string },
+  records: string,
+): OutcomeSegmentSpec {
+  return { ...head, ...packLong({ records }) }
+}
 
-/** Validates the usual form by hand, as readDeliverySegment does. @throws ZodError; NewerFormatError */
+const readSpec = outcomeSegmentSpec.omit({ packed: true }).extend({
+  records: text({ ...RECORDS, describe: 'records contains one record per line.' }),
+})
+export const outcomeSegment = z.object({ metadata: logObjectMeta, spec: readSpec })
+/** @property size characters of its text in the store */
+export type OutcomeSegment = z.infer<typeof outcomeSegment> & { size: number }
+
+/** The segment, unpacked. Validates the usual form by hand, as readDeliverySegment does. @throws ZodError; NewerFormatError */
 export function readOutcomeSegment(raw: RawLogObject): OutcomeSegment {
   const metadata = readLogMeta(raw.metadata)
   checkFormat(String(metadata?.name), raw.spec)
-  const { writtenAt, writer, lowWater, records } = (raw.spec ?? {}) as Record<string, unknown>
-  if (!metadata || !isEpochMs(writtenAt) || !isTextOfLength(writer, WRITER)) return outcomeSegment.parse(raw)
-  if (!isTextOfLength(lowWater, MARK) || !DIGITS.test(lowWater)) return outcomeSegment.parse(raw)
-  if (!isTextOfLength(records, RECORDS)) return outcomeSegment.parse(raw)
-  return { metadata, spec: { writtenAt, writer, lowWater, records } }
+  const size = storedLength(raw.spec)
+  const spec = unpackSpec(raw.spec)
+  const { writtenAt, writer, lowWater, records } = spec
+  if (metadata && isEpochMs(writtenAt) && isTextOfLength(writer, WRITER))
+    if (isTextOfLength(lowWater, MARK) && DIGITS.test(lowWater) && isTextOfLength(records, RECORDS))
+      return { metadata, spec: { writtenAt, writer, lowWater, records }, size }
+  return { ...outcomeSegment.parse({ ...raw, spec }), size }
 }
 
 export const outcomeSegmentKind: KindDefinition = {

@@ -111,4 +111,11 @@ export const PURE_FILE =
   /^src\/.*\/(plan|retention-plan|retry-schedule|assignment|conditions|status|signature|key-rotation|codec|annotations|registry-host|image-reference|credential-choice)\.ts$/
 
 /** What decisions may use of Node: hashes are functions of their input. */
-export const PURE_BUILTINS = ['node:crypto', 'node:net', 'node:path', 'node:path/posix', 'node:util']
+export const PURE_BUILTINS = [
+  'node:crypto',
+  'node:net',
+  'node:path',
+  'node:path/posix',
+  'node:util',
+  'node:zlib',
+]

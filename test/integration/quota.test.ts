@@ -6,9 +6,9 @@ import { deliverySegmentKind, deliverySegments } from '../../src/apis/delivery-s
 import { API_VERSION } from '../../src/apis/meta.ts'
 import {
   decodeOutcomeRecords,
-  outcomeSegment,
   outcomeSegmentKind,
   outcomeSegments,
+  readOutcomeSegment,
 } from '../../src/apis/outcome-segment.ts'
 import { webhookDeliveries, webhookDeliveryKind } from '../../src/apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
@@ -50,7 +50,7 @@ async function nothingLeft(): Promise<void> {
 async function cancelReasons(): Promise<string[]> {
   const { items } = await davit.api.list(outcomeSegments, { namespace: davit.namespace, limit: 500 })
   return items
-    .flatMap((raw) => decodeOutcomeRecords(outcomeSegment.parse(raw).spec))
+    .flatMap((raw) => decodeOutcomeRecords(readOutcomeSegment(raw).spec))
     .flatMap((record) => (record.kind === 'canceled' ? [record.reason] : []))
 }
 

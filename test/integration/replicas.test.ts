@@ -1,7 +1,7 @@
 /** Several controllers: each drives its own shards, and takes those of one that leaves or dies. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { decodeLogRecords, outcomeSegment, outcomeSegments } from '../../src/apis/outcome-segment.ts'
+import { decodeLogRecords, outcomeSegments, readOutcomeSegment } from '../../src/apis/outcome-segment.ts'
 import type { RunningController } from '../../src/cmd/start-controller.ts'
 import { SHARD_COUNT } from '../../src/ha/assignment.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
@@ -138,7 +138,7 @@ test('one that is told to end while nothing is under way says of all its shards 
   await other.stop()
   const page = await davit.api.list(outcomeSegments, { namespace: davit.namespace })
   const released = page.items
-    .map((raw) => outcomeSegment.parse(raw).spec)
+    .map((raw) => readOutcomeSegment(raw).spec)
     .filter(({ writer }) => writer === session)
     .flatMap((spec) => decodeLogRecords(spec).records)
     .flatMap((record) => (record.kind === 'release' ? record.shards : []))

@@ -75,7 +75,14 @@ const PAGES: readonly Page[] = [
   { path: 'docs/reference/webhook-endpoint.md', example: 'endpoint.yaml' },
   { path: 'docs/reference/webhook-event.md', example: 'event.yaml' },
   { path: 'docs/reference/webhook-delivery.md' },
-  { path: 'docs/reference/delivery-log.md' },
+  {
+    path: 'docs/reference/delivery-log.md',
+    // One large event makes a packed segment.
+    first: [
+      `jq -n '{apiVersion: "davit.dev/v1alpha1", kind: "WebhookEvent", metadata: {name: "large"}, spec: {type: "environment.started", dataText: ({padding: ("0" * 6000)} | tojson)}}' | kubectl -n acme apply -f -`,
+      "kubectl -n acme wait wev/large --for=jsonpath='{.status.eventId}' --timeout=30s",
+    ].join('\n'),
+  },
   { path: 'docs/guides/gitops.md', words: 'Who owns what' },
   {
     path: 'docs/reference/registry-credential.md',

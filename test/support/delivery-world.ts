@@ -39,7 +39,7 @@ export type WorldEvent =
 type Step =
   | { record: 'sent'; object: boolean }
   | { record: 'failed'; last?: boolean }
-  | { record: 'moved' | 'canceled' | 'duplicate' | 'begin' }
+  | { record: 'moved' | 'canceled' | 'duplicate' | 'begin' | 'creating' }
   | { object: DeliveryState; attempts: number }
   | { remove: true }
 
@@ -59,6 +59,7 @@ export const SCRIPTS: readonly (readonly Step[])[] = [
   [made, remove, moved],
   [{ record: 'canceled' }],
   [{ record: 'begin' }, failed, failed, { record: 'sent', object: false }],
+  [{ record: 'creating' }, { record: 'moved' }],
   [failed, failed, { record: 'canceled' }],
   [failed, failed, failed, failed, failed, failed, failed, { record: 'failed', last: true }, moved],
   [{ record: 'sent', object: true }, moved],
@@ -211,7 +212,7 @@ export class DeliveryWorld {
     const isWritten = left.every((step) => !('record' in step) && !('object' in step && step.attempts < 2))
     const others = this.#deliveries.filter((other) => other.id === id && other.duplicate)
     if (!isWritten || others.some((other) => other.left.length > 0)) return false
-    return records.some(({ kind }) => kind !== 'failed' && kind !== 'begin')
+    return records.some(({ kind }) => kind !== 'failed' && kind !== 'begin' && kind !== 'creating')
   }
 
   #newSegment(): LogSegment {
@@ -226,6 +227,7 @@ export class DeliveryWorld {
       deliveries: [],
       bodies: [],
       unreadable: 0,
+      bytes: 1000,
     }
   }
 
@@ -307,6 +309,8 @@ function recordOf(
       return { kind: 'canceled', position, reason: 'EndpointDeleted' }
     case 'duplicate':
       return { kind: 'canceled', position, reason: 'Duplicate' }
+    case 'creating':
+      return { kind: 'creating', position }
     case 'begin':
       return { kind: 'begin', position, attempts: 0, isAlone: false }
     case 'moved':

@@ -3,8 +3,8 @@ import { derivedName } from '../../src/apis/ids.ts'
 import {
   decodeOutcomeRecords,
   type OutcomeRecord,
-  outcomeSegment,
   outcomeSegments,
+  readOutcomeSegment,
 } from '../../src/apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../src/apis/webhook-delivery.ts'
 import {
@@ -281,7 +281,7 @@ export class EngineBed {
   /** All records, by delivery. */
   async records(): Promise<OutcomeRecord[]> {
     const all = this.store.all(outcomeSegments).sort(byVersion)
-    return all.flatMap((raw) => decodeOutcomeRecords(outcomeSegment.parse(raw).spec))
+    return all.flatMap((raw) => decodeOutcomeRecords(readOutcomeSegment(raw).spec))
   }
 }
 

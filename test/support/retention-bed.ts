@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { deliverySegments, type SegmentEvent } from '../../src/apis/delivery-segment.ts'
 import { messageId, sortableName } from '../../src/apis/ids.ts'
 import type { ResourceType } from '../../src/apis/meta.ts'
@@ -163,7 +164,8 @@ export class RetentionBed {
   }
 
   async segment(name: string, payloadBytes = 100, given: Partial<SegmentEvent> = {}): Promise<LogSegment> {
-    const payload = JSON.stringify('x'.repeat(payloadBytes))
+    // As it is stored: it cannot be compressed.
+    const payload = JSON.stringify(randomBytes(Math.ceil((payloadBytes * 3) / 4)).toString('base64'))
     const id = name.padStart(26, '0')
     const event = { id, namespace: ORGANIZATION, type: 'test.event', payload, ...given }
     const targets = [{ name: 'billing', uid: 'uid-billing' }]

@@ -16,7 +16,8 @@ function nameAt(number: number): string {
 function accept(index: DeliveryLines, number: number, uid = 'uid-a'): void {
   const event = { id: nameAt(number), namespace: 'org', type: 'test.happened', bodyBytes: 2, receivers: 1 }
   const delivery = { index: 0, eventIndex: 0, event, endpoint: { name: 'billing', uid } }
-  const about = { name: nameAt(number + 1_000_000), version: number, writtenAt: START, createdAt: START }
+  const times = { writtenAt: START, createdAt: START }
+  const about = { name: nameAt(number + 1_000_000), version: number, ...times, bytes: 1000 }
   index.segment({ ...about, deliveries: [delivery], bodies: ['{}'], unreadable: 0 })
   for (const _ of index.segmentsSeenUpTo(number));
 }
@@ -24,7 +25,8 @@ function accept(index: DeliveryLines, number: number, uid = 'uid-a'): void {
 /** A segment of an event that nobody gets. */
 function acceptForNobody(index: DeliveryLines, number: number): void {
   const event = { id: nameAt(number), namespace: 'org', type: 'test.happened', bodyBytes: 2, receivers: 0 }
-  const about = { name: nameAt(number + 1_000_000), version: number, writtenAt: START, createdAt: START }
+  const times = { writtenAt: START, createdAt: START }
+  const about = { name: nameAt(number + 1_000_000), version: number, ...times, bytes: 1000 }
   index.segment({
     ...about,
     deliveries: [],

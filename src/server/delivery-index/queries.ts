@@ -2,7 +2,8 @@
 
 import type { Position } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, nameOfMessage } from '../../apis/ids.ts'
-import { decodeOutcomeRecords, outcomeSegment } from '../../apis/outcome-segment.ts'
+import { unlessUnreadable } from '../../apis/log-format.ts'
+import { decodeOutcomeRecords, type OutcomeRecord, readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import {
   type DeliveryAttempt,
   type DeliveryState,
@@ -175,10 +176,14 @@ async function readFromLog(
 }
 
 function attemptsIn(raw: RawObject | undefined, { version, index }: Position): DeliveryAttempt[] {
-  const { data } = outcomeSegment.safeParse(raw)
-  if (!data) return []
-  return decodeOutcomeRecords(data.spec).flatMap((record) => {
+  return recordsIn(raw).flatMap((record) => {
     const isSame = record.position.version === version && record.position.index === index
     return isSame && (record.kind === 'sent' || record.kind === 'failed') ? [record.attempt] : []
   })
+}
+
+/** None of a segment that was deleted, or that nobody can read. */
+function recordsIn(raw: RawObject | undefined): OutcomeRecord[] {
+  const segment = raw && unlessUnreadable(() => readOutcomeSegment(raw))
+  return segment ? decodeOutcomeRecords(segment.spec) : []
 }

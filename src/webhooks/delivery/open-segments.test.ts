@@ -10,6 +10,7 @@ function segment(version: number, deliveries: number, payload = '{}'): LogSegmen
     version,
     writtenAt: 0,
     createdAt: 0,
+    bytes: 1000,
     unreadable: 0,
     bodies: [payload],
     deliveries: Array.from({ length: deliveries }, (_, index) => ({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { EngineBed, ORGANIZATION, SYSTEM } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
-import { outcomeSegment, outcomeSegments } from '../../apis/outcome-segment.ts'
+import { outcomeSegments, readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import { deliveryOutline, webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { ApiError } from '../../kube/client.ts'
@@ -209,7 +209,8 @@ describe('what a replica had ended, and died before the others were told,', () =
     const [first] = owner.store
       .all(outcomeSegments)
       .toSorted((a, b) => Number(a.metadata.resourceVersion) - Number(b.metadata.resourceVersion))
-    const { writer } = outcomeSegment.parse(first).spec
+    if (!first) throw new Error('nothing is recorded')
+    const { writer } = readOutcomeSegment(first).spec
     const { position } = deliveryOutline.parse(owner.store.all(webhookDeliveries)[0]).spec
     const records = `${position} ended`
     const spec = { writtenAt: 0, writer, lowWater: '0', records }

@@ -1,8 +1,9 @@
 import { deliveryObjectName, messageId, nameOfMessage, timeOfName } from '../../apis/ids.ts'
+import { unlessUnreadable } from '../../apis/log-format.ts'
 import { webhookDeliveries, webhookDelivery } from '../../apis/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
 import { isApiError, type ResourceReader, UnreadableError } from '../../kube/client.ts'
-import { type LogStore, type StoredSegment, scanBackwards } from '../log/log-store.ts'
+import { type LogStore, scanBackwards } from '../log/log-store.ts'
 import { LOG_PAGE, readLargePayload, readSegment } from '../log/reader.ts'
 import type { LogSegment } from '../log/store.ts'
 
@@ -33,7 +34,8 @@ export async function findOriginal(
   const segment = segmentOf({ namespace, name, uid }, deliveryId)
   if (segment === undefined) return undefined
   const stored = await sources.store.read('events', segment)
-  return stored && originalIn(stored, event, uid)
+  const read = stored && unlessUnreadable(() => readSegment(stored))
+  return read && originalsIn(read, new Set([event]), uid).next().value
 }
 
 /** Clocks of those who name events and segments may differ by so much. */
@@ -108,33 +110,24 @@ async function searchLog(
   for await (const raw of scanBackwards(store, 'events', LOG_PAGE)) {
     signal.throwIfAborted()
     if (Date.parse(String(raw.metadata.creationTimestamp ?? '')) < oldest) return
-    for (const event of missing) {
-      const original = mayHold(raw, event) ? originalIn(raw, event, uid) : undefined
-      if (!original) continue
-      missing.delete(event)
+    const segment = unlessUnreadable(() => readSegment(raw))
+    for (const original of segment ? originalsIn(segment, missing, uid) : []) {
+      missing.delete(nameOfMessage(original.deliveryId) ?? '')
       take(original)
     }
     if (missing.size === 0) return
   }
 }
 
-/** Much cheaper than to decode a segment that does not have it. */
-function mayHold({ spec }: StoredSegment, event: string): boolean {
-  const { events } = (spec ?? {}) as { events?: unknown }
-  return Array.isArray(events) && events.some((line) => typeof line === 'string' && line.startsWith(event))
-}
-
-/** @param id the 26 characters of the event's id @param uid of the endpoint */
-function originalIn(raw: StoredSegment, id: string, uid: string): Original | undefined {
-  let segment: LogSegment
-  try {
-    segment = readSegment(raw)
-  } catch {
-    // The watch of the log reports it.
-    return undefined
+/** @param missing the 26 characters of each id that is looked for; checked before each of the results @param uid of the endpoint */
+function* originalsIn(
+  { deliveries, bodies }: LogSegment,
+  missing: ReadonlySet<string>,
+  uid: string,
+): IterableIterator<Original> {
+  for (const { event, eventIndex, endpoint } of deliveries) {
+    const payload = bodies[eventIndex]
+    if (endpoint.uid === uid && missing.has(event.id) && payload !== undefined)
+      yield { deliveryId: messageId(event.id), type: event.type, payload }
   }
-  const found = segment.deliveries.find(({ event, endpoint }) => event.id === id && endpoint.uid === uid)
-  const payload = found && segment.bodies[found.eventIndex]
-  if (!found || payload === undefined) return undefined
-  return { deliveryId: messageId(id), type: found.event.type, payload }
 }

@@ -6,9 +6,10 @@ import {
   deliverySegmentSpec,
   MAX_SEGMENT_BYTES,
   MAX_SEGMENT_DELIVERIES,
+  readDeliverySegment,
   type SegmentEvent,
 } from '../../apis/delivery-segment.ts'
-import { decodeDeliveries, planSegments, segmentSpec, sizeOf, webhookPayload } from './codec.ts'
+import { decodeDeliveries, planSegments, segmentLines, segmentSpec, sizeOf, webhookPayload } from './codec.ts'
 
 const UID = '0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0'
 const NAME = '7yem9rzjg00000000000000000'
@@ -58,8 +59,11 @@ describe('a segment', () => {
           given[at]?.targets.map((endpoint) => ({ ...event, endpoint })),
         )
         const undelivered = logged.filter(({ event }) => event.receivers === 0)
-        const stored: typeof spec = JSON.parse(JSON.stringify(spec))
-        expect(decodeDeliveries(stored)).toEqual({
+        const stored = readDeliverySegment({
+          metadata: { name: 's', resourceVersion: '7' },
+          spec: JSON.parse(JSON.stringify(spec)),
+        })
+        expect(decodeDeliveries(stored.spec)).toEqual({
           deliveries: want.map((delivery, index) => ({ index, ...delivery })),
           bodies: given.map(({ event }) => event.payload),
           unreadable: 0,
@@ -84,7 +88,7 @@ describe('a segment', () => {
     { given: 'constructor billing x', why: 'the name of a property' },
     { given: 'length billing x', why: 'the name of another property' },
   ])('leaves out a line with $why and keeps the places of the others', ({ given }) => {
-    const spec = { ...segmentSpec([{ event: event(), targets: targets(2) }], 'davit-0', 1000) }
+    const spec = segmentLines([{ event: event(), targets: targets(2) }])
     const [first, second] = spec.deliveries.split('\n')
     spec.deliveries = [first, given, second].join('\n')
     expect(decodeDeliveries(spec).deliveries.map(({ index, endpoint }) => [index, endpoint.name])).toEqual([
@@ -157,7 +161,7 @@ describe('planning segments', () => {
       fc.property(appends, (waiting) => {
         for (const batch of planSegments(waiting)) {
           if (batch.length === 1) continue
-          const spec = segmentSpec(eventsOf(batch), 'davit-0', 1000)
+          const spec = segmentLines(eventsOf(batch))
           expect(spec.deliveries.split('\n').length).toBeLessThanOrEqual(MAX_SEGMENT_DELIVERIES)
           expect(Buffer.byteLength(JSON.stringify(spec))).toBeLessThanOrEqual(MAX_SEGMENT_BYTES)
         }
@@ -205,7 +209,7 @@ describe('planning segments', () => {
     }))
     const planned = planSegments(waiting)
     for (const batch of planned.slice(0, -1)) {
-      const bytes = Buffer.byteLength(JSON.stringify(segmentSpec(eventsOf(batch), 'davit-0', 1000)))
+      const bytes = Buffer.byteLength(JSON.stringify(segmentLines(eventsOf(batch))))
       expect(bytes).toBeGreaterThan(MAX_SEGMENT_BYTES / 2)
     }
   })
@@ -233,8 +237,8 @@ describe('planning segments', () => {
 test('a size is never less than what the events take, and little more', () => {
   fc.assert(
     fc.property(fc.array(accepted, { minLength: 1, maxLength: 20 }), (given) => {
-      const empty = Buffer.byteLength(JSON.stringify(segmentSpec([], 'davit-0', 1000)))
-      const taken = Buffer.byteLength(JSON.stringify(segmentSpec(given, 'davit-0', 1000))) - empty
+      const empty = Buffer.byteLength(JSON.stringify(segmentLines([])))
+      const taken = Buffer.byteLength(JSON.stringify(segmentLines(given))) - empty
       const { bytes, deliveries } = sizeOf(given)
       expect(bytes).toBeGreaterThanOrEqual(taken)
       expect(bytes).toBeLessThanOrEqual(taken + given.length * 100 + deliveries * 10)

@@ -6,10 +6,11 @@ import {
   encodeEventLine,
   MAX_SEGMENT_BYTES,
   MAX_SEGMENT_DELIVERIES,
+  newDeliverySegment,
   type SegmentEvent,
+  type SegmentLines,
 } from '../../apis/delivery-segment.ts'
 import { timeOfName } from '../../apis/ids.ts'
-import { LOG_FORMAT } from '../../apis/log-format.ts'
 import { DNS_LABEL } from '../../apis/meta.ts'
 import { memoize } from '../../lib/memoize.ts'
 import { copyString } from '../../lib/text.ts'
@@ -54,21 +55,19 @@ export const readTarget = memoize<Readonly<DeliveryTarget> | undefined>(
   copyString,
 )
 
+export function segmentLines(events: readonly AcceptedEvent[]): SegmentLines {
+  const deliveries = events.flatMap(({ targets }, eventIndex) =>
+    targets.map(({ name, uid }) => `${eventIndex} ${name} ${uid}`),
+  )
+  return { events: events.map(({ event }) => encodeEventLine(event)), deliveries: deliveries.join('\n') }
+}
+
 export function segmentSpec(
   events: readonly AcceptedEvent[],
   writer: string,
   now: number,
 ): DeliverySegmentSpec {
-  const deliveries = events.flatMap(({ targets }, eventIndex) =>
-    targets.map(({ name, uid }) => `${eventIndex} ${name} ${uid}`),
-  )
-  return {
-    format: LOG_FORMAT,
-    writtenAt: now,
-    writer,
-    events: events.map(({ event }) => encodeEventLine(event)),
-    deliveries: deliveries.join('\n'),
-  }
+  return newDeliverySegment({ writtenAt: now, writer }, segmentLines(events))
 }
 
 const INDEX = /^\d{1,6}$/
@@ -102,7 +101,7 @@ function toLogged({
 }
 
 /** Leaves out deliveries that cannot be decoded: no such event, malformed, or names that no object can have. */
-export function decodeDeliveries(spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>): SegmentContent {
+export function decodeDeliveries(spec: SegmentLines): SegmentContent {
   const decoded = spec.events.map((line) => (NAMES.test(line) ? decodeEventLine(line) : undefined))
   const events = decoded.map((event) => event && toLogged(event))
   const bodies = decoded.map((event) => event?.payload)
@@ -140,9 +139,8 @@ function keysIn(events: readonly (SegmentEvent | undefined)[]): SegmentKeys | un
   let keys: SegmentKeys | undefined
   for (const event of events) {
     if (event?.fingerprint === undefined) continue
-    keys ??= { newestAt: 0, bytes: 0 }
+    keys ??= { newestAt: 0 }
     keys.newestAt = Math.max(keys.newestAt, timeOfName(event.id) || 0)
-    if (isKeyLine(event.type)) keys.bytes += sizeOf([{ event, targets: [] }]).bytes
   }
   return keys
 }

@@ -1,12 +1,12 @@
 import {
   type AcceptedEvent,
   comparePositions,
-  type DeliverySegmentSpec,
   decodeEventLine,
   formatPosition,
   type Position,
   parsePosition,
   type SegmentEvent,
+  type SegmentLines,
 } from '../../apis/delivery-segment.ts'
 import { timeOfName } from '../../apis/ids.ts'
 
@@ -91,10 +91,7 @@ export function isBefore(a: Pick<KeyRecord, 'position'>, b: Pick<KeyRecord, 'pos
 }
 
 /** All key records of a segment, in log order. @param version of the segment */
-export function keyRecordsOf(
-  spec: Pick<DeliverySegmentSpec, 'events' | 'deliveries'>,
-  version: number,
-): KeyRecord[] {
+export function keyRecordsOf(spec: SegmentLines, version: number): KeyRecord[] {
   let targets: Map<number, { count: number; first: number }> | undefined
   return spec.events.flatMap((line, index) => {
     const event = decodeEventLine(line)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { calling } from '../../../test/support/faulty-api.ts'
 import { RetentionBed } from '../../../test/support/retention-bed.ts'
-import { deliverySegment, deliverySegments } from '../../apis/delivery-segment.ts'
+import { deliverySegments, readDeliverySegment } from '../../apis/delivery-segment.ts'
 import { sortableName } from '../../apis/ids.ts'
 import { ApiError } from '../../kube/client.ts'
 import { KEY_LIFE_MS, type KeyRecord, keyRecordsOf } from './idempotency-keys.ts'
@@ -18,7 +18,7 @@ function keyed(bed: RetentionBed, number = 1) {
 /** What the whole log says of keys. */
 function records(bed: RetentionBed): KeyRecord[] {
   return bed.store.all(deliverySegments).flatMap((raw) => {
-    const { metadata, spec } = deliverySegment.parse(raw)
+    const { metadata, spec } = readDeliverySegment(raw)
     return keyRecordsOf(spec, Number(metadata.resourceVersion))
   })
 }

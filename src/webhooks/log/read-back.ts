@@ -1,4 +1,5 @@
-import { outcomeSegment } from '../../apis/outcome-segment.ts'
+import { unlessUnreadable } from '../../apis/log-format.ts'
+import { readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import type { LogStore, StoredSegment } from './log-store.ts'
 
 /**
@@ -38,7 +39,7 @@ export function reachesLowWater(lowWater: number): (page: readonly StoredSegment
 export async function readLowWater(store: Pick<LogStore, 'page'>): Promise<number> {
   const { segments } = await store.page('outcomes', { limit: 10 })
   const marks = segments.flatMap((raw) => {
-    const mark = Number(outcomeSegment.safeParse(raw).data?.spec.lowWater ?? 0)
+    const mark = Number(unlessUnreadable(() => readOutcomeSegment(raw))?.spec.lowWater ?? 0)
     return mark < Number(raw.metadata.resourceVersion) ? [mark] : []
   })
   return Math.max(0, ...marks)

@@ -1,4 +1,5 @@
 import { decodeEventLine, deliverySegmentKind, readDeliverySegment } from '../../apis/delivery-segment.ts'
+import { storedLength } from '../../apis/log-format.ts'
 import { decodeLogRecords, readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import type { PayloadRef } from '../../apis/webhook-delivery.ts'
 import { UnreadableError } from '../../kube/client.ts'
@@ -66,8 +67,14 @@ export function readLiveSegment(raw: StoredSegment, bytes?: number): LogSegment 
   return raw.metadata.deletionTimestamp === undefined ? readSegment(raw, bytes) : undefined
 }
 
-/** @param bytes its size as JSON, if known @throws ZodError if it is no segment */
-export function readSegment(raw: StoredSegment, bytes?: number): LogSegment {
+/** Of a segment without its text, as JSON. */
+export const SEGMENT_OVERHEAD_BYTES = 800
+
+/** @param bytes its size as JSON; absent: about that @throws ZodError if it is no segment */
+export function readSegment(
+  raw: StoredSegment,
+  bytes = SEGMENT_OVERHEAD_BYTES + storedLength(raw.spec),
+): LogSegment {
   const { metadata, spec } = readDeliverySegment(raw)
   return {
     name: metadata.name,
@@ -75,14 +82,14 @@ export function readSegment(raw: StoredSegment, bytes?: number): LogSegment {
     writtenAt: spec.writtenAt,
     createdAt: Date.parse(metadata.creationTimestamp ?? '') || spec.writtenAt,
     ...decodeDeliveries(spec),
-    ...(bytes === undefined ? {} : { bytes }),
+    bytes,
   }
 }
 
 /** Undefined if it is being deleted: that changes its version, and it was read before. @throws ZodError if it is no segment */
 export function readLoggedOutcomes(raw: StoredSegment, log: Logger): LoggedOutcomes | undefined {
   if (raw.metadata.deletionTimestamp !== undefined) return undefined
-  const { metadata, spec } = readOutcomeSegment(raw)
+  const { metadata, spec, size } = readOutcomeSegment(raw)
   const { records, unreadable } = decodeLogRecords(spec)
   const { name } = metadata
   if (unreadable > 0) {
@@ -95,7 +102,7 @@ export function readLoggedOutcomes(raw: StoredSegment, log: Logger): LoggedOutco
     writer: spec.writer,
     createdAt: Date.parse(metadata.creationTimestamp ?? '') || spec.writtenAt,
     lowWater: Number(spec.lowWater),
-    size: spec.records.length,
+    size,
     records,
   }
 }

@@ -1,4 +1,5 @@
-import { deliverySegment } from '../../apis/delivery-segment.ts'
+import { readDeliverySegment } from '../../apis/delivery-segment.ts'
+import { unlessUnreadable } from '../../apis/log-format.ts'
 import { deliveryOutline, webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
@@ -131,9 +132,9 @@ export async function preserveKeys(
 ): Promise<void> {
   const raw = await store.read('events', name)
   // No reader could use the keys of a segment that cannot be decoded.
-  const { data } = deliverySegment.safeParse(raw)
-  if (!data) return
-  const records = keyRecordsOf(data.spec, Number(data.metadata.resourceVersion))
+  const segment = raw && unlessUnreadable(() => readDeliverySegment(raw))
+  if (!segment) return
+  const records = keyRecordsOf(segment.spec, Number(segment.metadata.resourceVersion))
   const kept = records.filter((record) => isKeyAlive(record, now)).map(keptLine)
   // An append is of one organization; concurrent appends share a segment.
   const appends = [...Map.groupBy(kept, ({ event }) => event.namespace).values()]

@@ -1,12 +1,11 @@
-import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
-import { outcomeSegment } from '../../apis/outcome-segment.ts'
+import { unlessUnreadable } from '../../apis/log-format.ts'
+import { readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import { isApiError } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
 import { type Clock, exponentialMs, sleep, yieldToEventLoop } from '../../lib/time.ts'
-import { sizeOf } from './codec.ts'
 import { KEY_LIFE_MS } from './idempotency-keys.ts'
 import type { LogStore, Sequence, StoredSegment } from './log-store.ts'
-import { readSegment } from './reader.ts'
+import { readSegment, SEGMENT_OVERHEAD_BYTES } from './reader.ts'
 import type { FinishedDelivery, PayloadRefs } from './retention-index.ts'
 import {
   type OutcomesSummary,
@@ -15,7 +14,7 @@ import {
   type SegmentSummary,
   segmentsToDelete,
 } from './retention-plan.ts'
-import type { LogDelivery, LogSegment } from './store.ts'
+import type { LogSegment } from './store.ts'
 
 /**
  * Which segments of the log retention deletes next. It knows the name, version, time and size of every segment: from one slow scan of the
@@ -31,9 +30,6 @@ export type SegmentEntry = SegmentSummary & {
   isDeleted?: true
 }
 type OutcomesEntry = OutcomesSummary & { readonly name: string; isDeleted?: true }
-
-/** UID, times, labels and managed fields of an object. */
-const OBJECT_OVERHEAD_BYTES = 800
 
 type Entry = { readonly version: number; readonly bytes: number; isDeleted?: true }
 
@@ -104,29 +100,14 @@ export function toSegmentEntry(segment: LogSegment): SegmentEntry {
   const namespace = events[0]?.event.namespace ?? ''
   // Empty if it holds events of several organizations, or none.
   const organization = events.every(({ event }) => event.namespace === namespace) ? namespace : ''
-  const bytes = segment.bytes ?? OBJECT_OVERHEAD_BYTES + bytesOf(segment) + (keys?.bytes ?? 0)
-  const entry = { name, version, createdAt, organization, bytes }
+  const entry = { name, version, createdAt, organization, bytes: segment.bytes }
   if (!keys) return entry
   return { ...entry, keysUntil: keys.newestAt + KEY_LIFE_MS, keysOnly: events.length === 0 }
 }
 
-/** An event with several receivers counts once. */
-function bytesOf({ deliveries, undelivered = [], bodies }: LogSegment): number {
-  const events = new Map<number, AcceptedEvent & { targets: LogDelivery['endpoint'][] }>()
-  for (const { eventIndex, event } of undelivered)
-    events.set(eventIndex, { event: { ...event, payload: bodies[eventIndex] ?? '' }, targets: [] })
-  for (const { eventIndex, event, endpoint } of deliveries) {
-    const held = events.get(eventIndex)
-    if (held) held.targets.push(endpoint)
-    else
-      events.set(eventIndex, { event: { ...event, payload: bodies[eventIndex] ?? '' }, targets: [endpoint] })
-  }
-  return sizeOf([...events.values()]).bytes
-}
-
 /** Bytes of an outcome segment. @param size characters of its records */
 export function outcomesBytes(size: number): number {
-  return size + OBJECT_OVERHEAD_BYTES
+  return size + SEGMENT_OVERHEAD_BYTES
 }
 
 type ScanOptions = {
@@ -214,11 +195,10 @@ function readAccepted(raw: StoredSegment): SegmentEntry {
 }
 
 function readOutcomes(raw: StoredSegment): OutcomesEntry {
-  const parsed = outcomeSegment.safeParse(raw)
+  const segment = unlessUnreadable(() => readOutcomeSegment(raw))
   // It may be about any delivery before it.
-  if (!parsed.success) return { ...readAny(raw), lowWater: 0 }
-  const { records, lowWater } = parsed.data.spec
-  return { ...namesOf(raw), lowWater: Number(lowWater), bytes: outcomesBytes(records.length) }
+  if (!segment) return { ...readAny(raw), lowWater: 0 }
+  return { ...namesOf(raw), lowWater: Number(segment.spec.lowWater), bytes: outcomesBytes(segment.size) }
 }
 
 function readAny(raw: StoredSegment) {

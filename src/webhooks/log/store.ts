@@ -37,13 +37,8 @@ export type LogDelivery = {
   endpoint: Readonly<DeliveryTarget>
 }
 
-/** Idempotency keys of a segment. */
-export type SegmentKeys = {
-  /** Time of the newest key, milliseconds since 1970. */
-  newestAt: number
-  /** Bytes of the lines that are only about a key. */
-  bytes: number
-}
+/** Idempotency keys of a segment. @property newestAt time of the newest key, milliseconds since 1970 */
+export type SegmentKeys = { newestAt: number }
 
 /** An event that had no receivers when it was accepted. */
 export type UndeliveredEvent = Pick<LogDelivery, 'eventIndex' | 'event'>
@@ -67,8 +62,8 @@ export type LogSegment = SegmentContent & {
   version: number
   writtenAt: number
   createdAt: number
-  /** Size as JSON, if known. */
-  bytes?: number
+  /** About its size as JSON, as it is stored. */
+  bytes: number
 }
 
 export interface OutcomeRecorder {

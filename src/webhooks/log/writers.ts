@@ -1,6 +1,5 @@
 import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
-import { LOG_FORMAT } from '../../apis/log-format.ts'
-import { encodeLogRecord, isShardLine } from '../../apis/outcome-segment.ts'
+import { encodeLogRecord, isShardLine, newOutcomeSegment } from '../../apis/outcome-segment.ts'
 import { isApiError } from '../../kube/client.ts'
 import type { LogMetrics } from '../../lib/metrics.ts'
 import { type Clock, type DualTimestamp, elapsedSince } from '../../lib/time.ts'
@@ -89,13 +88,21 @@ async function writeEvents(
 ): Promise<Appended[]> {
   const { clock, writer, onWritten } = options
   const events = batch.flatMap((append) => append.events)
-  const specOf = () => segmentSpec(events, writer, clock.now())
+  let packed: number | undefined
+  const specOf = () => {
+    const spec = segmentSpec(events, writer, clock.now())
+    packed = spec.packed?.length
+    return spec
+  }
   const rules = {
     deadlineMs: WRITE_DEADLINE_MS,
     mayBegin: () => elapsedSince(clock, added) <= LOOKUP_LIFE_MS,
   }
   const { metadata } = await append(options, 'events', { size: events.length, specOf }, rules)
-  for (const append of batch) onWritten?.(organizationOf(append), sizeOf(append.events).bytes)
+  const plain = batch.reduce((sum, append) => sum + sizeOf(append.events).bytes, 0)
+  const share = packed === undefined ? 1 : packed / plain
+  for (const append of batch)
+    onWritten?.(organizationOf(append), Math.ceil(sizeOf(append.events).bytes * share))
   let firstDelivery = 0
   return batch.map((append) => {
     const appended = { segment: metadata.name, version: Number(metadata.resourceVersion), firstDelivery }
@@ -173,13 +180,8 @@ function planRecords(records: readonly string[]): string[][] {
 
 async function writeOutcomes(options: OutcomeLogOptions, records: readonly string[]): Promise<number[]> {
   const { clock, writer, lowWater, mayWrite, signal } = options
-  const specOf = () => ({
-    format: LOG_FORMAT,
-    writtenAt: clock.now(),
-    writer,
-    lowWater: String(lowWater()),
-    records: records.join('\n'),
-  })
+  const specOf = () =>
+    newOutcomeSegment({ writtenAt: clock.now(), writer, lowWater: String(lowWater()) }, records.join('\n'))
   const retry = { mayTry: mayWrite, signal }
   const segment = { size: records.length, hasClaims: records.some(isShardLine), specOf }
   const { metadata } = await append(options, 'outcomes', segment, retry)

@@ -7,7 +7,8 @@ import {
   type OutcomeRecord,
 } from '../../../src/apis/outcome-segment.ts'
 import type { DeliveryLines } from '../../../src/server/delivery-index/line-updates.ts'
-import { decodeDeliveries, segmentSpec } from '../../../src/webhooks/log/codec.ts'
+import { segmentSpec } from '../../../src/webhooks/log/codec.ts'
+import { readSegment } from '../../../src/webhooks/log/reader.ts'
 
 export type LongLog = { lines: number; endpoints: number; perSegment: number }
 
@@ -35,9 +36,10 @@ function takeSegment(log: LongLog, into: DeliveryLines, at: { version: number; f
     const event = { id, namespace: `org-${endpoint % 50}`, type: 'environment.started', payload: PAYLOAD }
     return { event, targets: [{ name: `endpoint-${endpoint}`, uid: uidOf(endpoint) }] }
   })
-  const spec = segmentSpec(events, 'bench', START)
-  const about = { name: nameOf(at.version), version: at.version, writtenAt: START, createdAt: START }
-  into.segment({ ...about, ...decodeDeliveries(JSON.parse(JSON.stringify(spec))) })
+  const metadata = { name: nameOf(at.version), resourceVersion: String(at.version) }
+  into.segment(
+    readSegment({ metadata, spec: JSON.parse(JSON.stringify(segmentSpec(events, 'bench', START))) }),
+  )
   for (const _ of into.segmentsSeenUpTo(at.version));
   const records = events.map((_, index) =>
     encodeLogRecord(recordOf(at.first + index, { version: at.version, index })),

@@ -4,8 +4,8 @@ import { MAX_SEGMENT_DELIVERIES, type Position } from '../../../src/apis/deliver
 import {
   decodeOutcomeRecords,
   type OutcomeRecord,
-  outcomeSegment,
   outcomeSegments,
+  readOutcomeSegment,
 } from '../../../src/apis/outcome-segment.ts'
 import { Informer, type InformerDependencies } from '../../../src/kube/informer.ts'
 import { microseconds } from './instant.ts'
@@ -26,7 +26,7 @@ export class Closings {
         type: outcomeSegments,
         query: { namespace },
         streaming: true,
-        decode: (raw) => decodeOutcomeRecords(outcomeSegment.parse(raw).spec).filter(closes),
+        decode: (raw) => decodeOutcomeRecords(readOutcomeSegment(raw).spec).filter(closes),
         handler: { applied: (records) => this.#take(records) },
       },
       needs,

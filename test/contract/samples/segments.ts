@@ -22,10 +22,29 @@ export const goodOutcomeSegment = {
   },
 } satisfies Good
 
+const PACKED = {
+  events: undefined,
+  deliveries: undefined,
+  packed: 'H4sIAAAAAAAAA6tWKkpNzi9KKVayUkpUqgUAFlRq5hAAAAA=',
+}
+
 export const segmentSamples = [
   ...samplesOf(deliverySegmentKind, goodDeliverySegment, [
     ['one event to one endpoint', {}],
     ['an event that nobody gets', { spec: { deliveries: '' } }],
+    ['a packed text', { spec: PACKED }],
+    [
+      'a packed text beside another',
+      { spec: { packed: PACKED.packed }, refusal: ['must have either packed, or events'], serverOnly: true },
+    ],
+    [
+      'no text',
+      {
+        spec: { events: undefined, deliveries: undefined },
+        refusal: ['must have either packed, or events'],
+        serverOnly: true,
+      },
+    ],
     ['no events', { spec: { events: [] }, refusal: ['spec.events', 'at least 1 items'] }],
     [
       'an event that is too short to be one',
@@ -39,6 +58,11 @@ export const segmentSamples = [
   ]),
   ...samplesOf(outcomeSegmentKind, goodOutcomeSegment, [
     ['a record', {}],
+    ['packed records', { spec: { records: undefined, packed: PACKED.packed } }],
+    [
+      'packed records beside others',
+      { spec: { packed: PACKED.packed }, refusal: ['must have either packed or records'], serverOnly: true },
+    ],
     ['a record that is too short', { spec: { records: 'x' }, refusal: ['spec.records', 'at least 5 chars'] }],
     ['a mark that is no number', { spec: { lowWater: 'all' }, refusal: ['spec.lowWater', 'should match'] }],
     ['no writer', { spec: { writer: undefined }, refusal: ['spec.writer: Required value'] }],
