@@ -178,7 +178,7 @@ describe('what is accepted', () => {
       state: 'dispatched',
       deliveries: 0,
       finishedAt: expect.any(String),
-      conditions: [ready('True', 'NobodySubscribed')],
+      conditions: [ready('True', 'NoSubscribers')],
     })
   })
 

@@ -140,7 +140,7 @@ export function eventStatus(
   const message = none
     ? 'No enabled endpoint was subscribed to this event type when Davit accepted the event.'
     : `Davit accepted the event for delivery to ${counted(deliveries, 'endpoint')}.`
-  const reason = none ? 'NobodySubscribed' : 'Accepted'
+  const reason = none ? 'NoSubscribers' : 'Accepted'
   return {
     state: none || isOver ? 'dispatched' : 'accepted',
     eventId: messageId(eventName(event)),

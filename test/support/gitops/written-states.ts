@@ -113,7 +113,7 @@ const REFUSALS: Readonly<Record<RefusalReason, true>> = {
 
 /** As in `reconcile-events.ts`. */
 function eventStates(): ConditionUpdate[][] {
-  const taken = ['Accepted', 'NobodySubscribed'].map((reason): ConditionUpdate[] => [
+  const taken = ['Accepted', 'NoSubscribers'].map((reason): ConditionUpdate[] => [
     { type: 'Ready', status: 'True', reason, message: WORDS },
   ])
   const refused = Object.keys(REFUSALS).map((reason): ConditionUpdate[] => [
