@@ -116,19 +116,22 @@ function burstTable(of: Burst): string {
 }
 
 function isolationTable(isolation: Isolation): string {
-  const { without, made, beside, slow, large } = isolation
-  const row = (what: string, rounds: Rounds) => {
+  const { without, made, beside, slow, slowMade, large, largeMade, busy } = isolation
+  const row = (what: string, name: string, rounds: Rounds) => {
     const ratios = (['p50', 'p99'] as const).map((quantile) => ratioOf({ without, beside: rounds }, quantile))
-    return [what, ...quantileRanges(rounds), ...ratios.map((ratio) => ratio.toFixed(2))]
+    const share = `${(100 * (busy[name] ?? 0)).toFixed(0)} %`
+    return [what, ...quantileRanges(rounds), ...ratios.map((ratio) => ratio.toFixed(2)), share]
   }
   return renderTable('Receipts of one organization beside another (ms)', [
-    ['', 'p50', 'p90', 'p99', 'p50 by that alone', 'p99 by that alone'],
-    ['alone', ...quantileRanges(without)],
-    ['as many objects made by somebody else', ...quantileRanges(made)],
-    row('a tenth of the events to an endpoint that hangs', beside),
-    row('64 endpoints that answer after 19 s have every place', slow),
-    row('25 bodies of 250 KiB a second', large),
-    ['wanted', '', '', '', '1.10', '1.10'],
+    ['', 'p50', 'p90', 'p99', 'p50 by that alone', 'p99 by that alone', 'cores busy'],
+    row('alone', 'alone', without),
+    row('a tenth of the events to an endpoint that hangs', 'beside', beside),
+    row('  as many objects made by somebody else', 'made', made),
+    row('64 endpoints that answer after 19 s have every place', 'slow', slow),
+    row('  endpoints that answer at once, as many objects made by somebody else', 'slowMade', slowMade),
+    row('25 bodies of 250 KiB a second', 'large', large),
+    row('  as many objects as large made by somebody else', 'largeMade', largeMade),
+    ['wanted', '', '', '', '1.10', '1.10', ''],
   ])
 }
 

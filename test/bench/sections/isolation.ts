@@ -7,6 +7,7 @@ import { nextRun } from '../davit-load.ts'
 import { openLoop } from '../loads/pace.ts'
 import type { Route } from '../loads/publishing.ts'
 import { type Beside, inTurn, type Rounds, ratioOf } from '../measure/in-turn.ts'
+import { busySince, machineTicks } from '../measure/machine-usage.ts'
 import type { Quantiles } from '../measure/samples.ts'
 import { report } from '../progress.ts'
 import { type EndpointRoute, makeEndpoints } from '../topology.ts'
@@ -19,8 +20,14 @@ export type Isolation = Beside & {
   made: Rounds
   /** Another organization has every place for an attempt, at endpoints that succeed a second before the deadline. */
   slow: Rounds
+  /** The same events to endpoints that answer at once, and another process makes and changes as many objects. */
+  slowMade: Rounds
   /** Another organization publishes bodies that are nearly as large as they may be. */
   large: Rounds
+  /** Another process creates objects as large, and as many. */
+  largeMade: Rounds
+  /** Share of the cores that was busy meanwhile, in the last round of each. */
+  busy: Readonly<Record<string, number>>
 }
 
 export type IsolationPlan = { rounds: number; seconds: number }
@@ -79,33 +86,67 @@ async function measureRunning(bed: Bed, { rounds, seconds }: IsolationPlan): Pro
   await heavy.call('list', [large.namespace])
   const rate = { seconds, perSecond: PER_SECOND }
   const mixed = (last: Route) => [...Array.from({ length: ONE_OF - 1 }, () => good), last]
+  const busy: Record<string, number> = {}
+  const noting = (name: string, work: () => Promise<Quantiles>) => async () => {
+    const before = machineTicks()
+    const quantiles = await work()
+    busy[name] = busySince(before)
+    return quantiles
+  }
+  const made = (perSecond: number, bytes: number, how?: 'changed') =>
+    makeObjects(bed, other, { seconds, perSecond, bytes, isChanged: how === 'changed' })
+  const usual = noting('alone', async () => await receiptsOf(bed, mixed(other), rate))
   const found = await inTurn(rounds, {
-    without: async () => await receiptsOf(bed, mixed(other), rate),
-    beside: async () =>
-      await whileItHangs(bed, hanging, async () => await receiptsOf(bed, mixed(hanging), rate)),
-    made: async () => {
-      const [found] = await Promise.all([receiptsOf(bed, mixed(other), rate), makeObjects(bed, other, rate)])
+    without: usual,
+    beside: noting('beside', async () =>
+      whileItHangs(bed, hanging, async () => await receiptsOf(bed, mixed(hanging), rate)),
+    ),
+    made: noting('made', async () => {
+      const writes = made(rate.perSecond / ONE_OF, OBJECT_BYTES)
+      const [found] = await Promise.all([receiptsOf(bed, mixed(other), rate), writes])
       return found
-    },
-    slow: async () =>
-      await whileEnabled(bed, slow, async () => await besideSlow(bed, { good, other, slow }, rate)),
-    large: async () => {
+    }),
+    slow: noting('slow', async () =>
+      whileEnabled(bed, slow, async () => await besideSlow(bed, { good, other, slow }, rate)),
+    ),
+    slowMade: noting('slowMade', async () => {
+      const all = slow.map(() => other)
+      const [found] = await Promise.all([
+        receiptsOf(bed, mixedWith(all, { good, other }, rate), sumOf(rate)),
+        made(SLOW.perSecond, OBJECT_BYTES, 'changed'),
+      ])
+      return found
+    }),
+    large: noting('large', async () => {
       const load = { run: nextRun(), routes: [large], seconds, ...LARGE }
       const [found] = await Promise.all([receiptsOf(bed, mixed(other), rate), heavy.call('publish', load)])
       return found
-    },
+    }),
+    largeMade: noting('largeMade', async () => {
+      const writes = made(LARGE.perSecond, LARGE.bytes)
+      const [found] = await Promise.all([receiptsOf(bed, mixed(other), rate), writes])
+      return found
+    }),
   })
   await heavy.stop()
   const byMade = ratioOf({ without: found.made, beside: found.beside }, 'p99')
   const byLarge = ratioOf({ without: found.without, beside: found.large }, 'p99')
   const bySlow = ratioOf({ without: found.without, beside: found.slow }, 'p99')
-  report(`p99 while another organization has every place over that without: ${bySlow.toFixed(2)}`)
-  report(`p99 while another organization publishes large bodies over that without: ${byLarge.toFixed(2)}`)
+  const slowByMade = ratioOf({ without: found.slowMade, beside: found.slow }, 'p99')
+  const largeByMade = ratioOf({ without: found.largeMade, beside: found.large }, 'p99')
+  report(
+    `p99 while another organization has every place over that without: ${bySlow.toFixed(2)}, ` +
+      `over that where somebody else makes the objects: ${slowByMade.toFixed(2)}`,
+  )
+  report(
+    `p99 while another organization publishes large bodies over that without: ${byLarge.toFixed(2)}, ` +
+      `over that where somebody else makes the objects: ${largeByMade.toFixed(2)}`,
+  )
   report(
     `p99 beside one that hangs over that without: ${ratioOf(found, 'p99').toFixed(2)}, ` +
       `over that where somebody else makes the objects: ${byMade.toFixed(2)}`,
   )
-  return { perSecond: PER_SECOND, ...found }
+  return { perSecond: PER_SECOND, busy, ...found }
 }
 
 /** The same load as without, while the slow endpoints get as much as they take. */
@@ -117,22 +158,40 @@ async function besideSlow(
   const fill = { run: nextRun(), routes: slow, seconds: FILL_SECONDS, bytes: BODY_BYTES }
   await bed.receiver.call('begin', fill.run)
   await bed.publisher.call('publish', { ...fill, perSecond: SLOW.perSecond })
+  const rate = { seconds, perSecond }
+  return await receiptsOf(bed, mixedWith(slow, { good, other }, rate), sumOf(rate))
+}
+
+/** The usual load and the other, evenly mixed. */
+function mixedWith(
+  slow: readonly Route[],
+  { good, other }: { good: Route; other: Route },
+  { perSecond }: Rate,
+): Route[] {
   const every = (perSecond * slow.length) / SLOW.perSecond
   const usual = Array.from({ length: every }, (_, n) => (n % ONE_OF === 0 ? other : good))
-  const mixed = slow.flatMap((one, n) => [
+  return slow.flatMap((one, n) => [
     one,
     ...usual.slice(Math.round((n * every) / slow.length), Math.round(((n + 1) * every) / slow.length)),
   ])
-  return await receiptsOf(bed, mixed, { seconds, perSecond: perSecond + SLOW.perSecond })
 }
 
-/** As many as events go to the endpoint that hangs, and as large, of a kind that Davit does not look at. */
-async function makeObjects({ api }: Bed, { namespace }: EndpointRoute, rate: Rate): Promise<void> {
-  const data = { padding: 'x'.repeat(OBJECT_BYTES) }
+function sumOf({ seconds, perSecond }: Rate): Rate {
+  return { seconds, perSecond: perSecond + SLOW.perSecond }
+}
+
+/** Of a kind that Davit does not look at. @param of `isChanged`: each is changed once, as a status is written */
+async function makeObjects(
+  { api }: Bed,
+  { namespace }: EndpointRoute,
+  of: Rate & { bytes: number; isChanged: boolean },
+): Promise<void> {
+  const data = { padding: 'x'.repeat(of.bytes) }
   const run = nextRun()
-  await openLoop({ ...rate, perSecond: rate.perSecond / ONE_OF }, async (n) => {
-    const metadata = { namespace, name: `made-${run}-${n}` }
-    await api.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data })
+  await openLoop(of, async (n) => {
+    const ref = { namespace, name: `made-${run}-${n}` }
+    await api.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: ref, data })
+    if (of.isChanged) await api.patch(configMaps, ref, { data: { state: 'changed' } })
   })
 }
 
