@@ -61,6 +61,7 @@ export type AcceptedEvent = { event: SegmentEvent; targets: readonly DeliveryTar
 /** Characters. */
 const WRITER = { min: 1, max: 128 }
 const DELIVERIES = { min: 0, max: 700_000 }
+const EVENT = { min: 40, max: 301_000 }
 
 export const deliverySegmentSpec = z
   .object({
@@ -74,8 +75,7 @@ export const deliverySegmentSpec = z
     events: z
       .array(
         text({
-          min: 40,
-          max: 301_000,
+          ...EVENT,
           describe:
             'ID, organization, type, idempotency key (or key~fingerprint, or -), redelivered delivery (or -), and the exact bytes of the body.',
         }),
@@ -112,7 +112,9 @@ export function newDeliverySegment(
   { writtenAt, writer }: { writtenAt: number; writer: string },
   { events, deliveries }: SegmentLines,
 ): DeliverySegmentSpec {
-  return { writtenAt, writer, ...packLong({ events, deliveries }) }
+  // The API server sees no packed line, and is to reject what no reader would accept.
+  const isValid = deliveries.length <= DELIVERIES.max && events.every(({ length }) => length <= EVENT.max)
+  return { writtenAt, writer, ...packLong({ events, deliveries }, isValid) }
 }
 
 /**

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
 import { newDeliverySegment, readDeliverySegment } from './delivery-segment.ts'
-import { LOG_FORMAT, storedLength } from './log-format.ts'
+import { LOG_FORMAT, storedBytes } from './log-format.ts'
 import { newOutcomeSegment, readOutcomeSegment } from './outcome-segment.ts'
 
 const metadata = { name: 's', resourceVersion: '7', creationTimestamp: '2026-01-31T12:00:00Z' }
@@ -47,12 +47,26 @@ describe('the text of a segment', () => {
     const spec = newOutcomeSegment({ ...head, lowWater: '0' }, records)
     expect(spec).toMatchObject({ format: 2, packed: expect.any(String) })
     expect(spec).not.toHaveProperty('records')
-    expect(storedLength(spec)).toBeLessThan(records.length / 2)
+    expect(storedBytes(spec)).toBeLessThan(records.length / 2)
     expect(readOutcomeSegment({ metadata, spec })).toMatchObject({
       spec: { records },
-      size: storedLength(spec),
+      size: storedBytes(spec),
     })
     expect(newOutcomeSegment({ ...head, lowWater: '0' }, '1/0 ended')).toMatchObject({ format: 1 })
+  })
+
+  test('is left to the API server to reject where no reader would accept it', () => {
+    const events = [line('x')]
+    expect(newDeliverySegment(head, { events, deliveries: 'x'.repeat(700_001) })).toHaveProperty('events')
+    expect(newDeliverySegment(head, { events: [line('x'.repeat(301_000))], deliveries: '' })).toHaveProperty(
+      'events',
+    )
+    expect(newDeliverySegment(head, { events, deliveries: 'x'.repeat(700_000) })).toHaveProperty('packed')
+  })
+
+  test('takes as many bytes as it has, whatever its characters', () => {
+    const spec = newDeliverySegment(head, { events: [line('\u6587'.repeat(500))], deliveries: '' })
+    expect(storedBytes(spec)).toBeGreaterThan(1500)
   })
 
   test.each([

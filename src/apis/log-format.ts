@@ -52,9 +52,10 @@ export const packedText = text({
 /** What a segment stores of its text, and in which format: packed if it is long. */
 export type Stored<T> = { format: number } & (T | { packed: string })
 
-export function packLong<T extends object>(fields: T): Stored<T> {
+/** @param isValid whether readers accept the fields; others are not packed, so that the API server rejects them */
+export function packLong<T extends object>(fields: T, isValid = true): Stored<T> {
   const json = JSON.stringify(fields)
-  if (json.length < PACKED_FROM) return { format: PLAIN_FORMAT, ...fields }
+  if (json.length < PACKED_FROM || !isValid) return { format: PLAIN_FORMAT, ...fields }
   return { format: LOG_FORMAT, packed: gzipSync(json, { level: LEVEL }).toString('base64') }
 }
 
@@ -79,8 +80,7 @@ export function unlessUnreadable<T>(read: () => T): T | undefined {
   }
 }
 
-/** Characters of text that a segment takes in the store. */
-export function storedLength(spec: unknown): number {
-  const texts = Object.values((spec ?? {}) as Record<string, unknown>).flat()
-  return texts.reduce<number>((sum, one) => sum + (typeof one === 'string' ? one.length : 0), 0)
+/** Bytes that the spec of a segment takes in the store. */
+export function storedBytes(spec: unknown): number {
+  return Buffer.byteLength(JSON.stringify(spec ?? {}))
 }

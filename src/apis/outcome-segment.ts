@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { formatPosition, type Position, parsePosition } from './delivery-segment.ts'
-import { checkFormat, logFormat, packedText, packLong, storedLength, unpackSpec } from './log-format.ts'
+import { checkFormat, logFormat, packedText, packLong, storedBytes, unpackSpec } from './log-format.ts'
 import {
   DNS_LABEL_NAME,
   isEpochMs,
@@ -70,14 +70,14 @@ const readSpec = outcomeSegmentSpec.omit({ packed: true }).extend({
   records: text({ ...RECORDS, describe: 'records contains one record per line.' }),
 })
 export const outcomeSegment = z.object({ metadata: logObjectMeta, spec: readSpec })
-/** @property size characters of its text in the store */
+/** @property size bytes of its spec in the store */
 export type OutcomeSegment = z.infer<typeof outcomeSegment> & { size: number }
 
 /** The segment, unpacked. Validates the usual form by hand, as readDeliverySegment does. @throws ZodError; NewerFormatError */
 export function readOutcomeSegment(raw: RawLogObject): OutcomeSegment {
   const metadata = readLogMeta(raw.metadata)
   checkFormat(String(metadata?.name), raw.spec)
-  const size = storedLength(raw.spec)
+  const size = storedBytes(raw.spec)
   const spec = unpackSpec(raw.spec)
   const { writtenAt, writer, lowWater, records } = spec
   if (metadata && isEpochMs(writtenAt) && isTextOfLength(writer, WRITER))

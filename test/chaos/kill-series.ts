@@ -176,7 +176,7 @@ class KillSeries {
     for (const record of segments.flatMap(({ records }) => records)) {
       if (isShardRecord(record)) continue
       if (record.kind === 'begin') begun.add(formatPosition(record.position))
-      else begun.delete(formatPosition(record.position))
+      else if (record.kind !== 'creating') begun.delete(formatPosition(record.position))
     }
     for (const position of begun) this.#suspects.add(this.#atPosition.get(position) ?? position)
   }

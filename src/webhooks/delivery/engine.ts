@@ -119,6 +119,7 @@ export class DeliveryEngine implements EngineActions {
     this.#running = false
     this.#timers.stop()
     this.#recheck?.()
+    this.#recheck = undefined
   }
 
   /** Whether outcomes can be stored. If not, it looks again later: nothing else may happen that wakes the queues. */

@@ -266,7 +266,8 @@ export class LogFollower {
     const state = fold(open.state, sequenced, (attempt) => attempt)
     if (state === open.state) return
     open.state = state
-    if (record.kind !== 'moved') this.#engine.ctx.begun.delete(position)
+    // Neither tells how an attempt has ended.
+    if (record.kind !== 'moved' && record.kind !== 'creating') this.#engine.ctx.begun.delete(position)
     if (writer !== this.#options.writer) this.#applyRemote(opened, open, record)
     else if (record.kind === 'moved') this.#applyOwnPromotion(open)
     if (!isClosed(state)) return

@@ -103,3 +103,31 @@ it('objects are created once that is recorded, and others while the record of th
   await settle(50)
   expect([made, kinds().filter((kind) => kind === 'creating').length]).toEqual([100, 38])
 })
+
+it('no object is created for an entry whose attempt has ended while it waited for its turn', async () => {
+  const bed = new EngineBed()
+  const one = await bed.endpoint('one', { state: 'disabled' })
+  bed.start()
+  const segment = await bed.append(...Array.from({ length: 20 }, () => bed.event([one])))
+  bed.follower.addSegment(segment)
+  const made: string[] = []
+  const created = Promise.withResolvers<void>()
+  const store: DeliveryObjects['store'] = async ({ name }) => {
+    made.push(name)
+    await created.promise
+    return { kind: 'stored' }
+  }
+  const outcomes = { ...bed.engine.ctx.outcomes, record: async () => 1 }
+  const objects = { store } as DeliveryObjects
+  const queue = new PromotionQueue({ ...bed.engine.ctx, objects, outcomes, shards: { owns: () => true } })
+  const open = [...(bed.segments.at(segment.version)?.open.values() ?? [])]
+  for (const { delivery } of open) if (delivery?.storage.kind === 'log') queue.add(delivery, delivery.storage)
+  await settle(50)
+  expect(made).toHaveLength(16)
+  const waiting = open.filter(({ entry }) => !made.includes(entry.event.id))
+  for (const { delivery } of waiting)
+    if (delivery?.storage.kind === 'log') delivery.storage.status = { state: 'succeeded', attemptCount: 1 }
+  created.resolve()
+  await settle(50)
+  expect(made).toHaveLength(16)
+})

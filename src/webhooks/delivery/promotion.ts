@@ -49,9 +49,10 @@ export async function promoteToObject(
 export async function recordCreation(
   { outcomes }: EngineContext,
   delivery: Delivery,
-  { objectMayExist }: InLog,
+  { objectMayExist, segment }: InLog,
 ): Promise<void> {
-  if (!objectMayExist) await outcomes.record({ kind: 'creating', position: delivery })
+  const isRecorded = objectMayExist || segment.open.get(delivery.index)?.state.creating
+  if (!isRecorded) await outcomes.record({ kind: 'creating', position: delivery })
 }
 
 /** Undefined if another replica closed the entry: the end of an object created now would never be shown. */
@@ -202,15 +203,15 @@ export class PromotionQueue {
   async #promote(delivery: Delivery): Promise<void> {
     const { storage } = delivery
     const { giveUp, clock, log } = this.#ctx
-    if (storage.kind !== 'log') return
+    if (storage.kind !== 'log' || !this.#isWanted(delivery, storage)) return
     try {
-      if (this.#isWanted(delivery, storage)) await recordCreation(this.#ctx, delivery, storage)
-      if (this.#isWanted(delivery, storage)) await this.#create(delivery, storage)
+      await recordCreation(this.#ctx, delivery, storage)
+      await this.#create(delivery, storage)
     } catch (error) {
       if (!giveUp.aborted && !hasLostShard(this.#ctx))
         log.error('delivery_object_failed', 'failed to create a WebhookDelivery; retrying', { error })
     }
-    if (delivery.storage !== storage) return
+    if (!this.#isWanted(delivery, storage)) return
     const failures = (this.#retries.get(storage)?.failures ?? 0) + 1
     this.#retries.set(storage, { dueAt: clock.monotonic() + exponentialMs(failures, RETRIES), failures })
   }
@@ -225,11 +226,14 @@ export class PromotionQueue {
   /** Holds its place until the object exists: the next can be created while the record of that is written. */
   async #create(delivery: Delivery, storage: InLog): Promise<void> {
     let promoted = Promise.resolve()
-    const untilCreated = () =>
-      new Promise<void>((resolve) => {
+    const untilCreated = async () => {
+      // An attempt may have ended while it waited for its place, and from then on it decides whether there is an object.
+      if (!this.#isWanted(delivery, storage)) return
+      await new Promise<void>((resolve) => {
         promoted = promoteToObject(this.#ctx, delivery, storage, resolve)
         promoted.then(resolve, () => resolve())
       })
+    }
     await this.#creating.run(untilCreated, { group: delivery.queue.endpoint.namespace })
     await promoted
   }

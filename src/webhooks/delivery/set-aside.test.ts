@@ -52,6 +52,17 @@ test('two ends in a row cost nothing: what was open is sent again at once, and n
   expect(await kindsOf(bed)).toEqual([])
 })
 
+test('what was begun is suspicious although its object was created meanwhile', async () => {
+  const { bed: first, poison } = await deadly()
+  const bed = await afterEnds(first, 3)
+  await bed.accept(bed.event([poison]))
+  await bed.elapse(3 * SECOND)
+  expect(await kindsOf(bed)).toEqual(expect.arrayContaining(['begin', 'creating', 'moved']))
+  const next = await bed.restarted()
+  await next.elapse(SECOND)
+  expect(next.begun('poison')).toEqual([])
+})
+
 test('after three, each attempt is recorded before it is made', async () => {
   const { bed: first, good } = await deadly()
   const bed = await afterEnds(first, 3)

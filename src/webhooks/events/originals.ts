@@ -1,11 +1,13 @@
+import { readDeliverySegment } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, messageId, nameOfMessage, timeOfName } from '../../apis/ids.ts'
 import { unlessUnreadable } from '../../apis/log-format.ts'
 import { webhookDeliveries, webhookDelivery } from '../../apis/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
 import { isApiError, type ResourceReader, UnreadableError } from '../../kube/client.ts'
-import { type LogStore, scanBackwards } from '../log/log-store.ts'
-import { LOG_PAGE, readLargePayload, readSegment } from '../log/reader.ts'
-import type { LogSegment } from '../log/store.ts'
+import { yieldToEventLoop } from '../../lib/time.ts'
+import { decodeDeliveries } from '../log/codec.ts'
+import { type LogStore, type StoredSegment, scanBackwards } from '../log/log-store.ts'
+import { LOG_PAGE, readLargePayload } from '../log/reader.ts'
 
 /** Finds the events of deliveries that are to be redelivered: in their objects, or in the log. */
 
@@ -13,6 +15,9 @@ import type { LogSegment } from '../log/store.ts'
 export type Original = { deliveryId: string; type: string; payload: string }
 
 export type OriginalSources = { resources: ResourceReader; store: Pick<LogStore, 'page' | 'read'> }
+
+/** Of an event's id, with which its line begins. */
+const ID_LENGTH = 26
 
 type Ref = { namespace: string; name: string; uid: string }
 
@@ -34,8 +39,7 @@ export async function findOriginal(
   const segment = segmentOf({ namespace, name, uid }, deliveryId)
   if (segment === undefined) return undefined
   const stored = await sources.store.read('events', segment)
-  const read = stored && unlessUnreadable(() => readSegment(stored))
-  return read && originalsIn(read, new Set([event]), uid).next().value
+  return stored && originalsIn(stored, new Set([event]), uid).next().value
 }
 
 /** Clocks of those who name events and segments may differ by so much. */
@@ -110,8 +114,8 @@ async function searchLog(
   for await (const raw of scanBackwards(store, 'events', LOG_PAGE)) {
     signal.throwIfAborted()
     if (Date.parse(String(raw.metadata.creationTimestamp ?? '')) < oldest) return
-    const segment = unlessUnreadable(() => readSegment(raw))
-    for (const original of segment ? originalsIn(segment, missing, uid) : []) {
+    await yieldToEventLoop()
+    for (const original of originalsIn(raw, missing, uid)) {
       missing.delete(nameOfMessage(original.deliveryId) ?? '')
       take(original)
     }
@@ -121,10 +125,14 @@ async function searchLog(
 
 /** @param missing the 26 characters of each id that is looked for; checked before each of the results @param uid of the endpoint */
 function* originalsIn(
-  { deliveries, bodies }: LogSegment,
+  raw: StoredSegment,
   missing: ReadonlySet<string>,
   uid: string,
 ): IterableIterator<Original> {
+  const lines = unlessUnreadable(() => readDeliverySegment(raw).spec)
+  // Much cheaper than to decode a segment that has none of them.
+  if (!lines?.events.some((line) => missing.has(line.slice(0, ID_LENGTH)))) return
+  const { deliveries, bodies } = decodeDeliveries(lines)
   for (const { event, eventIndex, endpoint } of deliveries) {
     const payload = bodies[eventIndex]
     if (endpoint.uid === uid && missing.has(event.id) && payload !== undefined)

@@ -1,5 +1,5 @@
 import { decodeEventLine, deliverySegmentKind, readDeliverySegment } from '../../apis/delivery-segment.ts'
-import { storedLength } from '../../apis/log-format.ts'
+import { storedBytes } from '../../apis/log-format.ts'
 import { decodeLogRecords, readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import type { PayloadRef } from '../../apis/webhook-delivery.ts'
 import { UnreadableError } from '../../kube/client.ts'
@@ -73,7 +73,7 @@ export const SEGMENT_OVERHEAD_BYTES = 800
 /** @param bytes its size as JSON; absent: about that @throws ZodError if it is no segment */
 export function readSegment(
   raw: StoredSegment,
-  bytes = SEGMENT_OVERHEAD_BYTES + storedLength(raw.spec),
+  bytes = SEGMENT_OVERHEAD_BYTES + storedBytes(raw.spec),
 ): LogSegment {
   const { metadata, spec } = readDeliverySegment(raw)
   return {

@@ -11,7 +11,7 @@ import { readEventLines } from './reader.ts'
  * kept while there is room. Segments never change.
  */
 
-/** Of segments, each of up to 1.5 MiB (the limit of etcd), so together they stay below 16 MiB as text and as buffers. */
+/** Of segments, each of 256 KiB or one larger event, so together they stay below 16 MiB as text and as buffers. */
 const READS_AT_A_TIME = 4
 const OVERHEAD_BYTES = 200
 

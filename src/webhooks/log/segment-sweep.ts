@@ -105,7 +105,7 @@ export function toSegmentEntry(segment: LogSegment): SegmentEntry {
   return { ...entry, keysUntil: keys.newestAt + KEY_LIFE_MS, keysOnly: events.length === 0 }
 }
 
-/** Bytes of an outcome segment. @param size characters of its records */
+/** Bytes of an outcome segment. @param size of its spec */
 export function outcomesBytes(size: number): number {
   return size + SEGMENT_OVERHEAD_BYTES
 }

@@ -52,6 +52,8 @@ const MAX_EVENT_WRITES = 4
  */
 const EVENT_WRITE_RATE = { perSecond: 100, burst: 20, writesApart: 2, enough: 32 }
 const MAX_WAITING_APPENDS = 20_000
+/** What of a text counts at least as written, however small it is packed: every reader unpacks all of it. */
+const LEAST_SHARE = 0.1
 /** After this time without an answer, the publisher learns that the outcome is unknown. */
 const WRITE_DEADLINE_MS = 10_000
 
@@ -100,7 +102,7 @@ async function writeEvents(
   }
   const { metadata } = await append(options, 'events', { size: events.length, specOf }, rules)
   const plain = batch.reduce((sum, append) => sum + sizeOf(append.events).bytes, 0)
-  const share = packed === undefined ? 1 : packed / plain
+  const share = packed === undefined ? 1 : Math.max(packed / plain, LEAST_SHARE)
   for (const append of batch)
     onWritten?.(organizationOf(append), Math.ceil(sizeOf(append.events).bytes * share))
   let firstDelivery = 0
