@@ -94,13 +94,8 @@ export const deliverySegmentSpec = z
   .meta({
     description: 'spec contains accepted events and their deliveries. It is immutable.',
     'x-kubernetes-map-type': 'atomic',
-    'x-kubernetes-validations': [
-      { rule: 'self == oldSelf', message: 'spec is immutable' },
-      {
-        rule: 'has(self.packed) ? !has(self.events) && !has(self.deliveries) : has(self.events) && has(self.deliveries)',
-        message: 'spec must have either packed, or events and deliveries',
-      },
-    ],
+    oneOf: [{ required: ['packed'] }, { required: ['events', 'deliveries'] }],
+    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'spec is immutable' }],
   })
 export type DeliverySegmentSpec = z.infer<typeof deliverySegmentSpec>
 

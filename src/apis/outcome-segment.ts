@@ -48,13 +48,8 @@ export const outcomeSegmentSpec = z
   .meta({
     description: 'spec contains records of delivery outcomes. It is immutable.',
     'x-kubernetes-map-type': 'atomic',
-    'x-kubernetes-validations': [
-      { rule: 'self == oldSelf', message: 'spec is immutable' },
-      {
-        rule: 'has(self.packed) != has(self.records)',
-        message: 'spec must have either packed or records',
-      },
-    ],
+    oneOf: [{ required: ['packed'] }, { required: ['records'] }],
+    'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'spec is immutable' }],
   })
 export type OutcomeSegmentSpec = z.infer<typeof outcomeSegmentSpec>
 
