@@ -35,7 +35,11 @@ export const segmentSamples = [
     ['a packed text', { spec: PACKED }],
     [
       'a packed text beside another',
-      { spec: { packed: PACKED.packed }, refusal: ['must validate one and only one schema'], serverOnly: true },
+      {
+        spec: { packed: PACKED.packed },
+        refusal: ['must validate one and only one schema'],
+        serverOnly: true,
+      },
     ],
     [
       'no text',
@@ -61,7 +65,11 @@ export const segmentSamples = [
     ['packed records', { spec: { records: undefined, packed: PACKED.packed } }],
     [
       'packed records beside others',
-      { spec: { packed: PACKED.packed }, refusal: ['must validate one and only one schema'], serverOnly: true },
+      {
+        spec: { packed: PACKED.packed },
+        refusal: ['must validate one and only one schema'],
+        serverOnly: true,
+      },
     ],
     ['a record that is too short', { spec: { records: 'x' }, refusal: ['spec.records', 'at least 5 chars'] }],
     ['a mark that is no number', { spec: { lowWater: 'all' }, refusal: ['spec.lowWater', 'should match'] }],
