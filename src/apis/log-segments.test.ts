@@ -56,10 +56,7 @@ const kinds: Kind[] = [
       lowWater: mostly(fc.nat().map(String)),
       records: mostly(fc.string({ minLength: 4, maxLength: 20 })),
     }),
-    read: (raw) => {
-      const { size: _, ...segment } = readOutcomeSegment(raw)
-      return segment
-    },
+    read: readOutcomeSegment,
     schema: outcomeSegment,
   },
 ]

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { formatPosition, type Position, parsePosition } from './delivery-segment.ts'
-import { checkFormat, logFormat, packedText, packLong, storedBytes, unpackSpec } from './log-format.ts'
+import { checkFormat, logFormat, packedText, packLong, unpackSpec } from './log-format.ts'
 import {
   DNS_LABEL_NAME,
   isEpochMs,
@@ -65,20 +65,18 @@ const readSpec = outcomeSegmentSpec.omit({ packed: true }).extend({
   records: text({ ...RECORDS, describe: 'records contains one record per line.' }),
 })
 export const outcomeSegment = z.object({ metadata: logObjectMeta, spec: readSpec })
-/** @property size bytes of its spec in the store */
-export type OutcomeSegment = z.infer<typeof outcomeSegment> & { size: number }
+export type OutcomeSegment = z.infer<typeof outcomeSegment>
 
 /** The segment, unpacked. Validates the usual form by hand, as readDeliverySegment does. @throws ZodError; NewerFormatError */
 export function readOutcomeSegment(raw: RawLogObject): OutcomeSegment {
   const metadata = readLogMeta(raw.metadata)
   checkFormat(String(metadata?.name), raw.spec)
-  const size = storedBytes(raw.spec)
   const spec = unpackSpec(raw.spec)
   const { writtenAt, writer, lowWater, records } = spec
   if (metadata && isEpochMs(writtenAt) && isTextOfLength(writer, WRITER))
     if (isTextOfLength(lowWater, MARK) && DIGITS.test(lowWater) && isTextOfLength(records, RECORDS))
-      return { metadata, spec: { writtenAt, writer, lowWater, records }, size }
-  return { ...outcomeSegment.parse({ ...raw, spec }), size }
+      return { metadata, spec: { writtenAt, writer, lowWater, records } }
+  return outcomeSegment.parse({ ...raw, spec })
 }
 
 export const outcomeSegmentKind: KindDefinition = {

@@ -89,7 +89,7 @@ export function readSegment(
 /** Undefined if it is being deleted: that changes its version, and it was read before. @throws ZodError if it is no segment */
 export function readLoggedOutcomes(raw: StoredSegment, log: Logger): LoggedOutcomes | undefined {
   if (raw.metadata.deletionTimestamp !== undefined) return undefined
-  const { metadata, spec, size } = readOutcomeSegment(raw)
+  const { metadata, spec } = readOutcomeSegment(raw)
   const { records, unreadable } = decodeLogRecords(spec)
   const { name } = metadata
   if (unreadable > 0) {
@@ -102,7 +102,7 @@ export function readLoggedOutcomes(raw: StoredSegment, log: Logger): LoggedOutco
     writer: spec.writer,
     createdAt: Date.parse(metadata.creationTimestamp ?? '') || spec.writtenAt,
     lowWater: Number(spec.lowWater),
-    size,
+    size: storedBytes(raw.spec),
     records,
   }
 }

@@ -1,4 +1,4 @@
-import { unlessUnreadable } from '../../apis/log-format.ts'
+import { storedBytes, unlessUnreadable } from '../../apis/log-format.ts'
 import { readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import { isApiError } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
@@ -198,7 +198,11 @@ function readOutcomes(raw: StoredSegment): OutcomesEntry {
   const segment = unlessUnreadable(() => readOutcomeSegment(raw))
   // It may be about any delivery before it.
   if (!segment) return { ...readAny(raw), lowWater: 0 }
-  return { ...namesOf(raw), lowWater: Number(segment.spec.lowWater), bytes: outcomesBytes(segment.size) }
+  return {
+    ...namesOf(raw),
+    lowWater: Number(segment.spec.lowWater),
+    bytes: outcomesBytes(storedBytes(raw.spec)),
+  }
 }
 
 function readAny(raw: StoredSegment) {
