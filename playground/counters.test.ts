@@ -55,8 +55,4 @@ describe('the lines', () => {
     expect(lines).toHaveLength(7)
     expect(lines.at(-1)).toBe('and 6 more')
   })
-
-  it('ignore unsigned requests to unknown paths, which anyone can send', () => {
-    expect(linesAfter({ endpoint: 'favicon.ico', verified: false, code: 401 })).toEqual(linesAfter())
-  })
 })

@@ -1,6 +1,6 @@
 /** Counts the attempts of each endpoint, in one line per endpoint. */
 import { MAX_ATTEMPTS } from '../src/webhooks/delivery/retry-schedule.ts'
-import { isOrdered, isOurs, RECEIVER_PATHS } from './organization.ts'
+import { isOrdered, RECEIVER_PATHS } from './organization.ts'
 import type { Received } from './receiver.ts'
 import { fitted, labelOf } from './screen.ts'
 
@@ -23,9 +23,7 @@ export class Counters {
   /** Counted from the first line on, so that the lines do not move. */
   readonly #counts = new Map<string, Count>(RECEIVER_PATHS.map((path) => [path, newCount()]))
 
-  /** Ignores requests that anyone may send: unsigned ones to an unknown path. */
   add({ endpoint, id, attempt, verified, code }: Received): void {
-    if (!verified && !isOurs(endpoint) && !this.#counts.has(endpoint)) return
     const count = this.#counts.get(endpoint) ?? newCount()
     this.#counts.set(endpoint, count)
     if (!verified) count.unverified += 1

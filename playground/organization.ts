@@ -112,15 +112,26 @@ export async function readSecret(api: Api, path: string): Promise<string | undef
   })
 }
 
+const LOOPBACK = ['127.0.0.1', 'localhost']
+
 /**
- * The newest signing secrets of the endpoints with a URL. A client that creates an endpoint through REST gets its secret in the
- * response and would configure the receiver with it; here the receiver, which is an administrator, looks it up.
+ * The newest signing secrets of the endpoints whose URL leads to this path of the receiver; undefined if there are none. A client
+ * that creates an endpoint through REST gets its secret in the response and would configure the receiver with it; here the
+ * receiver, which is an administrator, looks it up.
  */
-export async function readSecretsOf(api: Api, url: string): Promise<string[]> {
-  const found = await orNone(() => api.list(webhookEndpoints, {}))
-  const endpoints = (found?.items ?? [])
-    .map((raw) => webhookEndpoint.parse(raw))
-    .filter(({ spec }) => spec.url === url)
+export async function readSecretsOf(
+  api: Api,
+  receiverUrl: string,
+  path: string,
+): Promise<string[] | undefined> {
+  const { port } = new URL(receiverUrl)
+  const leadsHere = (url: string) => {
+    const parsed = new URL(url)
+    return LOOPBACK.includes(parsed.hostname) && parsed.port === port && parsed.pathname === `/${path}`
+  }
+  const { items } = await api.list(webhookEndpoints, {})
+  const endpoints = items.map((raw) => webhookEndpoint.parse(raw)).filter(({ spec }) => leadsHere(spec.url))
+  if (endpoints.length === 0) return undefined
   const read = endpoints.map(({ metadata: { namespace, name } }) =>
     orNone(async () => {
       const keys = await api.get(secrets, { namespace: OPERATOR_NAMESPACE, name: `${namespace}.${name}` })

@@ -25,9 +25,11 @@ export type PlaygroundReceiver = {
 }
 
 export type ReceiverOptions = {
-  /** The possible secrets of an endpoint, which is named by its path; read again after a rotation. */
-  secretsOf: (endpoint: string, fresh: boolean) => Promise<readonly string[]>
+  /** The possible secrets of an endpoint, which is named by its path; read again after a rotation. Undefined: no endpoint has it. */
+  secretsOf: (endpoint: string, fresh: boolean) => Promise<readonly string[] | undefined>
   onReceived: (received: Received) => void
+  /** Called for a request to a path that no endpoint has, for example from another playground. */
+  onStray: (path: string) => void
   isOrdered: (endpoint: string) => boolean
   /** Whether an attempt may fail on purpose. */
   mayFail: (endpoint: string) => boolean
@@ -83,10 +85,16 @@ async function answer(
   const body = await readBody(request)
   if (!body) throw new Error('too large')
   const id = String(request.headers['webhook-id'] ?? '')
+  const secrets = await options.secretsOf(endpoint, false)
+  if (secrets === undefined) {
+    response.writeHead(404, { 'content-type': 'text/plain' }).end('no such endpoint')
+    options.onStray(endpoint)
+    return
+  }
   const attempt = attempts.count(`${endpoint} ${id}`)
-  const isSigned = async (fresh: boolean) =>
-    signatureProblem(await options.secretsOf(endpoint, fresh), request.headers, body) === undefined
-  const verified = (await isSigned(false)) || (await isSigned(true))
+  const isSignedWith = (keys: readonly string[] = []) =>
+    signatureProblem(keys, request.headers, body) === undefined
+  const verified = isSignedWith(secrets) || isSignedWith(await options.secretsOf(endpoint, true))
   const fails = options.mayFail(endpoint) && faults.fails(endpoint, id, attempt)
   const code = !verified ? 401 : fails ? 503 : 200
   response.writeHead(code, { 'content-type': 'text/plain' }).end(code === 200 ? 'thank you' : 'not now')

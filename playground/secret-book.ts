@@ -8,14 +8,14 @@ export type ReadSecret = (api: KubernetesClient, endpoint: string) => Promise<st
 export type SecretReaders = {
   /** For an endpoint of the playground. */
   ours: (endpoint: string) => Promise<string | undefined>
-  /** For endpoints that others have made with this path. */
-  others: (path: string) => Promise<string[]>
+  /** For endpoints that others have made with this path; undefined if there are none. */
+  others: (path: string) => Promise<readonly string[] | undefined>
 }
 
-/** @returns the possible secrets of a path, which stands for its endpoint; `fresh` after a rotation */
+/** @returns the possible secrets of a path, which stands for its endpoint, undefined if it stands for none; `fresh` after a rotation */
 export function createSecretBook({ ours, others }: SecretReaders) {
   const known = new Map<string, string>()
-  return async (endpoint: string, fresh: boolean): Promise<readonly string[]> => {
+  return async (endpoint: string, fresh: boolean): Promise<readonly string[] | undefined> => {
     // Anyone may call any path, so only a bounded set is kept; the rest can always be read again.
     if (!isOurs(endpoint)) return fresh ? [] : others(endpoint)
     const held = known.get(endpoint)

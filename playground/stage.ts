@@ -25,6 +25,7 @@ import {
 import { findRunning, removePlaygroundFile, writePlaygroundFile } from './playground-file.ts'
 import { type PlaygroundReceiver, type Received, startPlaygroundReceiver } from './receiver.ts'
 import { type PlaygroundRestServer, startRestServer } from './rest-server.ts'
+import { fitted } from './screen.ts'
 import { createSecretBook, type ReadSecret } from './secret-book.ts'
 
 /** Thrown if the playground is to end before it runs. */
@@ -51,6 +52,10 @@ async function untilStopped<T>(stopping: AbortSignal, work: Promise<T>): Promise
  */
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
+
+/** Paths without an endpoint that are reported, and their longest. */
+const MAX_STRAYS = 20
+const MAX_STRAY_PATH = 80
 
 const BAKING = [
   'Davit is baking two boxes, with the credentials for the bake registry. Results appear below.',
@@ -180,11 +185,26 @@ async function startedReceiver(options: StageOptions, api: KubernetesClient): Pr
     mayFail,
     secretsOf: createSecretBook({
       ours: (endpoint) => options.readSecret(api, endpoint),
-      others: (path) => readSecretsOf(api, `${receiver.url}/${path}`),
+      others: (path) => readSecretsOf(api, receiver.url, path),
     }),
     onReceived: options.onReceived,
+    onStray: noteOnce((path) =>
+      options.note(
+        `A request arrived for ${receiver.url}/${path}, but no endpoint of this playground has that URL.`,
+      ),
+    ),
   })
   return receiver
+}
+
+/** Passes each path on once, and only the first ones: anyone may send to the receiver. */
+function noteOnce(note: (path: string) => void): (path: string) => void {
+  const noted = new Set<string>()
+  return (path) => {
+    if (noted.size >= MAX_STRAYS || noted.has(path)) return
+    noted.add(path)
+    note(fitted(path, MAX_STRAY_PATH).trimEnd())
+  }
 }
 
 async function claim(state: string, file: string): Promise<void> {

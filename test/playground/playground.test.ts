@@ -56,7 +56,7 @@ async function untilGone(pids: readonly number[], ms: number): Promise<void> {
 describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
   it('once, ends by itself after ten deliveries whose signatures all verified, and two bakes', async () => {
     const playground = start('--once')
-    expect(await playground.ended).toBe(0)
+    expect(await playground.ended, playground.output()).toBe(0)
     const output = await playground.stdout
     expect(output).toMatch(
       /^[1-9]\d deliveries succeeded; the receiver rejected \d+ attempts? on purpose\.$/m,
@@ -96,7 +96,7 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
     const begin = performance.now()
     process.kill(-facts.pid, 'SIGINT')
     process.kill(-facts.pid, 'SIGINT')
-    expect(await playground.ended).toBe(0)
+    expect(await playground.ended, playground.output()).toBe(0)
     await untilGone(pids, ENDED_WITHIN_MS)
     expect(performance.now() - begin).toBeLessThan(ENDED_WITHIN_MS)
     const logs = ['api.log', 'bakes.log', 'control-plane.log', 'controller.log']
@@ -167,8 +167,14 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
     const text = await readFile(path, 'utf8')
     expect(text).toMatch(/^ {2}kubectl -n acme get webhookdeliveries$/m)
     expect(playground.output()).toContain(text.trim())
+    // What another playground sends here says nothing about this one.
+    const { receiver } = await playground.facts()
+    expect((await fetch(`${receiver}/stray`, { method: 'POST', body: '{}' })).status).toBe(404)
     playground.child.kill('SIGTERM')
-    expect(await playground.ended).toBe(0)
+    expect(await playground.ended, playground.output()).toBe(0)
+    expect(playground.output()).toContain(
+      `A request arrived for ${receiver}/stray, but no endpoint of this playground has that URL.`,
+    )
     expect(existsSync(path)).toBe(false)
   })
 
@@ -186,7 +192,7 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
     playground.type('p')
     await shown(/ not shown during the pause\./)
     playground.type(key)
-    expect(await playground.ended).toBe(0)
+    expect(await playground.ended, playground.output()).toBe(0)
     expect(playground.output()).toMatch(/^\d+ of \d+ signatures verified\.\r$/m)
     // The settings of a terminal that is not in raw mode.
     expect(playground.output()).toMatch(/^isig icanon iexten echo /m)
