@@ -36,7 +36,6 @@ const FULL = {
     'test/chaos/chaos.test.ts',
     'test/chaos/credentials/credential-chaos.test.ts',
     'test/chaos/facade/facade-chaos.test.ts',
-    'test/chaos/fleet/fleet-chaos.test.ts',
     'test/chart/{bakes-off,chart,check,first-webhook,install,kinds-first,kubernetes-versions,parity,tenants}.test.ts',
     'test/chart/{organization,uninstall,uninstall-running,upgrade}.test.ts',
     'test/contract/{aws-moto,docs-examples,gitops-health}.test.ts',
@@ -67,6 +66,7 @@ const UNIT = [
   'test/monitoring/{,picture/}*.test.ts',
   'test/mutation/*.test.ts',
 ]
+const FLEET = 'test/chaos/fleet/fleet-chaos.test.ts'
 const CLUSTER = [
   'test/{box,chart,contract,integration,rest,chaos,canary,hostile,playground}/**/*.test.ts',
   'test/monitoring/real/*.test.ts',
@@ -88,7 +88,7 @@ const QUICK_PROJECTS = [
       ...cluster,
       name: 'cluster',
       include: CLUSTER,
-      exclude: FULL.cluster,
+      exclude: [...FULL.cluster, FLEET],
       globalSetup: ['test/support/chart/chart-tools-setup.ts', 'test/support/control-plane-setup.ts'],
     },
   },
@@ -107,6 +107,16 @@ const FULL_PROJECTS = [
         'test/support/go-programs-setup.ts',
         'test/support/control-plane-setup.ts',
       ],
+    },
+  },
+  {
+    // Seven processes, a separate control plane and load by itself fill two cores.
+    test: {
+      ...cluster,
+      name: 'full-fleet',
+      include: [FLEET],
+      maxWorkers: 1,
+      sequence: { groupOrder: 2 },
     },
   },
   {

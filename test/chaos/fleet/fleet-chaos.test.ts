@@ -4,13 +4,14 @@ import { fleetFiguresOf } from './fleet-figures.ts'
 import { fleetReportOf } from './fleet-report.ts'
 import { type FleetRun, type FleetRunOptions, playFleet } from './fleet-run.ts'
 
-/** On an idle machine it takes a minute and a half. */
-const LIMIT_MS = 600_000
+/** On an idle machine it takes two to four minutes. */
+const LIMIT_MS = 1_200_000
 
+const begun = performance.now()
 const progress: string[] = []
 const OPTIONS: FleetRunOptions = {
   seed: 11,
-  lastsMs: LIMIT_MS,
+  lastsMs: LIMIT_MS / 2,
   controllers: 2,
   servers: 2,
   organizations: 2,
@@ -22,7 +23,11 @@ const OPTIONS: FleetRunOptions = {
   faultsOfEach: 1,
   between: 8,
   pace: 0.25,
-  say: (line) => progress.push(line),
+  say: (line) => {
+    const seconds = Math.round((performance.now() - begun) / 1000)
+    progress.push(line)
+    process.stdout.write(`${seconds} s: ${line}\n`)
+  },
 }
 
 let run: FleetRun
