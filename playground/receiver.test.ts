@@ -2,12 +2,12 @@ import { afterEach, expect, it } from 'vitest'
 import { type PlaygroundReceiver, type Received, startPlaygroundReceiver } from './receiver.ts'
 
 const received: Received[] = []
-const strays: string[] = []
+const unknown: string[] = []
 let receiver: PlaygroundReceiver
 
 afterEach(async () => {
   received.length = 0
-  strays.length = 0
+  unknown.length = 0
   await receiver.close()
 })
 
@@ -16,7 +16,7 @@ async function codeFor(path: string, secrets: readonly string[] | undefined): Pr
   receiver = await startPlaygroundReceiver({
     secretsOf: async () => secrets,
     onReceived: (one) => received.push(one),
-    onStray: (stray) => strays.push(stray),
+    onUnknownPath: (path) => unknown.push(path),
     isOrdered: () => false,
     mayFail: () => false,
   })
@@ -26,7 +26,7 @@ async function codeFor(path: string, secrets: readonly string[] | undefined): Pr
 it('counts an unsigned request to an endpoint as not verified', async () => {
   expect(await codeFor('billing', [`whsec_${'A'.repeat(32)}`])).toBe(401)
   expect(received).toMatchObject([{ endpoint: 'billing', verified: false, code: 401 }])
-  expect(strays).toEqual([])
+  expect(unknown).toEqual([])
 })
 
 it('counts a request to an endpoint without a secret as not verified', async () => {
@@ -37,5 +37,5 @@ it('counts a request to an endpoint without a secret as not verified', async () 
 it('does not count a request to a path that no endpoint has, and reports it apart', async () => {
   expect(await codeFor('favicon.ico?x=1', undefined)).toBe(404)
   expect(received).toEqual([])
-  expect(strays).toEqual(['favicon.ico'])
+  expect(unknown).toEqual(['favicon.ico'])
 })

@@ -29,7 +29,7 @@ export type ReceiverOptions = {
   secretsOf: (endpoint: string, fresh: boolean) => Promise<readonly string[] | undefined>
   onReceived: (received: Received) => void
   /** Called for a request to a path that no endpoint has, for example from another playground. */
-  onStray: (path: string) => void
+  onUnknownPath: (path: string) => void
   isOrdered: (endpoint: string) => boolean
   /** Whether an attempt may fail on purpose. */
   mayFail: (endpoint: string) => boolean
@@ -88,7 +88,7 @@ async function answer(
   const secrets = await options.secretsOf(endpoint, false)
   if (secrets === undefined) {
     response.writeHead(404, { 'content-type': 'text/plain' }).end('no such endpoint')
-    options.onStray(endpoint)
+    options.onUnknownPath(endpoint)
     return
   }
   const attempt = attempts.count(`${endpoint} ${id}`)

@@ -54,8 +54,8 @@ async function untilStopped<T>(stopping: AbortSignal, work: Promise<T>): Promise
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
 /** Paths without an endpoint that are reported, and their longest. */
-const MAX_STRAYS = 20
-const MAX_STRAY_PATH = 80
+const MAX_UNKNOWN_PATHS = 20
+const MAX_UNKNOWN_LENGTH = 80
 
 const BAKING = [
   'Davit is baking two boxes, with the credentials for the bake registry. Results appear below.',
@@ -188,7 +188,7 @@ async function startedReceiver(options: StageOptions, api: KubernetesClient): Pr
       others: (path) => readSecretsOf(api, receiver.url, path),
     }),
     onReceived: options.onReceived,
-    onStray: noteOnce((path) =>
+    onUnknownPath: noteOnce((path) =>
       options.note(
         `A request arrived for ${receiver.url}/${path}, but no endpoint of this playground has that URL.`,
       ),
@@ -201,9 +201,9 @@ async function startedReceiver(options: StageOptions, api: KubernetesClient): Pr
 function noteOnce(note: (path: string) => void): (path: string) => void {
   const noted = new Set<string>()
   return (path) => {
-    if (noted.size >= MAX_STRAYS || noted.has(path)) return
+    if (noted.size >= MAX_UNKNOWN_PATHS || noted.has(path)) return
     noted.add(path)
-    note(fitted(path, MAX_STRAY_PATH).trimEnd())
+    note(fitted(path, MAX_UNKNOWN_LENGTH).trimEnd())
   }
 }
 

@@ -169,11 +169,11 @@ describe('the playground', { timeout: TEST_LIMIT_MS }, () => {
     expect(playground.output()).toContain(text.trim())
     // What another playground sends here says nothing about this one.
     const { receiver } = await playground.facts()
-    expect((await fetch(`${receiver}/stray`, { method: 'POST', body: '{}' })).status).toBe(404)
+    expect((await fetch(`${receiver}/unknown`, { method: 'POST', body: '{}' })).status).toBe(404)
     playground.child.kill('SIGTERM')
     expect(await playground.ended, playground.output()).toBe(0)
     expect(playground.output()).toContain(
-      `A request arrived for ${receiver}/stray, but no endpoint of this playground has that URL.`,
+      `A request arrived for ${receiver}/unknown, but no endpoint of this playground has that URL.`,
     )
     expect(existsSync(path)).toBe(false)
   })
