@@ -12,11 +12,13 @@ test.each(LOOPBACK_HOSTS)('https://%s/ is refused as an address that is not publ
   })
 })
 
-test('what is not public is refused with who may allow it', () => {
-  for (const host of ['10.0.0.1', 'billing.acme.svc'])
-    expect(strict.check(`https://${host}/x`)).toMatchObject({
-      reason: expect.stringMatching(/; only the cluster operator can allow it$/),
-    })
+test.each([
+  { host: '10.0.0.1', by: 'config.allowedNetworks' },
+  { host: 'billing.acme.svc', by: 'clusterReceivers or config.allowedHosts' },
+])('$host, which is not public, is refused with who may allow it and how', ({ host, by }) => {
+  expect(strict.check(`https://${host}/x`)).toMatchObject({
+    reason: expect.stringContaining(`; only the cluster operator can allow it, in ${by}`),
+  })
 })
 
 test.each([

@@ -228,7 +228,11 @@ export function targetOf(text: string, policy: AddressPolicy): TargetDecision {
   return { ok: true, target }
 }
 
-const WHO_ALLOWS_IT = 'only the cluster operator can allow it'
+/** With the names of the chart's values: owners pass the message on to their operator. */
+const WHO_ALLOWS = {
+  address: 'only the cluster operator can allow it, in config.allowedNetworks',
+  name: 'only the cluster operator can allow it, in clusterReceivers or config.allowedHosts',
+} as const
 
 function forbiddenAddress(url: URL, policy: AddressPolicy): string | undefined {
   const hostname = hostnameOf(url)
@@ -236,12 +240,12 @@ function forbiddenAddress(url: URL, policy: AddressPolicy): string | undefined {
   const decision = policy.classify(hostname)
   if (decision.kind !== 'forbidden') return undefined
   if (decision.denied) return `the address ${hostname} is in a network that the cluster operator has blocked`
-  return `the address ${hostname} is not public (${decision.range}); ${WHO_ALLOWS_IT}`
+  return `the address ${hostname} is not public (${decision.range}); ${WHO_ALLOWS.address}`
 }
 
 function internalName(url: URL, policy: AddressPolicy): string | undefined {
   if (!isInternalName(url) || policy.mayBeInternal(hostnameOf(url))) return undefined
-  return `the name ${url.hostname} is not public; ${WHO_ALLOWS_IT}`
+  return `the name ${url.hostname} is not public; ${WHO_ALLOWS.name}`
 }
 
 function plainHttp(url: URL, policy: AddressPolicy): string | undefined {
