@@ -126,6 +126,7 @@ async function breakFleet() {
     servers: Number(values.facades),
     organizations: 3,
     perSecond: Number(values.rate ?? 10),
+    maxBehind: 4000,
     leaseMs: Number(values.lease) * 1000,
     retentionMs: Number(values.retention) * 1000,
     waitsForRetention: true,

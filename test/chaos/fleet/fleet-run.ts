@@ -38,6 +38,8 @@ export type FleetRunOptions = Omit<PlanOptions, 'otherVersion'> & {
   /** REST events per second of all organizations together. */
   perSecond: number
   organizations: number
+  /** Publishers wait if more deliveries than this have not been received. */
+  maxBehind: number
   /** How long ended objects are kept. */
   retentionMs: number
   /** The limit of the log; absent: its size does not matter. */
@@ -58,8 +60,6 @@ export type FleetRun = FleetFindings & { lastedMs: number; stalledMs: number; lo
 
 /** Turns thirty seconds into sixty milliseconds. */
 const WAIT_SCALE = 0.002
-/** Publishers wait if more deliveries than this have not been received. */
-const MAX_BEHIND = 4000
 const ANSWER_LIMIT_MS = 15_000
 const CONNECTIONS = 16
 
@@ -175,7 +175,7 @@ function setScene(
         api: fleet.davit.api,
         ledger,
         perSecond: options.perSecond / options.organizations,
-        mayGoOn: () => behind() < MAX_BEHIND,
+        mayGoOn: () => behind() < options.maxBehind,
         nextNumber: () => {
           numbers += 1
           return numbers
