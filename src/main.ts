@@ -75,7 +75,7 @@ function usage(): string {
     '  --help, -h  print this text',
     '  --version   print the version',
     '',
-    'Commands read their settings from environment variables: see docs/reference/settings.md.',
+    'Commands read their settings from environment variables: see docs/reference/cli.md.',
   ].join('\n')
 }
 

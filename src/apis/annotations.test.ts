@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { fc } from '../../test/support/fast-check.ts'
-import { MAX_REDELIVERIES, readRedeliverRequest, readRequest, readRotateRequest } from './annotations.ts'
+import {
+  handledExcept,
+  MAX_REDELIVERIES,
+  readRedeliverRequest,
+  readRequest,
+  readRotateRequest,
+} from './annotations.ts'
 import { lastHandled } from './webhook-endpoint.ts'
 
 const CREATED = Date.parse('2026-01-31T12:00:00Z')
@@ -243,5 +249,21 @@ describe('a request to redeliver', () => {
         },
       ),
     )
+  })
+})
+
+describe('what is handled while some redeliveries wait', () => {
+  const value = `${A}@${NEW},invalid,${B}@${NEW}`
+  const { items, handled = '' } = readRedeliverRequest(value, undefined, CREATED)
+
+  test('is the list without them, and the rest is for the next pass', () => {
+    const partly = handledExcept(handled, items.slice(1))
+    expect(partly).toBe(`${A}@${NEW},invalid`)
+    const next = readRedeliverRequest(value, partly, CREATED)
+    expect(next).toEqual({ items: items.slice(1), invalid: [], handled: value })
+  })
+
+  test('is nothing where all of them wait', () => {
+    expect(handledExcept(`${A}@${NEW}`, items)).toBeUndefined()
   })
 })

@@ -105,6 +105,13 @@ export function readRedeliverRequest(
   return { items, invalid, handled: rest ? parts.filter((part) => known.has(part)).join(',') : value }
 }
 
+/** What to record as handled if some of the items wait for another pass; undefined if nothing new was handled. */
+export function handledExcept(handled: string, waiting: readonly RedeliverItem[]): string | undefined {
+  const left = new Set(waiting.map(({ raw }) => raw))
+  const parts = partsOf(handled).filter((part) => !left.has(part))
+  return parts.length === 0 ? undefined : parts.join(',')
+}
+
 const REFUSED = 'refused:'
 
 /** A truncated record would make Davit repeat the rest of the list, so a list that is too long is refused as a whole, once. */

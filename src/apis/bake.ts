@@ -21,7 +21,7 @@ export const DIGEST = /^sha256:[0-9a-f]{64}$/
 
 export const POD_FAILURE_CODES = [
   'wrong_credentials',
-  'no_pull_right',
+  'no_pull_permission',
   'not_found_or_private',
   'platform_missing',
   'token_expired',
@@ -115,7 +115,7 @@ export type BakeResult = z.infer<typeof bakeResult>
 /** Host and port, 255 characters of a repository, 128 of a tag, and a digest. */
 export const MAX_IMAGE = 716
 
-const bakeState = z.enum(['pending', 'running', 'succeeded', 'failed'])
+export const bakeState = z.enum(['pending', 'running', 'succeeded', 'failed'])
 
 const bakedService = z
   .object({
@@ -148,7 +148,7 @@ const bakedService = z
       .optional()
       .meta({
         description:
-          'credential is the credential for pulling the image. If unset, the image is pulled without a login.',
+          'credential is the credential for pulling the image. If unset, the image is pulled anonymously.',
       }),
   })
   .meta({ description: 'A service in this bake.' })

@@ -43,16 +43,16 @@ const serviceShape = z.object({
   }),
   kind: serviceKind.meta({
     description:
-      'kind is custom (an image of the organization; a private image needs a credential) or catalog (an image of a public registry, without a credential).',
+      "kind is custom (the organization's own image; a private image needs a credential) or catalog (an image from a public registry, pulled without a credential).",
   }),
   image: text({
     min: 1,
     max: MAX_IMAGE,
     pattern: IMAGE,
     allowed:
-      'an image reference such as ghcr.io/acme/api:1.4: a host (unless it is Docker Hub), a lowercase repository, and a tag, a digest or both',
+      'an image reference such as ghcr.io/acme/api:1.4: a host (optional for Docker Hub), a lowercase repository, and optionally a tag, a digest or both',
     describe:
-      'image is the image reference. If it has neither tag nor digest, the tag latest is pulled. If it has a digest, exactly that digest is pulled.',
+      'image is the image reference. If it has neither a tag nor a digest, the tag latest is pulled. If it has a digest, exactly that digest is pulled.',
   }),
   registryCredentialId: text({
     min: 1,
@@ -60,7 +60,7 @@ const serviceShape = z.object({
     pattern: new RegExp(`^${CREDENTIAL_PREFIX}${DNS_LABEL.source.slice(1)}`),
     allowed: 'the ID of a credential: rc_ followed by the name of a RegistryCredential',
     describe:
-      'registryCredentialId is the ID of the credential for pulling the image: rc_ followed by the name of a RegistryCredential. It is allowed only for kind custom. If unset, the image is pulled without a login.',
+      'registryCredentialId is the ID of the credential for pulling the image: rc_ followed by the name of a RegistryCredential. It is allowed only for kind custom. If unset, the image is pulled anonymously.',
   }).optional(),
 })
 type Service = z.infer<typeof serviceShape>
@@ -121,7 +121,7 @@ const specShape = z.object({
     .optional()
     .meta({
       description:
-        'instanceRole is the identity of the box (IRSA or EKS Pod Identity). It reads secrets and requests tokens from ECR. It is required if a service has a credential.',
+        'instanceRole is the identity of the box (IRSA or EKS Pod Identity). The box uses it to read secrets and to request tokens from ECR. It is required if a service has a credential.',
     }),
   output: z
     .object({
@@ -151,7 +151,8 @@ const ROLE_RULE = {
     instanceRole !== undefined ||
     services.every(({ registryCredentialId }) => registryCredentialId === undefined),
   rule: 'has(self.instanceRole) || self.services.all(service, !has(service.registryCredentialId))',
-  message: 'instanceRole must be set if a service has a credential, because this role reads the secret',
+  message:
+    'instanceRole must be set if a service has a credential, because the box needs this role to read the secret',
 }
 
 export const boxTemplateSpec = specShape.refine(ROLE_RULE.holds, ROLE_RULE.message).meta({

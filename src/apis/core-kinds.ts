@@ -67,7 +67,7 @@ export const subjectAccessReview = z.object({
 
 /**
  * Leases (coordination.k8s.io) with which replicas show that they are alive: controllers, and what shards they assign to whom; REST
- * servers, and which endpoints they know.
+ * servers, and which endpoints they know. And Leases with which REST servers reserve places of a quota.
  */
 
 export const leases = namespaced('coordination.k8s.io', 'leases')
@@ -129,4 +129,19 @@ export const apiReplicaLease = z.object({
     }),
   }),
   spec: leaseSpec,
+})
+
+/** The public keys with which the API server signs tokens (RFC 7517). */
+export const jsonWebKeySet = z.object({
+  keys: z.array(z.looseObject({ kty: z.string(), kid: z.string() })).max(100),
+})
+
+/** On the Lease of an object that a REST server is about to create: the plural of its kind, and its namespace. */
+export const RESERVATION_LABEL = `${GROUP}/reservation-of`
+export const RESERVED_IN_LABEL = `${GROUP}/reserved-in`
+/** Objects of a kind that all REST servers may be creating in one organization. */
+export const MAX_RESERVATIONS = 1000
+
+export const reservation = z.object({
+  metadata: objectMeta.extend({ resourceVersion: z.string(), creationTimestamp: z.string() }),
 })

@@ -32,8 +32,8 @@ const REFUSED: [given: string, problem: string][] = [
   [`${A}.dkr.ecr.eu-west-1.amazonaws.com-evil.test`, 'is not an AWS domain'],
   [`${A}.dkr.ecr.eu-west-1.evilamazonaws.com`, 'is not an AWS domain'],
   [`${A}.dkr.ecr.eu-west-1.on.aws.evil.test`, 'is not an AWS domain'],
-  [`evil.test.${A}.dkr.ecr.eu-west-1.amazonaws.com`, 'one AWS account and region'],
-  [`${A}.evil.dkr.ecr.eu-west-1.amazonaws.com`, 'one AWS account and region'],
+  [`evil.test.${A}.dkr.ecr.eu-west-1.amazonaws.com`, 'a single AWS account and region'],
+  [`${A}.evil.dkr.ecr.eu-west-1.amazonaws.com`, 'a single AWS account and region'],
   ['12345678901.dkr.ecr.eu-west-1.amazonaws.com', 'has 11 characters'],
   ['1234567890123.dkr.ecr.eu-west-1.amazonaws.com', 'has 13 characters'],
   ['12345678901a.dkr.ecr.eu-west-1.amazonaws.com', 'not all of them digits'],
@@ -48,11 +48,11 @@ const REFUSED: [given: string, problem: string][] = [
   [`${A}.dkr.ecr.eu-west-1.on.aws`, 'must have dkr-ecr, not dkr.ecr, before'],
   [`${A}.dkr-ecr.eu-west-1.amazonaws.com`, 'must have dkr.ecr, not dkr-ecr, before'],
   [`${A}.dkr.ecr.eu-west-1.amazonaws.com:443`, 'must not include a port'],
-  [`${A}.dkr.ecr-phips.eu-west-1.amazonaws.com`, 'one AWS account and region'],
-  ['public.ecr.aws', 'has neither'],
-  ['ecr-public.aws.com', 'has neither'],
-  ['ghcr.io', 'one AWS account and region'],
-  ['docker.io', 'one AWS account and region'],
+  [`${A}.dkr.ecr-phips.eu-west-1.amazonaws.com`, 'a single AWS account and region'],
+  ['public.ecr.aws', 'names neither'],
+  ['ecr-public.aws.com', 'names neither'],
+  ['ghcr.io', 'a single AWS account and region'],
+  ['docker.io', 'a single AWS account and region'],
 ]
 
 describe('a host of ECR', () => {

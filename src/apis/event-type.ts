@@ -30,7 +30,7 @@ export const eventTypeSpec = z
     }),
     deprecated: z.boolean().default(false).meta({
       description:
-        'deprecated marks the type as deprecated: its events are still delivered, but do not subscribe to it any more. The default is false.',
+        'deprecated marks the type as deprecated: its events are still delivered, but new endpoints should not subscribe to it. The default is false.',
     }),
   })
   .meta({ description: 'spec describes the events of this type.' })

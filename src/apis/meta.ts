@@ -94,8 +94,13 @@ export function text(limits: TextLimits) {
 const RFC_3339 =
   /^\d{4}-\d{2}-\d{2}[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/
 
-function isInstant(value: string): boolean {
+/** What `isInstant` allows, for messages. */
+export const INSTANT_ALLOWED = 'must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z'
+
+export function isInstant(value: string): boolean {
   if (value.length > 64 || !RFC_3339.test(value) || Number.isNaN(Date.parse(value))) return false
+  // In UTC, its year may have a sign.
+  if (!RFC_3339.test(new Date(value).toISOString())) return false
   // JavaScript accepts 30 February as a day in March.
   const day = value.slice(0, 10)
   return new Date(day).toISOString().startsWith(day)
@@ -105,7 +110,7 @@ function isInstant(value: string): boolean {
 export function instant(describe: string) {
   return z
     .string()
-    .refine(isInstant, 'must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z')
+    .refine(isInstant, INSTANT_ALLOWED)
     .meta({ description: describe, format: 'date-time', maxLength: 64 })
 }
 

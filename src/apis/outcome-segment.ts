@@ -122,7 +122,7 @@ export function isoTime(ms: number): string {
  *   sent      an attempt from the log got a 2xx response; with `object`, its WebhookDelivery still has to be written
  *   failed    an attempt from the log failed; its WebhookDelivery has to be written
  *   creating  its WebhookDelivery is about to be created, though no attempt has had an outcome: from here on it may exist
- *   moved     the delivery is in a WebhookDelivery, whose status counts from here on
+ *   moved     the delivery is in a WebhookDelivery, whose status counts from here on; or it has ended and gets none
  *   canceled  it ended without an object
  *   begin     a careful owner is about to make an attempt; without a later record, that attempt may have ended the owner
  *   ended     its WebhookDelivery is final or deleted: nothing is pending any more

@@ -49,7 +49,7 @@ export type CredentialType = z.infer<typeof credentialType>
 const specShape = z.object({
   type: credentialType.meta({
     description:
-      'type is token or ecr. A token credential has a user name and a secret that is stored in the AWS account. An ecr credential stores no secret: the role of the box requests a token from AWS at every pull. The type is immutable.',
+      'type is token or ecr. A token credential has a user name and a secret that is stored in the AWS account. An ecr credential stores no secret: the box uses its role to request a token from AWS for each pull. The type is immutable.',
     'x-kubernetes-validations': [
       { rule: 'self == oldSelf', message: 'is immutable; create a new RegistryCredential instead' },
     ],
@@ -253,7 +253,7 @@ export type CredentialWait = (typeof CREDENTIAL_WAITS)[number]
 
 /** Reasons of Drifted. */
 export const CREDENTIAL_DRIFTS = [
-  'ChangedByOther',
+  'ChangedOutsideDavit',
   'ParameterReplaced',
   'KeyChanged',
   'ParameterMissing',

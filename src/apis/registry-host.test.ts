@@ -64,10 +64,10 @@ const REFUSED: [given: string, problem: string][] = [
   ['ghcr.io:latest', 'tag'],
   ['ghcr.io:', 'tag'],
   ['ghcr.io:1.4', 'tag'],
-  ['ghcr.io:0', 'port from 1'],
-  ['ghcr.io:65536', 'port from 1'],
-  ['ghcr.io:99999', 'port from 1'],
-  ['ghcr.io:0443', 'port from 1'],
+  ['ghcr.io:0', 'port number from 1'],
+  ['ghcr.io:65536', 'port number from 1'],
+  ['ghcr.io:99999', 'port number from 1'],
+  ['ghcr.io:0443', 'port number from 1'],
   ['ghcr.io:+443', 'tag'],
   ['ghcr.io:443:443', 'brackets'],
   ['aa', 'a dot or a port'],
@@ -110,7 +110,7 @@ const REFUSED: [given: string, problem: string][] = [
   ['[::ffff:127.0.0.1]', 'IPv4'],
   ['[::g]', 'valid IPv6'],
   ['[]', 'valid IPv6'],
-  ['[::1]:0', 'port from 1'],
+  ['[::1]:0', 'port number from 1'],
   ['[::1]:tag', 'tag'],
 ]
 

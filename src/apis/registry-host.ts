@@ -37,7 +37,7 @@ function shapeProblem(text: string): string | undefined {
   if (/[\p{Cc}\p{Z}]/u.test(text)) return 'must not contain whitespace or control characters'
   if (text.includes('://')) return 'must not include a scheme such as https://'
   if (text.includes('@'))
-    return 'must not include a user name or a digest; put the user name in the field username'
+    return 'must not include a user name or a digest; put the user name in the username field'
   if (/[/\\]/.test(text)) return 'must not include a path; specify only the host'
   if (/[?#]/.test(text)) return 'must not include a query or a fragment; specify only the host'
   return undefined
@@ -63,7 +63,7 @@ function split(text: string): Parts | { problem: string } {
 function portProblem(port: string): string | undefined {
   if (!/^[0-9]+$/.test(port)) return 'must not include a tag; only a port number may follow the colon'
   const valid = /^[1-9][0-9]{0,4}$/.test(port) && Number(port) <= 65_535
-  return valid ? undefined : 'must have a port from 1 to 65535, without leading zeros'
+  return valid ? undefined : 'must have a port number from 1 to 65535, without leading zeros, after the colon'
 }
 
 function ipv6Host({ name, port }: Parts): RegistryHost {
@@ -156,7 +156,7 @@ export function parseEcrHost(
 ): { ecr: EcrHost; problem?: never } | { ecr?: never; problem: string } {
   if (PUBLIC.has(host))
     return {
-      problem: `must be the host of one AWS account and region, such as ${EXAMPLE}; ${host} has neither`,
+      problem: `must be the host of a single AWS account and region, such as ${EXAMPLE}; ${host} names neither`,
     }
   if (host.includes(':'))
     return { problem: `must not include a port if type is ecr; use a host such as ${EXAMPLE}` }
@@ -176,7 +176,7 @@ export function parseEcrHost(
 function unlike(host: string): string {
   if (/^(dkr|api)[.-]ecr[.-]|^ecr\./.test(host))
     return `must begin with a 12-digit AWS account ID, as ${EXAMPLE} does`
-  return `must be the ECR host of one AWS account and region, such as ${EXAMPLE}`
+  return `must be the ECR host of a single AWS account and region, such as ${EXAMPLE}`
 }
 
 function accountProblem(account: string): string | undefined {

@@ -115,7 +115,7 @@ export const secretsSettingsStatus = z
     externalId: text({
       max: 64,
       describe:
-        'externalId is created by Davit and does not change while the organization exists. The trust policy of the role must require it.',
+        'externalId is created by Davit and stays the same for the lifetime of the organization. The trust policy of the role must require it.',
     }).optional(),
     account: text({ max: 12, describe: 'account is the ID of the AWS account of the role.' }).optional(),
     parameterPrefix: text({
@@ -161,10 +161,10 @@ export const SETTINGS_STALLS = [
   'RoleRefused',
   'WrongAccount',
   'WriteRefused',
-  'RightMissing',
+  'PermissionMissing',
   'KeyRefused',
   'SpecRefused',
-  'OtherIdAccepted',
+  'OtherExternalIdAccepted',
   'CanRead',
 ] as const
 export type SettingsStall = (typeof SETTINGS_STALLS)[number]

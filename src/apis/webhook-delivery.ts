@@ -173,7 +173,8 @@ export const webhookDeliveryKind: KindDefinition = {
   shortNames: ['wdl'],
   isNumerous: true,
   scope: 'Namespaced',
-  description: 'One attempt series of one event to one endpoint. Made and driven by Davit only.',
+  description:
+    'WebhookDelivery is the delivery of one event to one endpoint, in one or more attempts. Only Davit creates and changes it.',
   spec: webhookDeliverySpec,
   status: webhookDeliveryStatus,
   rules: [DNS_LABEL_NAME],
@@ -232,7 +233,7 @@ export const deliveryOutline = z
   .transform(withStatusOfView)
 export type DeliveryOutline = z.infer<typeof deliveryOutline>
 
-/** The fields that lists show, without attempts. */
+/** The fields that lists show. Attempts are not validated, since few of them are looked at. */
 export const deliveryListItem = z
   .object({
     metadata: z.object({
@@ -242,6 +243,7 @@ export const deliveryListItem = z
       labels,
     }),
     spec: z.object({
+      endpoint: z.string().optional(),
       endpointUid: z.string(),
       deliveryId: z.string(),
       eventType: z.string(),
@@ -252,6 +254,7 @@ export const deliveryListItem = z
       .object({
         state: deliveryState.optional(),
         attemptCount: z.int().min(0).max(8).optional(),
+        attempts: z.unknown().optional(),
         nextAttemptAt: z.string().optional(),
         completedAt: z.string().optional(),
       })

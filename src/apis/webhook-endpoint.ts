@@ -189,13 +189,16 @@ export const webhookEndpointStatus = z
       }),
     lastAttempt: z
       .object({
-        deliveryId: text({ max: 64, describe: 'deliveryId is the ID of the delivery.' }),
+        deliveryId: text({
+          max: 64,
+          describe: 'deliveryId is the ID of the delivery, which is also the ID of its event.',
+        }),
         ...deliveryAttempt.pick({ at: true, code: true, latencyMs: true, error: true }).shape,
       })
       .optional()
       .meta({
         description:
-          'lastAttempt is one of the most recent delivery attempts. Davit updates it when the result changes, and otherwise at most once a minute. With many busy endpoints, updates take longer.',
+          'lastAttempt is the last delivery attempt when Davit last updated this field, so later attempts may have been made since. Davit updates it when the result changes, and otherwise at most once a minute. With many busy endpoints, updates take longer.',
       }),
     lastSuccessTime: instant(
       'lastSuccessTime is when a recent attempt succeeded, updated with lastAttempt.',

@@ -35,6 +35,9 @@ export const webhookEventSpec = z
       max: MAX_DATA_BYTES,
       describe: 'dataText is the event data as JSON text, delivered unchanged. Set either data or dataText.',
     }).optional(),
+    timestamp: instant(
+      'timestamp is when the event happened, for the body that receivers get. It may be at most five minutes in the future. The default is the time at which Davit accepts the event.',
+    ).optional(),
     ttlSecondsAfterFinished: z.int32().min(0).max(31_536_000).optional().meta({
       description:
         'ttlSecondsAfterFinished is the number of seconds after which a dispatched or rejected event is deleted. If unset, the event is kept.',
@@ -61,12 +64,16 @@ export const webhookEventStatus = z
       description:
         'state is accepted (stored in the delivery log), dispatched (every delivery has finished) or `refused` (the Ready condition contains the cause).',
     }),
-    eventId: text({ max: 64, describe: 'eventId is the webhook-id of the deliveries.' }).optional(),
+    eventId: text({
+      max: 64,
+      describe:
+        'eventId is the ID of the event and of each of its deliveries. Receivers get it in the webhook-id header.',
+    }).optional(),
     deliveries: z
       .int32()
       .min(0)
       .optional()
-      .meta({ description: 'deliveries is the number of endpoints that the event is delivered to.' }),
+      .meta({ description: 'deliveries is the number of endpoints to which Davit sends the event.' }),
     finishedAt: instant('finishedAt is when the event was dispatched or rejected.').optional(),
     observedGeneration,
     conditions: conditions.optional(),

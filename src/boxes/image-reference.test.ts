@@ -104,7 +104,7 @@ const REFUSED_HERE: [given: string, words: string][] = [
     'must have a lowercase repository name, but Foo contains uppercase letters. Only a tag, or a host',
   ],
   ['Uppercase/lowercase:tag', 'lowercase repository name, but Uppercase contains'],
-  ['test:99999/repo', 'must have a port from 1 to 65535'],
+  ['test:99999/repo', 'must have a port number from 1 to 65535'],
   ['test.com:tag/repo', 'only a port number may follow the colon'],
   // No registry names a manifest by it.
   [`test.com/repo@sha512:${'f'.repeat(128)}`, 'must have a digest of the form sha256:'],

@@ -75,7 +75,7 @@ function tagProblem(tag: string): string {
   if (tag === '') return 'must have a tag after the colon'
   if (/[/:]/.test(tag))
     return 'must have at most one tag, at the end; only a host before the first slash may have a port'
-  return 'must have a tag of 1 to 128 letters, digits, dots, dashes and underscores that does not begin with a dot or a dash'
+  return 'must have a valid tag after the colon: 1 to 128 letters, digits, dots, dashes and underscores, not beginning with a dot or a dash'
 }
 
 function pathProblem(path: string): string | undefined {

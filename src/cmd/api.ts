@@ -8,6 +8,7 @@
  * | registry credentials            | credentials.ts                       | watch of RegistryCredentials               | RegistryCredentials, parameters |
  * | secrets settings                | secrets-settings.ts                  | SecretsSettings, one by one                | SecretsSettings  |
  * | deliveries                      | delivery-index/                      | watches of WebhookDeliveries and the log   | nothing          |
+ * | event stream                    | stream/                              | the delivery index                         | nothing          |
  * | event types                     | event-types.ts                       | watch of EventTypes                        | nothing          |
  * | idempotency keys (all writes)   | idempotency.ts                       | watch of the delivery log                  | delivery log     |
  *
@@ -25,6 +26,7 @@ import { type ApiServer, type RequestListener, startApiServer } from '../server/
 import { Cursors } from '../server/lists.ts'
 import { allRoutes } from '../server/routes.ts'
 import { createServerServices, type ServerServices } from '../server/services.ts'
+import type { StreamStats } from '../server/stream/event-streams.ts'
 import { KubernetesLogStore } from '../webhooks/log/kubernetes-store.ts'
 import type { LogStore } from '../webhooks/log/log-store.ts'
 import type { Config } from './config.ts'
@@ -49,7 +51,8 @@ export type RunningApi = {
   inFlight(): number
   indexStats(): IndexStats
   replicaStats(): ReturnType<ServerServices['replicas']>
-  appendStats(): ReturnType<ServerServices['appends']>
+  publishStats(): ReturnType<ServerServices['publishStats']>
+  streamStats(): StreamStats
   /** Answers the requests in flight, or cuts them off after the drain time. */
   stop(): Promise<void>
 }
@@ -80,7 +83,9 @@ export async function startApi(given: ApiOptions): Promise<RunningApi> {
   const listening = services.ready.then(async () => {
     stopping.throwIfAborted()
     const listener = createListener(options, index, services, key)
-    const started = startApiServer({ ...dependencies, address: config.api.address, listener })
+    const { address: listenAt, maxConnections } = config.api
+    const limits = { connections: maxConnections }
+    const started = startApiServer({ ...dependencies, address: listenAt, listener, limits })
     server = await withSettingName('DAVIT_API_ADDRESS', started)
     const { address, port } = server.address
     dependencies.log.info('api_listening', 'listening', { address, port })
@@ -95,12 +100,18 @@ export async function startApi(given: ApiOptions): Promise<RunningApi> {
     ],
     listening,
     ended: end.promise,
-    inFlight: () => server?.inFlight() ?? 0,
+    inFlight: () => Math.max(0, (server?.inFlight() ?? 0) - services.streams.size),
     indexStats: () => index.stats(),
     replicaStats: () => services.replicas(),
-    appendStats: () => services.appends(),
+    publishStats: () => services.publishStats(),
+    streamStats: () => {
+      const { size: open, dropped } = services.streams
+      return { open, dropped, bytes: index.messageBytes }
+    },
     stop: async () => {
-      const left = (await server?.drain({ ms: config.drainMs, lingerMs: config.api.lingerMs })) ?? 0
+      const { drainMs: ms } = config
+      const { lingerMs } = config.api
+      const left = (await server?.drain({ ms, lingerMs, onClosing: () => services.streams.stop() })) ?? 0
       if (left > 0)
         dependencies.log.warn('requests_aborted', 'aborted requests in progress', { requests: left })
       await services.stop()
@@ -147,8 +158,10 @@ function createListener(
       publishing: services.publishing,
       credentials: services.credentials,
       settings: services.settings,
+      boxTemplates: services.boxTemplates,
       deliveries: index,
       events: services.events,
+      streams: services.streams,
       catalogue: services.catalogue,
       cursors: new Cursors(deriveKey('cursor', key), dependencies.clock),
     }),

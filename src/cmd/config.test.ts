@@ -13,6 +13,7 @@ test('without any variable everything has its documented default', () => {
       address: { host: '0.0.0.0', port: 8080 },
       certificate: undefined,
       rate: { key: 10_000, organization: 10_000 },
+      maxConnections: 2_000,
       maxDeliveries: 2_000_000,
       idempotencyKeys: { organization: 100_000, all: 500_000 },
       lingerMs: 5000,
@@ -103,6 +104,7 @@ test.each([
       DAVIT_API_ADDRESS: '127.0.0.1:0',
       DAVIT_MAX_REQUESTS_PER_KEY: '1',
       DAVIT_MAX_REQUESTS_PER_ORGANIZATION: '2',
+      DAVIT_MAX_CONNECTIONS: '10',
       DAVIT_MAX_SHOWN_DELIVERIES: '3',
       DAVIT_MAX_IDEMPOTENCY_KEYS: '5',
       DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION: '4',
@@ -111,6 +113,7 @@ test.each([
       api: {
         address: { host: '127.0.0.1', port: 0 },
         rate: { key: 1, organization: 2 },
+        maxConnections: 10,
         maxDeliveries: 3,
         idempotencyKeys: { organization: 4, all: 5 },
       },

@@ -158,6 +158,7 @@ export const processVariables = z.object({
   DAVIT_VIEWS_PER_SECOND: integer(0, 1000, 15),
   DAVIT_MAX_REQUESTS_PER_KEY: integer(1, 1_000_000, 10_000),
   DAVIT_MAX_REQUESTS_PER_ORGANIZATION: integer(1, 1_000_000, 10_000),
+  DAVIT_MAX_CONNECTIONS: integer(10, 100_000, 2_000),
   DAVIT_MAX_SHOWN_DELIVERIES: integer(1, 100_000_000, 2_000_000),
   DAVIT_MAX_IDEMPOTENCY_KEYS: integer(1, 10_000_000, 500_000),
   DAVIT_MAX_IDEMPOTENCY_KEYS_PER_ORGANIZATION: integer(1, 10_000_000, 100_000),
@@ -245,6 +246,7 @@ const settings = processVariables
         certificate: certificateFiles(env.DAVIT_API_CERTIFICATE_FILE, env.DAVIT_API_KEY_FILE),
         /** Requests per second. */
         rate: { key: env.DAVIT_MAX_REQUESTS_PER_KEY, organization: env.DAVIT_MAX_REQUESTS_PER_ORGANIZATION },
+        maxConnections: env.DAVIT_MAX_CONNECTIONS,
         /** Deliveries in the index. */
         maxDeliveries: env.DAVIT_MAX_SHOWN_DELIVERIES,
         idempotencyKeys: {

@@ -66,7 +66,7 @@ export function createWebhookControllers(options: WebhookControllersOptions): We
 }
 
 function watchWebhooks(loops: WebhookLoops, options: WebhookControllersOptions) {
-  const { organizations, catalogue, directory, book, eventLoop, retention, follower } = loops
+  const { organizations, catalogue, directory, book, eventLoop, retention, follower, written } = loops
   const { namespace } = options.config
   const watch = informers(options.dependencies)
   const signingKeys = {
@@ -87,10 +87,12 @@ function watchWebhooks(loops: WebhookLoops, options: WebhookControllersOptions) 
   const lowWater = () => loops.engine.ctx.segments.lowWater
   const logWatch = { ...options, lowWater, logger: options.dependencies.log }
   // New segments feed the delivery engine, by way of the follower.
-  const log = options.store.feed<LogSegment>('events', {
+  const log: Watch = options.store.feed<LogSegment>('events', {
     ...segmentsOf(logWatch),
     handler: {
       applied: (segment) => {
+        const ageMs = log.isListed ? 0 : options.dependencies.clock.now() - segment.createdAt
+        for (const [organization, bytes] of segment.written) written.add(organization, bytes, ageMs)
         retention.segmentSeen(segment)
         follower.addSegment(segment)
       },

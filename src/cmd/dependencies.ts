@@ -9,6 +9,7 @@ import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client
 import { AggregatingRecorder, type EventRecorder } from '../kube/recorder.ts'
 import { connectKubernetes } from '../kube/resources.ts'
 import { type AccessReviewer, connectReviews, type TokenReviewer } from '../kube/reviews.ts'
+import type { TokenSignatures } from '../kube/token-signatures.ts'
 import { createSchemaValidator, type SchemaValidator } from '../lib/json-schema.ts'
 import type { Logger, StructuredLogger } from '../lib/log.ts'
 import { createMailer, type Mailer } from '../lib/mail.ts'
@@ -97,6 +98,7 @@ export async function createControllerDependencies({
 export type ApiDependencies = {
   api: ResourceReader & ResourceWriter & WatchSource
   tokens: TokenReviewer
+  signatures: TokenSignatures
   access: AccessReviewer
   clock: Clock
   random: Random
@@ -135,6 +137,7 @@ export async function createApiDependencies(
   return {
     api,
     tokens: reviews.tokens,
+    signatures: reviews.signatures,
     access: reviews.access,
     clock,
     random,

@@ -4,6 +4,7 @@ import { X509Certificate } from 'node:crypto'
 import type { GaugeRegistry, GaugeRow } from '../lib/metrics.ts'
 import { registerIndexGauges } from '../server/delivery-index/delivery-index.ts'
 import type { CertificateSource } from '../server/http/server.ts'
+import { registerStreamGauges } from '../server/stream/event-streams.ts'
 import { failingEndpoints, lateSeconds } from '../webhooks/delivery/pending-counts.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import type { RunningApi } from './api.ts'
@@ -105,11 +106,16 @@ export function registerControllerGauges(
   registerLimits(registry, {
     davit_deliveries_pending_limit: ['davit_deliveries_pending', config.intake.pending.all],
     davit_finished_limit_bytes: ['davit_finished_bytes', config.retention.maxFinishedBytes],
+    davit_open_limit_bytes: ['davit_open_bytes', config.intake.openBytes.all],
     davit_written_limit_bytes: ['davit_written_bytes', config.intake.writtenBytes.all],
     davit_log_limit_bytes: ['davit_log_bytes', config.retention.maxLogBytes],
     davit_attempts_in_flight_limit: ['davit_attempts_in_flight', config.limits.inFlight],
   })
 }
+
+const WRITTEN_BYTES =
+  'Approximate number of bytes that events and deliveries of all processes added to etcd in the last ten minutes.'
+const OPEN_BYTES = 'Bytes of payloads with unfinished deliveries, including held deliveries.'
 
 function registerDeliveries({ gauge }: GaugeRegistry, { webhooks }: RunningController): void {
   const { engine, written, book, organizations } = webhooks
@@ -139,16 +145,8 @@ function registerDeliveries({ gauge }: GaugeRegistry, { webhooks }: RunningContr
     'Deliveries to disabled endpoints. They continue when the endpoint is enabled.',
     () => engine.counters.all.held,
   )
-  gauge(
-    'davit_written_bytes',
-    'Approximate number of bytes that events and deliveries added to etcd in the last ten minutes.',
-    () => written.total,
-  )
-  gauge(
-    'davit_open_bytes',
-    'Bytes of payloads with unfinished deliveries, including held deliveries.',
-    () => engine.counters.bodies.total,
-  )
+  gauge('davit_written_bytes', WRITTEN_BYTES, () => written.total)
+  gauge('davit_open_bytes', OPEN_BYTES, () => engine.counters.bodies.total)
   gauge(
     'davit_payload_bytes',
     'Bytes of payloads that are kept in memory for sending.',
@@ -281,18 +279,16 @@ export function registerApiGauges(
   })
   registerLimits(registry, {
     davit_deliveries_pending_limit: ['davit_deliveries_pending', config.intake.pending.all],
+    davit_open_limit_bytes: ['davit_open_bytes', config.intake.openBytes.all],
     davit_written_limit_bytes: ['davit_written_bytes', config.intake.writtenBytes.all],
     davit_index_deliveries_limit: ['davit_index_deliveries', config.api.maxDeliveries],
   })
-  gauge(
-    'davit_written_bytes',
-    'Approximate number of bytes that events added to etcd in the last ten minutes.',
-    () => api.appendStats().writtenBytes,
-  )
+  gauge('davit_written_bytes', WRITTEN_BYTES, () => api.publishStats().writtenBytes)
+  gauge('davit_open_bytes', OPEN_BYTES, () => api.publishStats().openBytes)
   gauge(
     'davit_log_oldest_write_seconds',
     'Age of the oldest write that waits for the delivery log; 0 if there is none.',
-    () => ({ delivery: api.appendStats().oldestMs / 1000 }),
+    () => ({ delivery: api.publishStats().oldestMs / 1000 }),
     'kind',
   )
   gauge('davit_http_requests_in_flight', 'REST API requests in progress.', () => api.inFlight())
@@ -302,4 +298,5 @@ export function registerApiGauges(
     () => api.replicaStats().waiting,
   )
   registerIndexGauges(registry, { stats: () => api.indexStats() })
+  registerStreamGauges(registry, { stats: () => api.streamStats() })
 }

@@ -5,7 +5,7 @@ import { type Environment, parseReceiverConfig } from './config.ts'
 
 /** The command `davit receiver`: verifies deliveries with a mounted signing secret, and prints a line about each. */
 
-/** In the Secret of an endpoint: the active signing secrets, one a line (`SIGNING_SECRET_KEYS` of webhook-endpoint.ts). */
+/** In the Secret of an endpoint: the active signing secrets, one per line (`src/webhooks/endpoints/signing-keys.ts`). */
 const SECRETS_FILE = 'signingSecrets'
 
 /** @returns the exit code @throws ConfigError */

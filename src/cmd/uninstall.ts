@@ -3,7 +3,7 @@
  * `davit cleanup` runs after it, so that no finalizer keeps an object or a namespace from being deleted, and no Lease stays.
  */
 
-import { deployments, leases, pod, pods, REPLICA_LABEL } from '../apis/core-kinds.ts'
+import { deployments, leases, pod, pods, REPLICA_LABEL, RESERVATION_LABEL } from '../apis/core-kinds.ts'
 import { type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
 import { PARAMETER_FINALIZER, registryCredentials, storedParameter } from '../apis/registry-credential.ts'
 import { ACCOUNT_FINALIZER, secretsSettingsResource } from '../apis/secrets-settings.ts'
@@ -170,23 +170,21 @@ function leftBehind({ status }: RawObject): { account?: string; region?: string;
   return data ? { account: data.account, region: data.region, parameter: data.name } : {}
 }
 
-/** Removes the Leases of replicas, since none is left to do so. @returns how many there were @throws ApiError */
+/** Removes the Leases of replicas and their reservations, since none is left to do so. @returns how many there were @throws ApiError */
 export async function removeLeases(
   resources: ResourceReader & ResourceWriter,
   namespace: string,
 ): Promise<number> {
   let removed = 0
-  for await (const { metadata } of listObjects(resources, leases, {
-    namespace,
-    labelSelector: REPLICA_LABEL,
-  })) {
-    try {
-      await resources.delete(leases, { namespace, name: metadata.name })
-    } catch (error) {
-      if (!isApiError(error, 'NotFound')) throw error
+  for (const labelSelector of [REPLICA_LABEL, RESERVATION_LABEL])
+    for await (const { metadata } of listObjects(resources, leases, { namespace, labelSelector })) {
+      try {
+        await resources.delete(leases, { namespace, name: metadata.name })
+      } catch (error) {
+        if (!isApiError(error, 'NotFound')) throw error
+      }
+      removed += 1
     }
-    removed += 1
-  }
   return removed
 }
 

@@ -12,7 +12,11 @@ import { OpenSegments } from '../webhooks/delivery/low-water-mark.ts'
 import { DeliveryObjects } from '../webhooks/delivery/objects.ts'
 import { Payloads } from '../webhooks/delivery/payloads.ts'
 import { EndpointReconciler } from '../webhooks/endpoints/controller.ts'
-import { EndpointDirectory, EndpointStatusWriter } from '../webhooks/endpoints/directory.ts'
+import {
+  EndpointDirectory,
+  type EndpointIdentity,
+  EndpointStatusWriter,
+} from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { EndpointHealth } from '../webhooks/endpoints/health.ts'
 import { LastAttempts } from '../webhooks/endpoints/last-attempts.ts'
@@ -20,7 +24,7 @@ import { DisabledNotifier } from '../webhooks/endpoints/notifier.ts'
 import { SharedSecrets, SigningKeyReconciler, SigningKeyStore } from '../webhooks/endpoints/signing-keys.ts'
 import { EventsReconciler } from '../webhooks/events/controller.ts'
 import { Publisher } from '../webhooks/events/publish.ts'
-import { ByteWindow, PublishQuota } from '../webhooks/events/quota.ts'
+import { PublishQuota } from '../webhooks/events/quota.ts'
 import { UnconfirmedAppends, WebhookEventStore } from '../webhooks/events/store.ts'
 import { INLINE_PAYLOAD_BYTES } from '../webhooks/log/codec.ts'
 import { BegunAttempts } from '../webhooks/log/crash-series.ts'
@@ -30,6 +34,7 @@ import type { LogStore } from '../webhooks/log/log-store.ts'
 import { Retention } from '../webhooks/log/retention-loop.ts'
 import { SegmentBodies } from '../webhooks/log/segment-bodies.ts'
 import { createEventLog, createOutcomeLog, type OpenOutcomeLog } from '../webhooks/log/writers.ts'
+import { ByteWindow } from '../webhooks/log/written-bytes.ts'
 import type { Config } from './config.ts'
 import type { ControllerDependencies } from './dependencies.ts'
 
@@ -37,9 +42,6 @@ import type { ControllerDependencies } from './dependencies.ts'
  * Builds everything that webhooks need: the delivery log with its retention, the delivery engine, and the loops of endpoints and
  * events. Nothing runs yet; `controller.ts` connects it to the watches.
  */
-
-/** Old versions of objects take up space until the store is compacted, which takes five to ten minutes. */
-const WRITTEN_MINUTES = 10
 
 export type WebhookOptions = {
   config: Config
@@ -76,6 +78,8 @@ export function buildWebhookLoops(options: WebhookOptions): WebhookLoops {
   return { ...delivery, organizations, catalogue, ...buildEndpointLoop(shared), ...buildEventLoop(shared) }
 }
 
+/** Of the log's limit, for what cannot be deleted because the object of a delivery before it is rejected. */
+const KEPT_SHARE = 1 / 4
 /** Of the heap, for bodies in memory. */
 const PAYLOAD_SHARE = 1 / 4
 /** Of those bytes, for bodies of segments that were read again. */
@@ -97,7 +101,7 @@ function buildDelivery(options: WebhookOptions) {
   const { config, dependencies, giveUp, store } = options
   const { api, clock } = dependencies
   const directory = new EndpointDirectory()
-  const statuses = new EndpointStatusWriter(api, directory)
+  const statuses = new EndpointStatusWriter(api, directory, dependencies.log)
   const segments = new OpenSegments(options.lowWater)
   const log = { ...dependencies, resources: api, store, writer: options.session }
   const outcomes: OpenOutcomeLog = createOutcomeLog({
@@ -107,14 +111,14 @@ function buildDelivery(options: WebhookOptions) {
     signal: giveUp,
     share: () => engine.queues.shareOfShards,
   })
-  const written = new ByteWindow(clock, WRITTEN_MINUTES)
-  const onWritten = (organization: string, bytes: number) => written.add(organization, bytes)
-  const eventLog = createEventLog({ ...log, onWritten })
+  const written = new ByteWindow(clock, { maxPerKey: config.intake.writtenBytes.organization })
+  const eventLog = createEventLog(log)
   const retention: Retention = new Retention({
     ...log,
     limits: config.retention,
     directory,
     lowWater: () => segments.lowWater,
+    isClosed: (position) => segments.isClosed(position),
     healthy: () => outcomes.healthy(),
     share: () => engine.queues.shareOfShards,
     isOurs: (shard) => engine.queues.isOurs(shard),
@@ -123,7 +127,9 @@ function buildDelivery(options: WebhookOptions) {
   })
   const payloads = createPayloads(options)
   const objects = new DeliveryObjects(api, payloads, clock, {
-    onWritten,
+    // What the other replicas write is not seen here: as much for each of their shards, as far as can be known.
+    onWritten: (organization, bytes) =>
+      written.add(organization, Math.round(bytes / (engine.queues.shareOfShards || 1))),
     onReferred: (object, segment) => retention.payloadReferred(object, segment),
   })
   const streaks = new EndpointHealth(statuses, clock, options.shards)
@@ -139,6 +145,12 @@ function buildDelivery(options: WebhookOptions) {
     payloads,
     outcomes,
     segments,
+    keptInLog: {
+      ageMs: config.retention.succeededMs,
+      bytes: config.retention.maxLogBytes * KEPT_SHARE,
+      deliveries: config.intake.pending.all,
+    },
+    ages: retention.time,
     claims: new ShardClaims(),
     begun: new BegunAttempts(),
     shards: options.shards,
@@ -155,6 +167,14 @@ function buildDelivery(options: WebhookOptions) {
     onDropped: (delivery) => retention.objectGone(delivery),
   })
   engine.views.onAbandoned = (delivery) => retention.viewAbandoned(delivery)
+  const unconfirmed = new UnconfirmedAppends(clock, options.observedVersion)
+  const quota = new PublishQuota({
+    counters: engine.counters,
+    unconfirmed,
+    written,
+    queues: () => engine.queues.values(),
+    limits: config.intake,
+  })
   const dedupeIndex = new DedupeIndex()
   const follower = new LogFollower({
     engine,
@@ -179,7 +199,9 @@ function buildDelivery(options: WebhookOptions) {
     streaks,
     lastAttempts,
     retention,
-    /** What was written for each organization in the last ten minutes. */
+    unconfirmed,
+    quota,
+    /** What all processes wrote for each organization in the last ten minutes. */
     written,
   }
 }
@@ -203,8 +225,10 @@ function buildEndpointLoop(shared: Shared) {
     retentionMs: config.retention.succeededMs,
     notifier,
     recorder: events,
+    quota: shared.quota,
     clock,
-    leftOutAt: (uid) => engine.queues.get(uid)?.leftOutAt,
+    leftOut: (uid) => engine.queues.get(uid)?.leftOut,
+    rejectedObject: (uid) => engine.queues.get(uid)?.rejection,
     attempts: (uid) => lastAttempts.of(uid),
     rejectUrl: (url) => {
       const decision = urlGuard.check(url)
@@ -229,24 +253,18 @@ function buildEndpointLoop(shared: Shared) {
     // A pass may search the log: those of one organization take turns, and leave the other workers to the rest.
     concurrencyGroupOf: (key) => ({ name: key.split('/')[0] ?? '', limit: 1 }),
   })
-  engine.views.onLeftOut = ({ namespace, name }) => endpointLoop.add(`${namespace}/${name}`)
-  lastAttempts.onDue = ({ namespace, name }) => endpointLoop.add(`${namespace}/${name}`)
+  const look = ({ namespace, name }: EndpointIdentity) => endpointLoop.add(`${namespace}/${name}`)
+  engine.views.onLeftOut = look
+  engine.onRejected = look
+  lastAttempts.onDue = look
   return { keyStore, sharedSecrets, notifier, endpointLoop, endpointPasses }
 }
 
 function buildEventLoop(shared: Shared) {
-  const { config, dependencies, engine, shards } = shared
+  const { dependencies, engine, quota, shards, unconfirmed } = shared
   const { api, clock, log } = dependencies
   const { counters } = engine
   const book = new WebhookEventStore()
-  const unconfirmed = new UnconfirmedAppends(clock, shared.observedVersion)
-  const quota = new PublishQuota({
-    counters,
-    unconfirmed,
-    written: shared.written,
-    queues: () => engine.queues.values(),
-    limits: config.intake,
-  })
   const eventsReconciler = new EventsReconciler({
     ...dependencies,
     recorder: dependencies.events,

@@ -23,13 +23,16 @@ test.each([
   },
   {
     spec: { type: 'ecr', registry: 'ghcr.io' },
-    want: ['registry', 'RegistryRefused', 'the ECR host of one AWS account'],
+    want: ['registry', 'RegistryRefused', 'the ECR host of a single AWS account'],
   },
   {
     spec: { type: 'ecr', registry: `${ECR}.evil.test` },
     want: ['registry', 'RegistryRefused', 'evil.test is not an AWS domain'],
   },
-  { spec: { type: 'ecr', registry: 'public.ecr.aws' }, want: ['registry', 'RegistryRefused', 'has neither'] },
+  {
+    spec: { type: 'ecr', registry: 'public.ecr.aws' },
+    want: ['registry', 'RegistryRefused', 'names neither'],
+  },
 ] as const)('$spec.type of $spec.registry is refused: $want.2', ({ spec, want: [field, reason, words] }) => {
   expect(credentialSpecProblem(spec)).toEqual({ field, reason, message: expect.stringContaining(words) })
 })

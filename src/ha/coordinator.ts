@@ -16,7 +16,7 @@ import type { ReplicaRecord, ReplicaRecords, ShardTimes, StoredRecord } from './
 export type ShardWork = {
   /** Prepares work on the shards, which are owned when it resolves. When it rejects, it is called again later. */
   start(shards: readonly number[], signal: AbortSignal): Promise<void>
-  /** Verifies that nobody took the shards over while the lease could not be renewed. When it rejects, they are released. */
+  /** Verifies that no other replica took the shards over while the lease could not be renewed. When it rejects, they are released. */
   confirm(shards: readonly number[], signal: AbortSignal): Promise<void>
   /** The shards are owned from now on, or again after the lease could not be renewed for a while. */
   owned(shards: readonly number[]): void

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { expect, it } from 'vitest'
-import { OwnershipEpochs, withoutOwnership } from './ownership.ts'
+import { OwnershipEpochs, ownershipHere } from './ownership.ts'
 
 /** What was begun for the shard, and is asked later whether it may write. */
 function begun(epochs: OwnershipEpochs, shard: number) {
@@ -57,7 +57,7 @@ it('what is begun for a shard that may have been taken over waits with its write
 
 it('what is detached is of no shard', async () => {
   const epochs = new OwnershipEpochs()
-  const aside = withoutOwnership()
+  const aside = ownershipHere()
   epochs.begin([1])
   const may = epochs.runWithin(1, () => {
     epochs.end([1])

@@ -65,8 +65,11 @@ export class OwnershipEpochs {
   }
 }
 
-/** @returns a function that runs `act` outside of the caller's epoch, for work on several shards: as if started right here */
-export function withoutOwnership(): <T>(act: () => T) => T {
+/**
+ * @returns a function that runs `act` later, as if it were started right here: in the epoch of this code, for work that waits for its turn,
+ * or outside of any, for work on several shards
+ */
+export function ownershipHere(): <T>(act: () => T) => T {
   return AsyncLocalStorage.snapshot()
 }
 

@@ -8,7 +8,7 @@ import { claimsNothing, type ReplicaRecords, type ShardTimes, type StoredRecord 
 
 /**
  * What other replicas have to do with a shard. `live`: one works on it, or may take it. `expired`: only replicas whose lease has expired,
- * which start nothing more and may have work in progress. `none`: nobody has.
+ * which start nothing more and may have work in progress. `none`: no replica has.
  */
 export type ShardClaim = 'live' | 'expired' | 'none'
 

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { FakeApi } from '../../test/support/fake-api.ts'
 import { settle } from '../../test/support/fake-clock.ts'
 import { down, gone, startReflector } from '../../test/support/reflector-bed.ts'
 
@@ -39,6 +40,34 @@ test('nor after a short silence', async () => {
   const { api, readAgain } = await unheardFor(99_000)
   api.put('b', { silently: true })
   expect(await readAgain()).toEqual(['org/a', 'org/b'])
+})
+
+/** A feed whose first list begins so long after something was read in another way, up to version 100. */
+async function firstListAfter(ms: number) {
+  const reported: string[] = []
+  const api = new FakeApi()
+  api.put('a', { silently: true })
+  const at = { monotonic: -ms, wall: Number.POSITIVE_INFINITY }
+  const { reflector } = startReflector(
+    {
+      handler: { applied: ({ key }) => void reported.push(key) },
+      streaming: true,
+      gapDetection: {
+        afterMs: 100_000,
+        onGap: () => void reported.push('missed'),
+        readBefore: () => ({ at, version: 100 }),
+      },
+    },
+    api,
+  )
+  await reflector.synced
+  await reflector.stop()
+  return reported
+}
+
+test('a first list that comes long after what was read before it may not have all that was new', async () => {
+  expect(await firstListAfter(101_000)).toEqual(['missed', 'org/a'])
+  expect(await firstListAfter(99_000)).toEqual(['org/a'])
 })
 
 test('a bookmark is heard', async () => {

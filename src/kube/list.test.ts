@@ -8,7 +8,7 @@ import { listIntoStore } from './list.ts'
 /** A list of so many objects, each of whose pages takes its time. @returns the sizes that were asked for */
 async function pagesOf(
   objects: number,
-  given: { tookMs: number; limit?: number; largestPage?: number; tooLarge?: number },
+  given: { tookMs: number; limit?: number; largestPage?: number },
 ): Promise<number[]> {
   const clock = new FakeClock()
   const asked: number[] = []
@@ -16,7 +16,6 @@ async function pagesOf(
   const list = async (_type: unknown, { limit = objects }: ListQuery, from?: string): Promise<Page> => {
     asked.push(limit)
     await clock.elapse(given.tookMs)
-    if (limit > (given.tooLarge ?? Number.POSITIVE_INFINITY)) throw new ApiError('TooLarge', 'too large')
     const begin = Number(from ?? 0)
     const end = Math.min(objects, begin + limit)
     const items = Array.from({ length: end - begin }, (_, n) => ({ metadata: { name: `o${begin + n}` } }))
@@ -71,18 +70,6 @@ describe('the pages of a list', () => {
 
   it('have no size where none is asked for, however quickly they are answered', async () => {
     expect(await pagesOf(150, { tookMs: 1, largestPage: 300 })).toEqual([150])
-  })
-
-  it('become smaller where one is too large to be read, and go on from there', async () => {
-    expect(await pagesOf(300, { tookMs: 10, limit: 50, largestPage: 800, tooLarge: 150 })).toEqual([
-      50, 100, 200, 50, 100,
-    ])
-  })
-
-  it('end with an error where one object is too large to be read', async () => {
-    await expect(pagesOf(10, { tookMs: 10, limit: 4, tooLarge: 0 })).rejects.toMatchObject({
-      kind: 'TooLarge',
-    })
   })
 })
 

@@ -89,15 +89,9 @@ class PageReader {
   async #readOnce(from: string | undefined): Promise<Page> {
     const { api, type, query, clock } = this.#listing
     const started = clock.monotonic()
-    try {
-      const page = await api.list(type, { ...query, limit: this.#limit }, from)
-      this.#adapt(clock.monotonic() - started)
-      return page
-    } catch (error) {
-      if (!isApiError(error, 'TooLarge') || (this.#limit ?? 1) <= 1) throw error
-      this.#limit = Math.ceil((this.#limit ?? 1) / 4)
-      return await this.#readOnce(from)
-    }
+    const page = await api.list(type, { ...query, limit: this.#limit }, from)
+    this.#adapt(clock.monotonic() - started)
+    return page
   }
 
   async #rest(ms: number): Promise<void> {

@@ -1,9 +1,10 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { Changes } from '../../test/support/changes.ts'
 import { fixedRandom, SkewedClock } from '../../test/support/fake-clock.ts'
-import { ScriptedApiServer, sendJson } from '../../test/support/scripted-api-server.ts'
+import { type Responder, ScriptedApiServer, sendJson } from '../../test/support/scripted-api-server.ts'
 import type { Credentials } from './auth.ts'
 import { ApiError, type WatchEvent } from './client.ts'
+import { listObjects } from './list.ts'
 import { createResources } from './resources.ts'
 import { createTransport } from './transport.ts'
 
@@ -15,7 +16,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-async function start(options: { maxLineBytes?: number } = {}) {
+async function start(options: { maxLineBytes?: number; maxResponseBytes?: number } = {}) {
   const server = await new ScriptedApiServer().start()
   const clock = new SkewedClock()
   const random = fixedRandom(0.5)
@@ -24,6 +25,7 @@ async function start(options: { maxLineBytes?: number } = {}) {
     access: { origin: server.origin, basePath: '', credentials },
     clock,
     random,
+    ...options,
   })
   cleanups.push(
     () => server.stop(),
@@ -141,6 +143,39 @@ describe('reading and writing resources', () => {
     expect(asked?.get('continue')).toBe(first.continue)
     const third = await api.list(things, query, second.continue)
     expect([third.items.length, third.continue]).toEqual([136, undefined])
+  })
+
+  it('asks for fewer objects where a page is too large to be read, and goes on from there', async () => {
+    const { server, api } = await start({ maxResponseBytes: 100_000 })
+    const sizes: number[] = []
+    // Small objects, then 60 large ones.
+    const bytesOf = (n: number) => (n < 64 ? 100 : 10_000)
+    const respond: Responder = (response, { query }) => {
+      const limit = Number(query.get('limit'))
+      const begin = Number(query.get('continue') ?? 0)
+      sizes.push(limit)
+      const end = Math.min(124, begin + limit)
+      const items = Array.from({ length: end - begin }, (_, n) => ({
+        metadata: { name: `o${begin + n}`, annotations: { pad: 'x'.repeat(bytesOf(begin + n)) } },
+      }))
+      const metadata = { resourceVersion: '7', ...(end < 124 ? { continue: String(end) } : {}) }
+      sendJson(response, 200, { metadata, items })
+    }
+    for (let n = 0; n < 60; n += 1) server.script('list', respond)
+    const names: string[] = []
+    for await (const { metadata } of listObjects(api, things, {})) names.push(metadata.name)
+    expect(names).toEqual(Array.from({ length: 124 }, (_, n) => `o${n}`))
+    expect(sizes.slice(0, 5)).toEqual([64, 500, 125, 32, 8])
+  })
+
+  it('gives up where one object is too large to be read', async () => {
+    const { server, api } = await start({ maxResponseBytes: 10_000 })
+    const respond: Responder = (response) => void response.writeHead(200).end('x'.repeat(20_000))
+    server.script('list', respond)
+    // A list of one object.
+    server.script('version', respond)
+    await expect(api.list(things, { limit: 4 })).rejects.toMatchObject({ kind: 'TooLarge' })
+    expect([server.count('list'), server.count('version')]).toEqual([1, 1])
   })
 
   it('throws an ApiError for an answer that is not JSON, no list or no object', async () => {

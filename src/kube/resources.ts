@@ -146,9 +146,21 @@ class Resources implements ResourceReader, ResourceWriter, WatchSource {
   }
 
   async list(type: ResourceType, query: ListQuery, from?: string): Promise<Page> {
-    const limit = this.#pageSize.limit(type.plural, query.limit ?? DEFAULT_PAGE)
+    let limit = this.#pageSize.limit(type.plural, query.limit ?? DEFAULT_PAGE)
+    for (;;) {
+      try {
+        return await this.#page(type, { ...query, limit }, from)
+      } catch (error) {
+        // The objects of this page are much larger than those before. The same page would fail each time it is retried.
+        if (!isApiError(error, 'TooLarge') || limit <= 1) throw error
+        limit = Math.ceil(limit / 4)
+      }
+    }
+  }
+
+  async #page(type: ResourceType, query: ListQuery & { limit: number }, from?: string): Promise<Page> {
     const parameters = selectors(query)
-    parameters.set('limit', String(limit))
+    parameters.set('limit', String(query.limit))
     if (from !== undefined) parameters.set('continue', from)
     const path = `${collectionPath(type, query.namespace)}?${parameters}`
     const body = await this.#transport.call({ verb: 'list', path })

@@ -1,6 +1,7 @@
 import { subjectAccessReview, tokenReview } from '../apis/core-kinds.ts'
 import { KEY_AUDIENCE } from '../apis/meta.ts'
 import { ApiError, isApiError } from './client.ts'
+import { createTokenSignatures, type TokenSignatures } from './token-signatures.ts'
 import { type ConnectOptions, connectToCluster, type Transport } from './transport.ts'
 
 /** Asks the API server who a token belongs to (TokenReview) and what its owner may do (SubjectAccessReview). */
@@ -129,7 +130,12 @@ function parse<T>(schema: { parse(value: unknown): T }, kind: string, answer: Bu
   }
 }
 
-export type Reviews = { tokens: TokenReviewer; access: AccessReviewer; close(): Promise<void> }
+export type Reviews = {
+  tokens: TokenReviewer
+  signatures: TokenSignatures
+  access: AccessReviewer
+  close(): Promise<void>
+}
 
 /** REST clients wait for the review. */
 const DEADLINE_MS = 5_000
@@ -140,6 +146,7 @@ export async function connectReviews(options: ConnectOptions): Promise<Reviews> 
   const transport = await connectToCluster({ connections: CONNECTIONS, ...options, deadlineMs: DEADLINE_MS })
   return {
     tokens: createTokenReviewer(transport),
+    signatures: createTokenSignatures(transport, options.clock),
     access: createAccessReviewer(transport),
     close: () => transport.close(),
   }

@@ -49,7 +49,12 @@ export class WatchHealth {
   }
 }
 
-export type GapDetection = { afterMs: number; onGap(): void }
+export type GapDetection = {
+  afterMs: number
+  onGap(): void
+  /** What was read in another way before the first list: when that began, and up to which version. Undefined: nothing. */
+  readBefore?: () => { at: DualTimestamp; version: number } | undefined
+}
 
 /** Detects gaps in what was seen of a log: objects that were created and deleted in a gap appear in no list. */
 export class GapDetector {
@@ -72,15 +77,16 @@ export class GapDetector {
   /**
    * Call before a list. A gap shows by the first new object of the list. Without one, no object was created that
    * could have been deleted: the newest object of a log always stays.
-   * @param highest version seen before; 0: none
+   * @param highest version seen before; 0: none but `readBefore`
    * @returns call it with the version of each object; undefined if there was no gap
    */
   listing(highest: number): ((version: number) => void) | undefined {
     const missed = this.#missed
-    if (!missed || highest === 0 || elapsedSince(this.#clock, this.#heard) <= missed.afterMs) return undefined
+    const known = highest > 0 ? { at: this.#heard, version: highest } : missed?.readBefore?.()
+    if (!missed || !known || elapsedSince(this.#clock, known.at) <= missed.afterMs) return undefined
     let isReported = false
     return (version) => {
-      if (isReported || version <= highest) return
+      if (isReported || version <= known.version) return
       isReported = true
       missed.onGap()
     }

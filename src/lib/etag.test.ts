@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { etagOf, ifMatchHolds } from './text.ts'
+import { etagOf, ifMatchHolds, isWeakened } from './text.ts'
 
 const ETAG = etagOf({ uid: 'uid-1', generation: 3 })
 
@@ -20,4 +20,15 @@ test.each([
   { given: '', want: false, why: 'it is empty' },
 ])('If-Match: $given holds: $want, since $why', ({ given, want }) => {
   expect(ifMatchHolds(given, ETAG)).toBe(want)
+})
+
+test.each([
+  { given: `W/${ETAG}`, want: true, why: 'it is this version, weakened' },
+  { given: 'W/"other"', want: true, why: 'whoever reads again gets a weak one again' },
+  { given: `"other", W/${ETAG}`, want: true, why: 'one is this version, weakened' },
+  { given: '"other"', want: false, why: 'it is another version' },
+  { given: 'W/"other", "another"', want: false, why: 'a strong one did not fit' },
+])('If-Match: $given fails since it is weak: $want, since $why', ({ given, want }) => {
+  expect(ifMatchHolds(given, ETAG)).toBe(false)
+  expect(isWeakened(given, ETAG)).toBe(want)
 })

@@ -26,6 +26,19 @@ describe('a fair queue', () => {
     expect(drain(queue)).toEqual(['b2', 'a2'])
   })
 
+  test('gives up the newest item of the group that has the most, unless the other would then have as many', () => {
+    const queue = new FairQueue<string>()
+    for (const item of ['a1', 'b1', 'b2', 'b3', 'c1', 'c2']) queue.push(item.charAt(0), item)
+    expect(queue.takeFromLargest('c')).toBeUndefined()
+    expect(queue.takeFromLargest('a')).toBe('b3')
+    expect(queue.takeFromLargest('a')).toBeUndefined()
+    expect(queue.takeFromLargest('d')).toBe('b2')
+    expect(queue.takeFromLargest('d')).toBe('c2')
+    expect(queue.takeFromLargest('d')).toBeUndefined()
+    expect(queue.size).toBe(3)
+    expect(drain(queue)).toEqual(['a1', 'b1', 'c1'])
+  })
+
   test('serves the group that was served longest ago, whatever comes in between', () => {
     const step = fc.option(fc.constantFrom('a', 'b', 'c', 'd'))
     fc.assert(
@@ -109,5 +122,14 @@ describe('a capacity', () => {
     capacity.give('greedy', 50)
     expect(capacity.hasRoom('greedy')).toBe(true)
     expect(capacity.used).toBe(41)
+  })
+
+  test('may have a limit for each organization', () => {
+    const capacity = new SharedCapacity(100, 20)
+    capacity.take('greedy', 19)
+    expect(capacity.hasRoom('greedy')).toBe(true)
+    capacity.take('greedy', 1)
+    expect(capacity.hasRoom('greedy')).toBe(false)
+    expect(capacity.hasRoom('modest')).toBe(true)
   })
 })

@@ -32,6 +32,14 @@ export class Fifo<T> {
     return item
   }
 
+  /** Takes out the newest item. */
+  pop(): T | undefined {
+    if (this.size === 0) return undefined
+    const item = this.#items.pop()
+    if (this.size === 0) this.clear()
+    return item
+  }
+
   clear(): void {
     this.#items = []
     this.#start = 0
@@ -69,6 +77,19 @@ export class FairQueue<T> {
     return undefined
   }
 
+  /** Takes the newest item of the group that has the most, unless `group` would then have as many. */
+  takeFromLargest(group: string): T | undefined {
+    let largest: Fifo<T> | undefined
+    let most = (this.#groups.get(group)?.size ?? 0) + 1
+    for (const items of this.#groups.values()) {
+      if (items.size <= most) continue
+      largest = items
+      most = items.size
+    }
+    if (largest) this.#size -= 1
+    return largest?.pop()
+  }
+
   clear(): void {
     this.#groups.clear()
     this.#size = 0
@@ -104,22 +125,29 @@ const RESERVE = 0.1
 /** At least this many organizations get a share of the reserve. */
 const SHARES = 20
 
-/** How much more an organization may use; 0 if none. */
-export function remainingShare(used: Usage, limits: Usage): number {
+/** How much more an organization may use; 0 if none. @param leastShare of the reserve, then for fewer organizations */
+export function remainingShare(used: Usage, limits: Usage, leastShare = 0): number {
   const reserve = Math.floor(limits.all * RESERVE)
   const own = limits.organization - used.organization
   const unreserved = limits.all - reserve - used.all
-  const share = Math.min(Math.ceil(reserve / SHARES) - used.organization, limits.all - used.all)
+  const share = Math.min(shareOf(reserve, leastShare) - used.organization, limits.all - used.all)
   return Math.max(0, Math.min(own, Math.max(unreserved, share)))
+}
+
+function shareOf(reserve: number, least: number): number {
+  return Math.min(reserve, Math.max(Math.ceil(reserve / SHARES), least))
 }
 
 /** A capacity that organizations share, in whatever unit: attempts, bytes. */
 export class SharedCapacity {
   readonly #max: number
+  readonly #maxOfOrganization: number
   readonly #used = new KeyedSums()
 
-  constructor(max: number) {
+  /** @param maxOfOrganization default: all but the reserve */
+  constructor(max: number, maxOfOrganization = max) {
     this.#max = max
+    this.#maxOfOrganization = maxOfOrganization
   }
 
   get used(): number {
@@ -141,7 +169,7 @@ export class SharedCapacity {
    */
   hasRoom(organization: string): boolean {
     const used = { organization: this.#used.of(organization), all: this.#used.total }
-    return remainingShare(used, { organization: this.#max, all: this.#max }) > 0
+    return remainingShare(used, { organization: this.#maxOfOrganization, all: this.#max }) > 0
   }
 
   take(organization: string, amount: number): void {

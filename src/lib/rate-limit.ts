@@ -48,11 +48,11 @@ export class TokenBucket {
     return Math.min(this.#burst, this.#tokens + this.#gain(this.#asOf, now))
   }
 
-  /** Takes a token if there is one. */
-  tryTake(now: number): boolean {
+  /** Takes so many tokens if they are there. */
+  tryTake(now: number, count = 1): boolean {
     const tokens = this.available(now)
-    if (tokens < 1) return false
-    this.set(tokens - 1, now)
+    if (tokens < count) return false
+    this.set(tokens - count, now)
     return true
   }
 

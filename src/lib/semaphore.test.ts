@@ -5,7 +5,7 @@ import { Semaphore } from './semaphore.ts'
 function work(slots: Semaphore) {
   const begun: string[] = []
   const ends = new Map<string, () => void>()
-  const begin = (name: string, urgent = false) =>
+  const begin = (name: string, urgent = false, group = '') =>
     slots.run(
       () => {
         begun.push(name)
@@ -13,7 +13,7 @@ function work(slots: Semaphore) {
         ends.set(name, () => resolve(name))
         return promise
       },
-      { urgent },
+      { urgent, group },
     )
   const end = async (name: string) => {
     ends.get(name)?.()
@@ -42,6 +42,21 @@ describe('slots', () => {
     expect(begun).toEqual(['a', 'c', 'b'])
   })
 
+  it('are left to a group that uses none, if they are reserved, and each group keeps its order', async () => {
+    const { begun, begin, end } = work(new Semaphore({ atOnce: 10, reserves: true }))
+    for (let number = 0; number < 12; number += 1) void begin(`a${number}`, false, 'a')
+    expect(begun).toHaveLength(9)
+    for (const name of ['b0', 'b1']) void begin(name, false, 'b')
+    expect(begun).toHaveLength(10)
+    await end('b0')
+    expect(begun.slice(9)).toEqual(['b0', 'b1'])
+    await end('a0')
+    expect(begun).toHaveLength(11)
+    await end('b1')
+    await end('a1')
+    expect(begun.slice(11)).toEqual(['a9', 'a10'])
+  })
+
   it('are free again when work fails', async () => {
     const slots = new Semaphore({ atOnce: 1 })
     const failed = slots.run(() => Promise.reject(new Error('no')))
@@ -49,5 +64,28 @@ describe('slots', () => {
     await expect(failed).rejects.toThrow('no')
     expect(await next).toBe('done')
     expect(await slots.run(() => Promise.resolve('again'))).toBe('again')
+  })
+
+  it('reject one of the group with the most when too many wait', async () => {
+    const full = () => new Error('full')
+    const slots = new Semaphore({ atOnce: 1, waiting: { max: 3, full } })
+    const end = Promise.withResolvers<void>()
+    const ran: string[] = []
+    const run = (name: string) =>
+      slots.run(
+        async () => {
+          ran.push(name)
+          await end.promise
+        },
+        { group: name.charAt(0) },
+      )
+    const first = ['a1', 'a2', 'a3'].map(run)
+    const displaced = run('a4')
+    const other = run('b1')
+    await expect(displaced).rejects.toThrow('full')
+    await expect(run('a5')).rejects.toThrow('full')
+    end.resolve()
+    await Promise.all([...first, other])
+    expect(ran).toEqual(['a1', 'a2', 'b1', 'a3'])
   })
 })

@@ -1,4 +1,4 @@
-import { FairQueue } from './fair-queue.ts'
+import { FairQueue, SharedCapacity } from './fair-queue.ts'
 
 /** What bounds how much runs at once: a mutex per key, semaphores, groups. */
 
@@ -27,9 +27,13 @@ export class KeyedMutex {
 
 export type SemaphoreLimits = {
   atOnce: number
-  /** How many may wait; one more is rejected with the error. Absent: any number. */
+  /** Leaves some slots to groups that use none, however long the tasks of the others take. Absent: one group may take all of them. */
+  reserves?: boolean
+  /** How many may wait; one more is rejected with the error, one of the group with the most if it has fewer. Absent: any number. */
   waiting?: { max: number; full: () => Error }
 }
+
+type Waiting = { start(): void; reject(error: Error): void }
 
 /**
  * Bounds how many tasks run at once. The rest waits: urgent ones before the others, and each of the two in turns by group, so that the many
@@ -37,36 +41,56 @@ export type SemaphoreLimits = {
  */
 export class Semaphore {
   readonly #limits: SemaphoreLimits
-  readonly #urgent = new FairQueue<() => void>()
-  readonly #others = new FairQueue<() => void>()
-  #running = 0
+  readonly #urgent = new FairQueue<Waiting>()
+  readonly #others = new FairQueue<Waiting>()
+  readonly #running: SharedCapacity
 
   constructor(limits: SemaphoreLimits) {
     this.#limits = limits
+    this.#running = new SharedCapacity(limits.atOnce)
   }
 
   get isIdle(): boolean {
-    return this.#running === 0
+    return this.#running.used === 0
   }
 
   /** The result of `work`. @throws the error of the limit, and whatever `work` throws */
   async run<T>(work: () => Promise<T>, { urgent = false, group = '' } = {}): Promise<T> {
-    if (this.#running < this.#limits.atOnce) this.#running += 1
+    if (this.#mayStart(group)) this.#running.take(group, 1)
     else await this.#turn(urgent ? this.#urgent : this.#others, group)
     try {
       return await work()
     } finally {
-      const next = this.#urgent.take() ?? this.#others.take()
-      // The slot passes directly to the next task, so that no new one gets in between.
-      if (next) next()
-      else this.#running -= 1
+      this.#running.give(group, 1)
+      this.#startNext()
     }
   }
 
-  #turn(queue: FairQueue<() => void>, group: string): Promise<void> {
+  #mayStart(group: string): boolean {
+    return this.#limits.reserves ? this.#running.hasRoom(group) : !this.#running.isFull
+  }
+
+  /** Before anything else runs, so that no new task gets in between. */
+  #startNext(): void {
+    const mayStart = (group: string) => this.#mayStart(group)
+    const next = this.#urgent.take(mayStart) ?? this.#others.take(mayStart)
+    next?.start()
+  }
+
+  #turn(queue: FairQueue<Waiting>, group: string): Promise<void> {
     const { waiting } = this.#limits
-    if (waiting && this.#urgent.size + this.#others.size >= waiting.max) throw waiting.full()
-    return new Promise((resolve) => queue.push(group, resolve))
+    if (waiting && this.#urgent.size + this.#others.size >= waiting.max) {
+      const displaced = queue.takeFromLargest(group)
+      if (!displaced) throw waiting.full()
+      displaced.reject(waiting.full())
+    }
+    return new Promise((resolve, reject) => {
+      const start = () => {
+        this.#running.take(group, 1)
+        resolve()
+      }
+      queue.push(group, { start, reject })
+    })
   }
 }
 

@@ -118,3 +118,9 @@ export function ifMatchHolds(ifMatch: string | undefined, etag: string): boolean
   const tags = ifMatch.split(',').map((tag) => tag.trim())
   return tags.some((tag) => TAG.test(tag) && tag === etag)
 }
+
+/** Whether If-Match fails since a tag in it is weak: Davit sends none, but a proxy that compresses responses weakens them. */
+export function isWeakened(ifMatch: string, etag: string): boolean {
+  const tags = ifMatch.split(',').map((tag) => tag.trim())
+  return tags.includes(`W/${etag}`) || tags.every((tag) => tag.startsWith('W/'))
+}

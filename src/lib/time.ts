@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomFillSync } from 'node:crypto'
 
 /**
  * Time and chance as arguments, so that decisions are pure and tests control both; and waiting: for a time, for work
@@ -34,10 +34,29 @@ export function createClock(): Clock {
   }
 }
 
+/** Short values are cut from a block: a call of the random source costs more than making an ID from its bytes. */
+const BLOCK_BYTES = 4096
+/** Longer values may be keys, whose bytes must not be in memory before they are used. */
+const MAX_CUT_BYTES = 16
+
 export function createRandom(): Random {
+  const block = new Uint8Array(BLOCK_BYTES)
+  let used = BLOCK_BYTES
   return {
     fraction: () => Math.random(),
-    bytes: (count) => randomBytes(count),
+    bytes(count) {
+      if (count > MAX_CUT_BYTES) return randomBytes(count)
+      if (used + count > BLOCK_BYTES) {
+        randomFillSync(block)
+        used = 0
+      }
+      const from = used
+      used += count
+      // A copy: the caller may keep or change it.
+      const bytes = block.slice(from, used)
+      block.fill(0, from, used)
+      return bytes
+    },
   }
 }
 

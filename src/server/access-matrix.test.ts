@@ -20,7 +20,13 @@ import {
   openServerBed,
   type ServerBed,
 } from '../../test/support/server-bed.ts'
-import { credentialIn, deliveryIn, FakeServices, idIn } from '../../test/support/server-services.ts'
+import {
+  credentialIn,
+  deliveryIn,
+  FakeServices,
+  idIn,
+  templateIn,
+} from '../../test/support/server-services.ts'
 import { Cursors } from './lists.ts'
 import { allRoutes } from './routes.ts'
 
@@ -34,6 +40,7 @@ function named(organization: string): Names[Whose] {
       deliveryId: deliveryIn(organization),
       eventId: deliveryIn(organization),
       credentialId: credentialIn(organization),
+      boxTemplateName: templateIn(organization),
     },
   }
 }

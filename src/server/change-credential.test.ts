@@ -52,6 +52,8 @@ describe('the fields', () => {
   test('are changed only where the ETag is the one that was seen', async () => {
     expect(await codeOf(change({ label: 'Next' }, { ifMatch: '"another"' }))).toBe('precondition_failed')
     const { etag } = await bed.server().get(id)
+    const weak = await refusalOf(change({ label: 'Next' }, { ifMatch: `W/${etag}` }))
+    expect([weak.code, weak.detail]).toEqual(['precondition_failed', expect.stringContaining('a weak ETag')])
     expect(await codeOf(change({ label: 'Next' }, { ifMatch: etag }))).toBe('answered')
   })
 })
@@ -67,10 +69,21 @@ describe('managed elsewhere', () => {
     const refusal = await refusalOf(change({ ...NEW, label: 'Next' }))
     expect([refusal.code, versions()]).toEqual(['managed_elsewhere', [['s3cr3t-of-the-bot']]])
     expect(refusal.detail).toBe(
-      'The spec is managed by Helm. Change `label` at the source of the spec. Through the REST API, you can change only `secret`.',
+      'The spec is managed by Helm. Change `label` there instead. Through the REST API, you can change only `secret`.',
     )
     await change({ ...NEW, label: 'GitHub' })
     expect(pinned()).toBe(2)
+  })
+
+  test('the credential is not deleted, and its secret stays', async () => {
+    await apply()
+    const refusal = await refusalOf(bed.answer(bed.server().remove(id, {})))
+    expect([refusal.code, versions()]).toEqual(['managed_elsewhere', [['s3cr3t-of-the-bot']]])
+    expect(refusal.detail).toBe(
+      'The spec is managed by Helm, which may create the object again. Delete the object where its spec is managed.',
+    )
+    expect(bed.credentials()).toHaveLength(1)
+    expect(bed.credentials()[0]?.metadata.deletionTimestamp).toBeUndefined()
   })
 
   test('a secret that comes from a Secret of the cluster is changed there', async () => {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import type { EventType } from '../apis/event-type.ts'
+import { INSTANT_ALLOWED } from '../apis/meta.ts'
 import { createSchemaValidator } from '../lib/json-schema.ts'
 import { Problem, type ProblemPlace } from './http/problems.ts'
 import { checkPublication } from './publishing.ts'
@@ -12,6 +13,7 @@ const types = new Map<string, Record<string, unknown> | undefined>([
 ])
 
 const rules = {
+  clock: { now: () => Date.parse('2026-01-31T12:00:00.000Z') },
   validator: createSchemaValidator(),
   catalogue: {
     get: (name: string): EventType | undefined => {
@@ -23,9 +25,9 @@ const rules = {
   },
 }
 
-function placesOf(type: string, dataText: string): readonly ProblemPlace[] {
+function placesOf(type: string, dataText: string, timestamp?: string): readonly ProblemPlace[] {
   try {
-    checkPublication(rules, { type, dataText })
+    checkPublication(rules, { type, dataText, timestamp })
     return []
   } catch (error) {
     if (error instanceof Problem && error.code === 'invalid') return error.errors ?? []
@@ -54,4 +56,17 @@ test('what is said of a place is for people who call REST', () => {
     'EventType no.such does not exist',
     'the prefix "webhook." is reserved for events that Davit publishes',
   ])
+})
+
+test.each([
+  { timestamp: '2026-01-31T13:05:00+01:00', want: [] },
+  { timestamp: '1999-12-31t23:59:59.123456z', want: [] },
+  { timestamp: '2026-01-31T12:05:00.001Z', want: ['must be at most five minutes in the future'] },
+  { timestamp: '2026-02-30T12:00:00Z', want: [INSTANT_ALLOWED] },
+  { timestamp: '0000-01-01T00:00:00+23:00', want: [INSTANT_ALLOWED] },
+  { timestamp: '2026-01-31', want: [INSTANT_ALLOWED] },
+])('an event of $timestamp: $want', ({ timestamp, want }) => {
+  expect(placesOf('any.thing', '1', timestamp)).toEqual(
+    want.map((message) => ({ pointer: '/timestamp', message })),
+  )
 })

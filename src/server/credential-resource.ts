@@ -33,7 +33,7 @@ export const credentialId = z
 
 const type = credentialType.meta({
   description:
-    'type is `token` or `ecr`. `token` is a user name and a secret, which is stored in the AWS account of the organization. `ecr` stores nothing: the role of the box requests a token from AWS at every pull.',
+    'type is `token` or `ecr`. `token` is a user name and a secret, which is stored in the AWS account of the organization. `ecr` stores nothing: the box uses its role to request a token from AWS for each pull.',
   example: 'ecr',
 })
 const label = wellFormed(z.string()).pipe(spec.label).meta({
@@ -51,7 +51,7 @@ const username = wellFormed(z.string()).pipe(spec.username.unwrap()).meta({
 /** Without a pattern: `specOf` explains why a host is invalid. */
 const registry = z.string().meta({
   description:
-    'registry is the host of the registry, with a port if needed, but without a scheme or a path. For `ecr`, it is the registry host of one AWS account and region.',
+    'registry is the host of the registry, with a port if needed, but without a scheme or a path. For `ecr`, it is the ECR registry host of an AWS account in a region.',
   minLength: 1,
   maxLength: MAX_REGISTRY,
   example: '123456789012.dkr.ecr.eu-west-1.amazonaws.com',
@@ -95,12 +95,12 @@ export const credential = z
       .meta({ description: 'username is the user name for the registry. It is present only for `token`.' }),
     createdAt: time('createdAt is the time at which the credential was created.'),
     updatedAt: time(
-      'updatedAt is the time of the last change of the secret, or of anything else that its owner can see.',
+      'updatedAt is the time at which the secret, or anything else that the owner can see, last changed.',
     ),
   })
   .meta({
     id: 'RegistryCredential',
-    description: 'A credential with which an organization logs in to a private registry.',
+    description: 'A credential that an organization uses to log in to a private registry.',
   })
 
 export type CredentialDraft = z.output<typeof credentialDraft>

@@ -46,7 +46,7 @@ function createRoute(credentials: CredentialService): Route {
       status: 201,
       description: 'The credential, without its secret.',
       body: credential,
-      headers: { ...ETAG, Location: 'Path of the credential.' },
+      headers: { ...ETAG, Location: 'URL of the credential, relative to the URL of the request.' },
     },
     problems: ['too_many_credentials', ...STORING],
     idempotent: true,
@@ -57,7 +57,7 @@ function createRoute(credentials: CredentialService): Route {
         body: created.credential,
         headers: {
           ...(etag === undefined ? {} : { etag }),
-          location: `/organizations/${organization}${PATH}/${created.credential.id}`,
+          location: `${PATH.slice(1)}/${created.credential.id}`,
           ...replayed(created.replayed).headers,
         },
       }
@@ -119,13 +119,13 @@ function changeRoute(credentials: CredentialService): Route {
     tag: TAG,
     summary: 'Change a registry credential',
     description:
-      'Changes only the fields in the request. A new secret becomes a new version of the parameter, which bakes read from now on. The secret and the other fields take effect together or not at all.',
+      'Changes only the fields in the request. A new secret is stored as a new version of the parameter in AWS, and is used by all bakes that start after the change. The secret and the other fields take effect together or not at all.',
     permission: MANAGE_CREDENTIALS,
     params,
     body: credentialChange,
     success: {
       status: 200,
-      description: 'The credential as it is now, without its secret.',
+      description: 'The credential after the change, without its secret.',
       body: credential,
       headers: ETAG,
     },
@@ -154,8 +154,8 @@ function removeRoute(credentials: CredentialService): Route {
       'Deletes the credential immediately. Davit then removes its parameter from the AWS account. If this fails permanently, an Event reports the location of the parameter.',
     permission: MANAGE_CREDENTIALS,
     params,
-    success: { status: 204, description: 'The credential is deleted.' },
-    problems: ['precondition_failed'],
+    success: { status: 204, description: 'The credential has been deleted.' },
+    problems: ['managed_elsewhere', 'precondition_failed'],
     conditional: true,
     async handle({ organization, params: { credentialId }, ifMatch }) {
       await credentials.remove({ organization, credentialId }, { ifMatch })

@@ -45,6 +45,8 @@ import {
 
 export type CredentialServiceOptions = AccountSources & {
   resources: ResourceReader & ResourceWriter
+  /** Davit's own namespace. */
+  namespace: string
   /** Credentials of all organizations, from the watch and from our own writes. */
   directory: CredentialDirectory
   /** Why the directory may be out of date, in words; undefined while it is not. */

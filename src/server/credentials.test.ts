@@ -24,6 +24,76 @@ beforeEach(async () => {
 const create = (draft = token(), idempotencyKey?: string) =>
   bed.answer(bed.server().create(ACME, draft, { idempotencyKey }))
 
+test.each([
+  { what: 'with secrets', draft: token },
+  { what: 'without secrets', draft: ecr },
+])(
+  'creates $what through two servers at a time stay within the limit, and leave no secret without a credential',
+  async ({ draft }) => {
+    bed = new CredentialsBed(2)
+    await bed.connect()
+    const servers = [bed.server(), bed.server()]
+    const answers = Array.from({ length: 6 }, (_, number) =>
+      codeOf(
+        (servers[number % 2] ?? bed.server()).create(ACME, draft(), { idempotencyKey: `key ${number}` }),
+      ),
+    )
+    const codes = await bed.answer(Promise.all(answers))
+    expect(codes.toSorted()).toEqual(['answered', 'answered', ...Array(4).fill('too_many_credentials')])
+    expect(bed.credentials()).toHaveLength(2)
+    expect(bed.cloud.held.length).toBe(draft === token ? 2 : 0)
+    for (const server of servers)
+      expect(await codeOf(bed.answer(server.create(ACME, draft(), {})))).toBe('too_many_credentials')
+  },
+)
+
+test('a create in a recreated namespace is not answered from a key of the earlier one', async () => {
+  const server = bed.server()
+  const under = { idempotencyKey: 'k1' }
+  const before = await bed.answer(server.create(ACME, token(), under))
+  await bed.recreateNamespace()
+  await bed.connect({ roleArn: 'arn:aws:iam::333333333333:role/davit' })
+  const made = await bed.answer(server.create(ACME, token({ label: 'Of another' }), under))
+  expect(made).toMatchObject({ replayed: false, credential: { label: 'Of another' } })
+  expect(made.credential.id).not.toBe(before.credential.id)
+  expect(bed.cloud.held.map(({ location }) => location)).toContain('333333333333/eu-west-1')
+})
+
+describe('where the status names an account that the spec does not', () => {
+  const THIEF = 'arn:aws:iam::666666666666:role/thief'
+
+  test.each([
+    ['another role', { roleArn: THIEF, region: 'eu-west-1' }],
+    ['another region', { roleArn: ROLE, region: 'us-east-1' }],
+    [
+      'another key',
+      { roleArn: ROLE, region: 'eu-west-1', kmsKeyId: 'arn:aws:kms:eu-west-1:666666666666:key/thief' },
+    ],
+    ['none', null],
+  ])('no secret is stored: %s', async (_, connected) => {
+    const id = await bed.make()
+    const held = structuredClone(bed.cloud.held)
+    await bed.connect({}, { connected })
+    const refused = await refusalOf(create())
+    expect(refused).toMatchObject({
+      code: 'cloud_account_not_ready',
+      condition: { type: 'Ready', status: 'Unknown', reason: 'Connecting' },
+    })
+    const change = { secret: new SecretText('another-secret') }
+    expect(await codeOf(bed.answer(bed.server().change(id, change, {})))).toBe('cloud_account_not_ready')
+    expect(bed.cloud.held).toEqual(held)
+    // With what Davit has tested.
+    await bed.connect({}, { connected: { roleArn: ROLE, region: 'eu-west-1', kmsKeyId: null } })
+    expect(await create()).toMatchObject({ replayed: false })
+  })
+
+  test('no secret is stored: a role, where the spec has none', async () => {
+    await bed.connect({ roleArn: null }, { connected: { roleArn: THIEF, region: 'eu-west-1' } })
+    expect(await codeOf(create())).toBe('cloud_account_not_ready')
+    expect(bed.cloud.held).toEqual([])
+  })
+})
+
 describe('of the type token', () => {
   test('the secret is in the account, and the credential says where', async () => {
     const { credential, etag, replayed } = await create()

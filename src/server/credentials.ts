@@ -12,7 +12,7 @@ import { isCloudError } from '../credentials/cloud.ts'
 import { findObject, isApiError, type RawObject } from '../kube/client.ts'
 import type { SecretText } from '../lib/redact.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
-import { etagOf, ifMatchHolds } from '../lib/text.ts'
+import { etagOf } from '../lib/text.ts'
 import {
   CREDENTIAL,
   type CredentialChange,
@@ -40,17 +40,17 @@ import {
 } from './credential-writes.ts'
 import { Problem, refuseWhileStale } from './http/problems.ts'
 import { type PageQuery, pageOf } from './lists.ts'
+import { ObjectQuota, type QuotaTicket } from './object-quota.ts'
 import {
   type Conditional,
   checkDeletable,
+  checkIfMatch,
   etagIfPresent,
   type Keyed,
   managedProblem,
   type NamespacedRef,
   notFoundOr,
-  ObjectQuota,
   parseStored,
-  type QuotaTicket,
   readRaw,
   refOf,
   retryOnConflict,
@@ -88,14 +88,17 @@ export class CredentialService {
   readonly #quota: ObjectQuota
 
   constructor(options: CredentialServiceOptions) {
-    const { directory, maxCredentials } = options
+    const { directory, maxCredentials: max } = options
     this.#ctx = { ...options, store: new SecretStore(options), mutex: new KeyedMutex() }
-    this.#quota = new ObjectQuota(
-      'too_many_credentials',
-      'registry credential',
-      maxCredentials,
-      (organization) => directory.inNamespace(organization).length,
-    )
+    this.#quota = new ObjectQuota({
+      ...options,
+      code: 'too_many_credentials',
+      noun: 'registry credential',
+      type: registryCredentials,
+      max,
+      known: (organization) => directory.inNamespace(organization).map(({ metadata }) => metadata.name),
+      knowsAll: () => false,
+    })
   }
 
   /**
@@ -110,7 +113,7 @@ export class CredentialService {
     const spec = specOf(draft)
     const { type, label, registry, username = null } = spec
     // Without the secret.
-    const asked = JSON.stringify([type, label, registry, username])
+    const asked = () => JSON.stringify([type, label, registry, username])
     const { id, result } = await this.#quota.during(organization, (ticket) => {
       const wanted: Wanted = { spec, secret: draft.secret, ticket }
       return this.#ctx.keys.around(
@@ -162,7 +165,7 @@ export class CredentialService {
     const { organization, credentialId } = id
     const { label = null, username = null, secret } = change
     // Without the secret itself: under the same key no other one is stored.
-    const asked = JSON.stringify([credentialId, label, username, secret !== undefined])
+    const asked = () => JSON.stringify([credentialId, label, username, secret !== undefined])
     const { result, replayed } = await this.#ctx.keys.around(
       { organization, operation: 'changeCredential', key, asked },
       {
@@ -175,7 +178,7 @@ export class CredentialService {
     return { ...taggedOf((await readCredential(this.#ctx, ref)).object), replayed }
   }
 
-  /** Gone from REST at once; the secret is removed afterwards. Works for an invalid credential, too. Problems: precondition_failed */
+  /** Gone from REST at once; the secret is removed afterwards. Works for an invalid credential, too. Problems: managed_elsewhere, precondition_failed */
   async remove(id: CredentialId, how: Conditional): Promise<void> {
     const { resources, directory } = this.#ctx
     const ref = credentialRef(id)
@@ -207,11 +210,14 @@ export class CredentialService {
   async #create(ref: NamespacedRef, { spec, secret, ticket }: Wanted): Promise<RegistryCredential> {
     // A repeat was not checked, and may be the first to create it.
     ticket.take()
+    await ticket.reserve(ref.name)
     if (secret === undefined) return await this.#write(ref, spec)
     const account = await readyAccount(this.#ctx, ref.namespace)
     const parameter = await this.#put(ref, account, secret)
     let credential: RegistryCredential
     try {
+      // The account may have taken its time.
+      await ticket.reserve(ref.name)
       credential = await this.#write(ref, spec)
     } catch (error) {
       const found = await this.#afterFailure(ref, account)
@@ -329,8 +335,7 @@ export class CredentialService {
     const names = Object.keys(fields)
     // An earlier try of the request has changed them, and with them the ETag.
     const isDone = isBegun(credential, how.request) && names.length === 0
-    if (!isDone && !ifMatchHolds(how.ifMatch, etagOf(credential.metadata)))
-      throw new Problem('precondition_failed')
+    if (!isDone) checkIfMatch(credential.metadata, how)
     checkChange(credential.spec, change)
     const manager = managedBy(raw.metadata)
     if (manager !== undefined && names.length > 0) throw managedProblem(manager, names, '`secret`')

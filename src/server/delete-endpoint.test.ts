@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { codeOf } from '../../test/support/code-of.ts'
 import { ACME, draft, EndpointsBed } from '../../test/support/endpoints-bed.ts'
 import { calling } from '../../test/support/faulty-api.ts'
@@ -89,4 +89,59 @@ test('one that is another by now is left alone', async () => {
     code: 'precondition_failed',
   })
   expect(remaining()).toBe(1)
+})
+
+describe('one that another manager has', () => {
+  const fields = (manager: string, operation: string) => ({
+    managedFields: [{ manager, operation, fieldsV1: { 'f:spec': { 'f:url': {} } } }],
+  })
+
+  async function manage(metadata: object): Promise<void> {
+    const ref = { namespace: ACME, name: id.endpointId.slice('whe_'.length) }
+    await bed.store.patch(webhookEndpoints, ref, { metadata })
+  }
+
+  test.each([
+    { manager: 'argocd-controller', metadata: fields('argocd-controller', 'Apply') },
+    { manager: 'kustomize-controller', metadata: fields('kustomize-controller', 'Apply') },
+    { manager: 'Helm', metadata: { annotations: { 'meta.helm.sh/release-name': 'ours' } } },
+    { manager: 'Argo CD', metadata: { annotations: { 'argocd.argoproj.io/tracking-id': 'ours' } } },
+    {
+      manager: 'kubectl apply',
+      metadata: { annotations: { 'kubectl.kubernetes.io/last-applied-configuration': '{}' } },
+    },
+  ])('is not deleted, and is sent to as before: $manager', async ({ manager, metadata }) => {
+    await manage(metadata)
+    const calls = bed.api.calls.length
+    await expect(bed.answer(bed.endpoints.remove(id, {}))).rejects.toMatchObject({
+      code: 'managed_elsewhere',
+      detail: `The spec is managed by ${manager}, which may create the object again. Delete the object where its spec is managed. A recreated endpoint has a different signing secret. To stop the deliveries to the endpoint, disable it.`,
+    })
+    expect(bed.api.calls.slice(calls).map(({ verb }) => verb)).toEqual(['get'])
+    expect(remaining()).toBe(1)
+  })
+
+  test('is still rolled, and deleted by those who change it by hand alone', async () => {
+    await manage(fields('argocd-controller', 'Apply'))
+    bed.driven = false
+    expect(await bed.answer(bed.endpoints.roll(id, { expireOld: false }, {}))).toMatchObject({
+      secret: expect.any(String),
+    })
+    await manage(fields('kubectl-edit', 'Update'))
+    expect(await bed.answer(codeOf(bed.endpoints.remove(id, {})))).toBe('answered')
+  })
+
+  test('is not found or has changed before it is told of its manager', async () => {
+    await manage(fields('argocd-controller', 'Apply'))
+    expect(await codeOf(bed.endpoints.remove(id, { ifMatch: '"another"' }))).toBe('precondition_failed')
+    const other = { ...id, endpointId: 'whe_absent' }
+    expect(await codeOf(bed.endpoints.remove(other, {}))).toBe('not_found')
+  })
+
+  test('is not deleted either where its spec is invalid', async () => {
+    await manage(fields('argocd-controller', 'Apply'))
+    const ref = { namespace: ACME, name: id.endpointId.slice('whe_'.length) }
+    await bed.store.patch(webhookEndpoints, ref, { spec: { url: null } })
+    expect(await codeOf(bed.endpoints.remove(id, {}))).toBe('managed_elsewhere')
+  })
 })

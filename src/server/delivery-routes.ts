@@ -1,21 +1,37 @@
 import { z } from 'zod'
-import { EVENT_TYPE, MAX_EVENT_TYPE } from '../apis/ids.ts'
+import { ENDPOINT_PREFIX, EVENT_TYPE, MAX_EVENT_TYPE } from '../apis/ids.ts'
 import { deliveryState } from '../apis/webhook-delivery.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
-import { delivery, deliveryId, deliveryWithAttempts } from './delivery-resource.ts'
+import { BYTES_OF_BODY, delivery, deliveryId, deliveryWithAttempts, headersOf } from './delivery-resource.ts'
 import { endpointId } from './endpoint-resource.ts'
 import type { EndpointService } from './endpoints.ts'
 import { Problem } from './http/problems.ts'
 import { MANAGE_WEBHOOKS, REDELIVER, type Route, replayed, route } from './http/route.ts'
-import { type Cursors, nextCursor, type PageQuery, pageQuery } from './lists.ts'
+import { type Cursors, nextCursor, type PageQuery, pageQuery, timeQuery } from './lists.ts'
 import { type PublishingService, webhookId } from './publishing.ts'
 
-/** Routes of an endpoint's deliveries (interface §2.5, §4.2). delivery-resource.ts says what a delivery looks like. */
+/** Routes of deliveries (interface §2.5, §4.2). delivery-resource.ts says what a delivery looks like. */
 
 const TAG = 'Deliveries'
 
 const ofEndpoint = z.object({ endpointId })
 const params = z.object({ endpointId, deliveryId })
+
+/** Of every list of deliveries. */
+const filters = pageQuery.extend({
+  status: deliveryState.optional().meta({
+    description: 'status selects the deliveries with this status. If omitted, all are returned.',
+  }),
+  eventType: z
+    .string()
+    .max(MAX_EVENT_TYPE)
+    .regex(EVENT_TYPE, 'must be an event type such as environment.started')
+    .optional()
+    .meta({
+      description: 'eventType selects the deliveries of this event type. If omitted, all are returned.',
+    }),
+  ...timeQuery,
+})
 
 export function deliveryRoutes(
   endpoints: EndpointService,
@@ -25,6 +41,7 @@ export function deliveryRoutes(
 ): Route[] {
   return [
     listRoute(endpoints, deliveries, cursors),
+    listAllRoute(endpoints, deliveries, cursors),
     getRoute(endpoints, deliveries),
     redeliverRoute(publishing),
   ]
@@ -40,19 +57,7 @@ function listRoute(endpoints: EndpointService, deliveries: OpenDeliveryIndex, cu
     description: 'Returns the deliveries of the endpoint, newest first.',
     permission: MANAGE_WEBHOOKS,
     params: ofEndpoint,
-    query: pageQuery.extend({
-      status: deliveryState.optional().meta({
-        description: 'status selects the deliveries with this status. If omitted, all are returned.',
-      }),
-      eventType: z
-        .string()
-        .max(MAX_EVENT_TYPE)
-        .regex(EVENT_TYPE, 'must be an event type such as environment.started')
-        .optional()
-        .meta({
-          description: 'eventType selects the deliveries of this event type. If omitted, all are returned.',
-        }),
-    }),
+    query: filters,
     success: {
       status: 200,
       description: 'A page of deliveries.',
@@ -60,11 +65,45 @@ function listRoute(endpoints: EndpointService, deliveries: OpenDeliveryIndex, cu
     },
     problems: ['cursor_expired'],
     async handle({ organization, params: { endpointId }, query }) {
-      const { status, eventType, ...paging } = query
+      const { limit, cursor, ...filters } = query
       const endpoint = await endpoints.identify({ organization, endpointId })
-      const list = ['deliveries', organization, endpoint.uid, status ?? '', eventType ?? '']
-      const read = (page: PageQuery) => deliveries.list(endpoint, { ...page, status, eventType })
-      return { body: await cursors.bodyOf(list, paging, read) }
+      const list = ['deliveries', organization, endpoint.uid, JSON.stringify(filters)]
+      const read = (page: PageQuery) => deliveries.list([endpoint], { ...page, ...filters })
+      return { body: await cursors.bodyOf(list, { limit, cursor }, read) }
+    },
+  })
+}
+
+function listAllRoute(endpoints: EndpointService, deliveries: OpenDeliveryIndex, cursors: Cursors): Route {
+  return route({
+    id: 'listAllDeliveries',
+    method: 'get',
+    path: '/deliveries',
+    tag: TAG,
+    summary: 'List the deliveries of all endpoints',
+    description: 'Returns the deliveries of all endpoints of the organization, newest first.',
+    permission: MANAGE_WEBHOOKS,
+    query: filters.extend({
+      endpointId: endpointId.optional().meta({
+        description: 'endpointId selects the deliveries of this endpoint. If omitted, all are returned.',
+      }),
+      eventId: deliveryId.optional().meta({
+        description: 'eventId selects the deliveries of this event. If omitted, all are returned.',
+      }),
+    }),
+    success: {
+      status: 200,
+      description: 'A page of deliveries.',
+      body: z.object({ deliveries: z.array(delivery), cursor: nextCursor }),
+    },
+    problems: ['cursor_expired'],
+    async handle({ organization, query }) {
+      const { limit, cursor, endpointId: wanted, ...filters } = query
+      const all = await endpoints.identifyAll(organization)
+      const selected = all.filter(({ name }) => wanted === undefined || ENDPOINT_PREFIX + name === wanted)
+      const list = ['all-deliveries', organization, wanted ?? '', JSON.stringify(filters)]
+      const read = (page: PageQuery) => deliveries.list(selected, { ...page, ...filters })
+      return { body: await cursors.bodyOf(list, { limit, cursor }, read) }
     },
   })
 }
@@ -78,16 +117,27 @@ function getRoute(endpoints: EndpointService, deliveries: OpenDeliveryIndex): Ro
     summary: 'Read a delivery with its attempts',
     permission: MANAGE_WEBHOOKS,
     params,
+    query: z.strictObject({
+      include: z.enum(['request']).optional().meta({
+        description: 'include adds the headers and the body of the request that the receiver gets.',
+      }),
+    }),
     success: {
       status: 200,
       description: 'The delivery.',
       body: z.object({ delivery: deliveryWithAttempts }),
     },
-    async handle({ organization, params: { endpointId, deliveryId } }) {
+    answerBytes: ({ include }) => (include === undefined ? 0 : BYTES_OF_BODY),
+    async handle({ organization, params: { endpointId, deliveryId }, query: { include } }) {
       const endpoint = await endpoints.identify({ organization, endpointId })
       const found = await deliveries.read(endpoint, deliveryId)
       if (!found) throw new Problem('not_found')
-      return { body: { delivery: { ...found, attempts: [...found.attempts] } } }
+      if (include === undefined) return { body: { delivery: found } }
+      const body = await deliveries.body(endpoint, deliveryId)
+      const headers = headersOf(deliveryId, found.attempts.at(-1)?.at)
+      return {
+        body: { delivery: { ...found, request: { headers, ...(body === undefined ? {} : { body }) } } },
+      }
     },
   })
 }
@@ -100,12 +150,12 @@ function redeliverRoute(publishing: PublishingService): Route {
     tag: TAG,
     summary: 'Redeliver an event',
     description:
-      'Sends the type and the data of the original event as a new delivery with its own ID. Receivers see a new event.',
+      'Sends the type and data of the original event again, in a new delivery with a new ID. Receivers see it as a new event.',
     permission: REDELIVER,
     params,
     body: z.strictObject({}),
     bodyOptional: true,
-    success: { status: 202, description: 'The new delivery is queued.', body: z.object({ webhookId }) },
+    success: { status: 202, description: 'The new delivery has been queued.', body: z.object({ webhookId }) },
     problems: ['endpoint_disabled', 'idempotency_conflict', 'intake_full', 'unreadable'],
     idempotent: true,
     async handle({ organization, params: { endpointId, deliveryId }, idempotencyKey }) {

@@ -34,7 +34,7 @@ const description = wellFormed(z.string()).pipe(spec.description.unwrap()).meta(
 })
 const ordered = z.boolean().meta({
   description:
-    'ordered specifies whether deliveries are strictly in order. The default for a new endpoint is false.',
+    'ordered specifies whether deliveries are sent strictly in order. The default for a new endpoint is false.',
 })
 const concurrency = z.int32().min(1).max(ENDPOINT_LIMITS.concurrency).meta({
   description:
@@ -58,7 +58,7 @@ const SUBSCRIPTIONS = [
 
 const subscribed = spec.eventTypes.meta({
   description:
-    'eventTypes lists the subscribed event types, each once. `*` alone subscribes to all types, including types that are added later.',
+    'eventTypes lists the subscribed event types, without duplicates. `*` alone subscribes to all types, including types that are added later.',
   example: ['environment.started', 'environment.stopped'],
   override({ jsonSchema }) {
     for (const keyword of ['type', 'items', 'minItems', 'maxItems'] as const) delete jsonSchema[keyword]
@@ -99,7 +99,7 @@ export const endpoint = z
       .int()
       .meta({ description: 'consecutiveFailures is the number of exhausted deliveries in a row.' }),
     failingSince: time(
-      'failingSince is the time of the first exhausted delivery in a row. It is absent if there is none.',
+      'failingSince is the time at which the first delivery in the current run of exhausted deliveries was exhausted. It is absent if there is no such run.',
     ).optional(),
     concurrency: z.int(),
     createdAt: time('createdAt is the time at which the endpoint was created.'),
@@ -107,7 +107,27 @@ export const endpoint = z
   })
   .meta({
     id: 'WebhookEndpoint',
-    description: 'An endpoint to which Davit delivers the events of an organization.',
+    description: "An endpoint to which Davit delivers an organization's events.",
+  })
+
+/** Apart from the endpoint: the controller reports them a moment after a create has been answered. */
+export const signingSecrets = z
+  .array(
+    z.object({
+      fingerprint: z.string().meta({
+        description:
+          'fingerprint is the first 16 hexadecimal digits of the SHA-256 hash of the signing secret, including `whsec_`.',
+        example: 'df0495d62ebf27ba',
+      }),
+      createdAt: time('createdAt is the time at which the signing secret was created.'),
+      expiresAt: time(
+        'expiresAt is the time at which the signing secret expires. It is absent for the newest one.',
+      ).optional(),
+    }),
+  )
+  .meta({
+    description:
+      'signingSecrets lists the active signing secrets by fingerprint, newest first. It is empty until the controller has handled a new endpoint.',
   })
 
 export type EndpointDraft = z.output<typeof endpointDraft>
@@ -145,6 +165,14 @@ export function resourceOf(stored: WebhookEndpoint): EndpointResource {
     createdAt,
     updatedAt: status?.updatedAt === undefined ? createdAt : utc(status.updatedAt),
   }
+}
+
+export function secretsOf({ status }: WebhookEndpoint): z.output<typeof signingSecrets> {
+  return (status?.signingSecrets ?? []).map(({ fingerprint, createdAt, expiresAt }) => ({
+    fingerprint,
+    createdAt: utc(createdAt),
+    ...(expiresAt === undefined ? {} : { expiresAt: utc(expiresAt) }),
+  }))
 }
 
 function utc(time: string): string {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { endpoint, endpointChange, endpointDraft, endpointId } from './endpoint-resource.ts'
+import { endpoint, endpointChange, endpointDraft, endpointId, signingSecrets } from './endpoint-resource.ts'
 import type { EndpointService } from './endpoints.ts'
 import { MANAGE_WEBHOOKS, PING, ROLL, type Route, replayed, route } from './http/route.ts'
 import { type Cursors, nextCursor, pageQuery } from './lists.ts'
@@ -13,7 +13,8 @@ const ETAG = { ETag: 'ETag of the current endpoint, for use in If-Match.' }
 const params = z.object({ endpointId })
 const one = z.object({ endpoint })
 const signingSecret = z.string().meta({
-  description: 'secret is the signing secret. Only this response contains it; a repeated response does not.',
+  description:
+    'secret is the signing secret. Davit returns it only once: if you repeat the request with the same Idempotency-Key after it has succeeded, the response does not contain the secret.',
   example: 'whsec_ZGF2aXQgc2lnbmluZyBzZWNyZXQgMjRi',
 })
 
@@ -29,6 +30,7 @@ export function endpointRoutes(
     changeRoute(endpoints),
     removeRoute(endpoints),
     pingRoute(publishing),
+    secretRoute(endpoints),
     rollRoute(endpoints),
   ]
 }
@@ -40,14 +42,15 @@ function createRoute(endpoints: EndpointService): Route {
     path: '/webhooks',
     tag: TAG,
     summary: 'Create an endpoint',
-    description: 'The endpoint receives events from now on. Only this response contains its signing secret.',
+    description:
+      'The endpoint has been created and now receives events. Only this response contains its signing secret.',
     permission: MANAGE_WEBHOOKS,
     body: endpointDraft,
     success: {
       status: 201,
       description: 'The endpoint and its signing secret.',
       body: z.object({ endpoint, secret: signingSecret.optional() }),
-      headers: { ...ETAG, Location: 'Path of the endpoint.' },
+      headers: { ...ETAG, Location: 'URL of the endpoint, relative to the URL of the request.' },
     },
     problems: ['too_many_endpoints', 'idempotency_conflict', 'not_acknowledged', 'unreadable'],
     idempotent: true,
@@ -58,7 +61,7 @@ function createRoute(endpoints: EndpointService): Route {
         body: { endpoint: created.endpoint, ...(secret === undefined ? {} : { secret }) },
         headers: {
           ...(etag === undefined ? {} : { etag }),
-          location: `/organizations/${organization}/webhooks/${created.endpoint.endpointId}`,
+          location: `webhooks/${created.endpoint.endpointId}`,
           ...replayed(created.replayed).headers,
         },
       }
@@ -115,11 +118,11 @@ function changeRoute(endpoints: EndpointService): Route {
     tag: TAG,
     summary: 'Change an endpoint',
     description:
-      'Changes only the fields in the request. `eventTypes` replaces the whole list, and a `description` of null removes the description. The change has taken effect when the response arrives. An attempt that is already in progress continues.',
+      'Changes only the fields in the request. `eventTypes` replaces the whole list, and a `description` of null removes the description. The change takes effect before Davit responds, but does not affect an attempt that is already in progress.',
     permission: MANAGE_WEBHOOKS,
     params,
     body: endpointChange,
-    success: { status: 200, description: 'The endpoint as it is now.', body: one, headers: ETAG },
+    success: { status: 200, description: 'The endpoint after the change.', body: one, headers: ETAG },
     problems: ['managed_elsewhere', 'precondition_failed', 'not_acknowledged', 'unreadable'],
     conditional: true,
     async handle({ organization, params: { endpointId }, body, ifMatch }) {
@@ -137,11 +140,11 @@ function removeRoute(endpoints: EndpointService): Route {
     tag: TAG,
     summary: 'Delete an endpoint',
     description:
-      "Cancels the endpoint's pending deliveries and deletes its log. After the response, Davit sends nothing more to the endpoint. With 503 `not_acknowledged`, the endpoint has been deleted, but a controller that is not responding may keep sending the endpoint's pending deliveries until it detects the deletion. An attempt that is already in progress continues.",
+      "Deletes the endpoint, its signing secrets and the record of its deliveries, and cancels its pending deliveries. After it responds, Davit starts no new delivery attempts, but an attempt that is already in progress continues. If the response is 503 `not_acknowledged`, the endpoint has been deleted, but a controller that is not responding may keep sending the endpoint's pending deliveries until it detects the deletion.",
     permission: MANAGE_WEBHOOKS,
     params,
-    success: { status: 204, description: 'The endpoint is deleted.' },
-    problems: ['precondition_failed', 'not_acknowledged'],
+    success: { status: 204, description: 'The endpoint has been deleted.' },
+    problems: ['managed_elsewhere', 'precondition_failed', 'not_acknowledged'],
     conditional: true,
     async handle({ organization, params: { endpointId }, ifMatch }) {
       await endpoints.remove({ organization, endpointId }, { ifMatch })
@@ -158,17 +161,36 @@ function pingRoute(publishing: PublishingService): Route {
     tag: TAG,
     summary: 'Send a ping',
     description:
-      'Queues one `webhook.ping` event, regardless of the subscriptions of the endpoint. Receivers can verify it like any other event.',
+      'Queues one `webhook.ping` event, whatever event types the endpoint subscribes to. Receivers can verify it like any other event.',
     permission: PING,
     params: params,
     body: z.strictObject({}),
     bodyOptional: true,
-    success: { status: 202, description: 'The ping is queued.', body: z.object({ webhookId }) },
+    success: { status: 202, description: 'The ping has been queued.', body: z.object({ webhookId }) },
     problems: ['endpoint_disabled', 'idempotency_conflict', 'intake_full', 'unreadable'],
     idempotent: true,
     async handle({ organization, params: { endpointId }, idempotencyKey }) {
       const queued = await publishing.ping({ organization, endpointId }, { idempotencyKey })
       return { body: { webhookId: queued.eventId }, ...replayed(queued.replayed) }
+    },
+  })
+}
+
+function secretRoute(endpoints: EndpointService): Route {
+  return route({
+    id: 'readSecretFingerprints',
+    method: 'get',
+    path: '/webhooks/{endpointId}/secret',
+    tag: TAG,
+    summary: 'List the fingerprints of the signing secrets',
+    description:
+      'Returns the fingerprint of each active signing secret, so that you can find out which one a receiver has. It never returns a secret.',
+    permission: MANAGE_WEBHOOKS,
+    params,
+    success: { status: 200, description: 'The fingerprints.', body: z.object({ signingSecrets }) },
+    problems: ['unreadable'],
+    async handle({ organization, params: { endpointId } }) {
+      return { body: { signingSecrets: await endpoints.secrets({ organization, endpointId }) } }
     },
   })
 }
@@ -181,7 +203,7 @@ function rollRoute(endpoints: EndpointService): Route {
     tag: TAG,
     summary: 'Rotate the signing secret',
     description:
-      'The new secret signs the next attempt. The old secret also signs for 24 hours, or expires immediately with `expireOld`.',
+      'Davit signs with the new secret from the next attempt on. It also signs with the old secrets for 24 hours, unless `expireOld` makes them expire immediately.',
     permission: ROLL,
     params: params,
     body: z.strictObject({
@@ -196,7 +218,8 @@ function rollRoute(endpoints: EndpointService): Route {
       body: z.object({
         secret: signingSecret.optional(),
         overlapSeconds: z.int().meta({
-          description: 'overlapSeconds is the number of seconds for which the old secret still signs.',
+          description:
+            'overlapSeconds is the number of seconds for which Davit also signs with the old secrets.',
           example: 86_400,
         }),
       }),

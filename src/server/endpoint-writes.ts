@@ -163,11 +163,14 @@ type DeletionContext = Pick<
 const STILL_SENT =
   "The endpoint has been deleted, but a controller that is not responding may keep sending the endpoint's pending deliveries until it detects the deletion."
 
+const INSTEAD =
+  ' A recreated endpoint has a different signing secret. To stop the deliveries to the endpoint, disable it.'
+
 /** Works for an invalid endpoint, too: only the metadata is needed. */
 export async function removeEndpoint(ctx: DeletionContext, id: EndpointId, how: Conditional): Promise<void> {
   await retryOnConflict(async () => {
     const raw = await readDeletable(ctx, endpointRef(id))
-    const metadata = checkDeletable(raw, how)
+    const metadata = checkDeletable(raw, how, INSTEAD)
     try {
       await remove(ctx, raw, metadata, how.ifMatch === undefined ? undefined : metadata.resourceVersion)
     } catch (error) {

@@ -2,9 +2,10 @@ import { describe, expect, test } from 'vitest'
 import { codeOf } from '../../test/support/code-of.ts'
 import { ACME, draft, EndpointsBed } from '../../test/support/endpoints-bed.ts'
 import { calling } from '../../test/support/faulty-api.ts'
-import { secrets } from '../apis/core-kinds.ts'
+import { leases, secrets } from '../apis/core-kinds.ts'
 import { webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import { ApiError, UnreadableError } from '../kube/client.ts'
+import { fingerprintOf } from '../webhooks/sender/signature.ts'
 import { Problem } from './http/problems.ts'
 
 const away = new ApiError('Unavailable', 'no answer')
@@ -37,6 +38,19 @@ describe('a create under a key', () => {
   })
 })
 
+test('a create in a recreated namespace is not answered from a key of the earlier one', async () => {
+  const bed = new EndpointsBed()
+  const { endpoint } = await bed.answer(bed.endpoints.create(ACME, draft(), how))
+  const name = endpoint.endpointId.slice('whe_'.length)
+  await bed.store.delete(webhookEndpoints, { namespace: ACME, name })
+  bed.replica.organize(ACME, 'uid-of-another')
+  const other = draft({ url: 'https://other.example/hooks' })
+  const made = await bed.answer(bed.endpoints.create(ACME, other, how))
+  expect(made).toMatchObject({ secret: expect.any(String), replayed: false, endpoint: { url: other.url } })
+  expect(made.endpoint.endpointId).not.toBe(endpoint.endpointId)
+  expect(bed.store.all(webhookEndpoints)).toHaveLength(1)
+})
+
 describe('a create that another replica has not seen in time', () => {
   test('says how to get the secret, which its repeat has', async () => {
     const bed = new EndpointsBed()
@@ -64,6 +78,24 @@ describe('the limit of endpoints', () => {
     expect(bed.store.all(webhookEndpoints)).toHaveLength(2)
     // Those that were refused used up no key.
     expect(bed.log.stored().filter(({ kind }) => kind === 'claim')).toHaveLength(2)
+  })
+
+  test.each([
+    { under: 'keys', key: (number: number) => ({ idempotencyKey: `key ${number}` }) },
+    { under: 'no keys', key: () => ({}) },
+  ])('holds for creates under $under through two servers at a time', async ({ key }) => {
+    const bed = new EndpointsBed(3)
+    const servers = [bed.endpoints, bed.another()]
+    const answers = Array.from({ length: 8 }, (_, number) =>
+      codeOf((servers[number % 2] ?? bed.endpoints).create(ACME, draft(), key(number))),
+    )
+    const codes = await bed.answer(Promise.all(answers))
+    expect(bed.store.all(webhookEndpoints)).toHaveLength(3)
+    expect(codes.filter((code) => code === 'answered')).toHaveLength(3)
+    expect(bed.store.all(leases)).toEqual([])
+    // One after the other, too: the watch of the second shows none of the first's.
+    for (const server of servers)
+      expect(await bed.answer(codeOf(server.create(ACME, draft(), {})))).toBe('too_many_endpoints')
   })
 
   test('counts one that is made once, while the controller has not looked at it', async () => {
@@ -119,4 +151,14 @@ describe('the key of an endpoint that was not made', () => {
       expect(bed.store.all(secrets)).toHaveLength(isChanged ? 1 : 0)
     }
   })
+})
+
+test('the signing secrets of an endpoint are listed by fingerprint', async () => {
+  const bed = new EndpointsBed()
+  const { secret: first = '', ...id } = await bed.make()
+  const rolled = await bed.answer(bed.endpoints.roll(id, { expireOld: false }, {}))
+  expect(await bed.answer(bed.endpoints.secrets(id))).toEqual([
+    { fingerprint: fingerprintOf(rolled.secret ?? ''), createdAt: expect.any(String) },
+    { fingerprint: fingerprintOf(first), createdAt: expect.any(String), expiresAt: expect.any(String) },
+  ])
 })

@@ -32,6 +32,7 @@ import {
   endpointRef,
   readEndpoint,
   resourceOf,
+  secretsOf,
   type TaggedEndpoint,
   taggedOf,
 } from './endpoint-resource.ts'
@@ -46,6 +47,7 @@ import {
 } from './endpoint-writes.ts'
 import { Problem, refuseWhileStale, rejectedByCluster } from './http/problems.ts'
 import { type PageQuery, pageOf } from './lists.ts'
+import { ObjectQuota, type QuotaTicket } from './object-quota.ts'
 import {
   type Conditional,
   checkIfMatch,
@@ -54,9 +56,7 @@ import {
   managedProblem,
   type NamespacedRef,
   notFoundOr,
-  ObjectQuota,
   parseStored,
-  type QuotaTicket,
   readRaw,
   retryOnConflict,
 } from './objects.ts'
@@ -82,7 +82,7 @@ async function rollSecret(
   const overlapSeconds = expireOld ? 0 : OVERLAP_SECONDS
   const { organization, endpointId } = id
   const { result } = await ctx.keys.around(
-    { organization, operation: 'roll', key, asked: `${endpointId} ${expireOld}` },
+    { organization, operation: 'roll', key, asked: () => `${endpointId} ${expireOld}` },
     {
       // A roll that is refused uses up no key. Without a key, `act` refuses it just as well.
       ...(key === undefined ? {} : { check: async () => void (await planRoll(ctx, id, { expireOld }, '')) }),
@@ -206,15 +206,19 @@ export class EndpointService {
   readonly #quota: ObjectQuota
 
   constructor(options: EndpointServiceOptions) {
-    const { directory, clock, maxEndpoints } = options
+    const { directory, behind, clock, maxEndpoints: max } = options
     const acknowledgements = new EndpointAcknowledgements(directory, clock)
     this.#ctx = { ...options, acknowledgements, undisclosed: new UndisclosedSecrets() }
-    this.#quota = new ObjectQuota(
-      'too_many_endpoints',
-      'endpoint',
-      maxEndpoints,
-      (organization) => directory.inNamespace(organization).length,
-    )
+    this.#quota = new ObjectQuota({
+      ...options,
+      code: 'too_many_endpoints',
+      noun: 'endpoint',
+      type: webhookEndpoints,
+      max,
+      known: (organization) =>
+        directory.inNamespace(organization).map(({ endpoint }) => endpoint.metadata.name),
+      knowsAll: () => behind() === undefined,
+    })
   }
 
   /** Usable at once. Problems: invalid, too_many_endpoints, idempotency_conflict */
@@ -225,7 +229,7 @@ export class EndpointService {
   ): Promise<CreatedEndpoint> {
     const spec = webhookEndpointSpec.parse(draft)
     const { url, eventTypes, description = null, ordered, concurrency } = spec
-    const asked = JSON.stringify([url, eventTypes, description, ordered, concurrency])
+    const asked = () => JSON.stringify([url, eventTypes, description, ordered, concurrency])
     const { id, result } = await this.#quota.during(organization, (ticket) =>
       this.#ctx.keys.around(
         { organization, operation: 'createEndpoint', key, asked },
@@ -253,16 +257,34 @@ export class EndpointService {
     organization: string,
     query: PageQuery,
   ): Promise<{ endpoints: EndpointResource[]; next?: string }> {
+    const { page, ...next } = pageOf(
+      this.#present(organization),
+      ({ metadata }) => ENDPOINT_PREFIX + metadata.name,
+      query,
+    )
+    return { endpoints: page.map(resourceOf), ...next }
+  }
+
+  /** All endpoints of the organization that are not being deleted. */
+  async identifyAll(organization: string): Promise<EndpointIdentity[]> {
+    const present = this.#present(organization)
+    return present.map(({ metadata: { name, uid } }) => ({ namespace: organization, name, uid }))
+  }
+
+  #present(organization: string): WebhookEndpoint[] {
     const { directory, behind } = this.#ctx
     refuseWhileStale(behind)
     const all = directory.inNamespace(organization).map(({ endpoint }) => endpoint)
-    const present = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-    const { page, ...next } = pageOf(present, ({ metadata }) => ENDPOINT_PREFIX + metadata.name, query)
-    return { endpoints: page.map(resourceOf), ...next }
+    return all.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
   }
 
   async get(id: EndpointId): Promise<TaggedEndpoint> {
     return taggedOf((await readEndpoint(this.#ctx, id)).object)
+  }
+
+  /** The fingerprints of its active signing secrets. */
+  async secrets(id: EndpointId): Promise<ReturnType<typeof secretsOf>> {
+    return secretsOf((await readEndpoint(this.#ctx, id)).object)
   }
 
   /** The endpoint that has the id now, valid or not, and not being deleted. @throws Problem not_found */
@@ -295,7 +317,7 @@ export class EndpointService {
     })
   }
 
-  /** Gone from REST at once. Problems: precondition_failed, not_acknowledged */
+  /** Gone from REST at once. Problems: managed_elsewhere, precondition_failed, not_acknowledged */
   remove(id: EndpointId, how: Conditional): Promise<void> {
     return removeEndpoint(this.#ctx, id, how)
   }
@@ -322,7 +344,10 @@ export class EndpointService {
   async #create(ref: NamespacedRef, spec: WebhookEndpoint['spec'], ticket: QuotaTicket): Promise<Created> {
     const { undisclosed, directory, acknowledgements, replicas } = this.#ctx
     // A repeat was not checked, and may be the first to create it.
-    if (!directory.get(ref.namespace, ref.name)) ticket.take()
+    if (!directory.get(ref.namespace, ref.name)) {
+      ticket.take()
+      await ticket.reserve(ref.name)
+    }
     const key = await this.#writeKey(ref)
     const { secret } = key
     const { result: endpoint, isUndisclosed } = await undisclosed.whenDone(secret, key.isNew, async () => {
@@ -384,7 +409,7 @@ export class EndpointService {
     return endpoint
   }
 
-  /** If this fails, the controller's sweep removes the key, which nobody knows. */
+  /** If this fails, the controller's sweep removes the key, which was never shown. */
   async #takeBackKey(ref: NamespacedRef, version: DeletePrecondition): Promise<void> {
     const { resources, namespace, log } = this.#ctx
     try {

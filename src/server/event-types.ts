@@ -15,10 +15,11 @@ const eventType = z
     }),
     example: z.unknown().optional().meta({ description: 'example is an example of `data`.' }),
     deprecated: z.boolean().meta({
-      description: 'deprecated is true if events are still delivered but new subscriptions are discouraged.',
+      description:
+        'deprecated is true if new subscriptions to this type are discouraged. Events of the type are still delivered.',
     }),
   })
-  .meta({ id: 'EventType', description: 'An event type that can be published and subscribed to.' })
+  .meta({ id: 'EventType', description: 'A type of event that organizations can publish and subscribe to.' })
 
 export function eventTypeRoutes(catalogue: Pick<EventTypeStore, 'all'>, cursors: Cursors): Route[] {
   return [

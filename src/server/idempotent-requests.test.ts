@@ -77,6 +77,28 @@ describe('an event', () => {
     expect(made.replayed).toBe(false)
   })
 
+  test('of a namespace that was recreated is another one, whatever the earlier one had asked', async () => {
+    const given = bed(2)
+    const first = await shown(given, given.first.publish('k1', 'this'))
+    given.showAll()
+    for (const replica of given.all) replica.organize('acme', 'uid-of-another')
+    const another = await shown(given, Promise.resolve(given.all[1]?.publish('k1', 'that')))
+    expect(another).toMatchObject({ replayed: false })
+    expect(another?.first.id).not.toBe(first.first.id)
+    given.showAll()
+    expect(await shown(given, given.first.publish('k1', 'that'))).toEqual({ ...another, replayed: true })
+    // With the first one's UID again, so it is the same namespace.
+    given.first.organize('acme')
+    expect(await shown(given, given.first.publish('k1', 'this'))).toEqual({ ...first, replayed: true })
+  })
+
+  test('of an organization that is gone by now is not found', async () => {
+    const given = bed()
+    given.first.organizations.remove({ name: 'acme' })
+    expect(await codeOf(given.first.publish('k1'))).toBe('not_found')
+    expect(given.log.version).toBe(100)
+  })
+
   test('is another one after a day', async () => {
     const given = bed()
     const first = await shown(given, given.first.publish('k1'))
@@ -99,6 +121,50 @@ describe('an event', () => {
       ...young,
       replayed: true,
     })
+  })
+
+  test('that a clock a year ahead accepted is another one after a day, at other replicas and after a restart too', async () => {
+    const given = bed(2)
+    const year = 365 * KEY_LIFE_MS
+    given.clock.setWallBy(year)
+    const first = await shown(given, given.first.publish('k1'))
+    given.clock.setWallBy(-year)
+    given.showAll()
+    const restarted = new Replica(given.log, given.clock, undefined, 9).read()
+    const repeat = await shown(given, restarted.publish('k1'))
+    expect(repeat).toMatchObject({ first: { id: first.first.id }, replayed: true })
+    given.clock.advance(KEY_LIFE_MS)
+    const again = await shown(given, Promise.resolve(given.all[1]?.publish('k1', 'that')))
+    expect(again).toMatchObject({ replayed: false })
+    restarted.show()
+    expect(await restarted.publish('k1', 'that')).toEqual({ ...again, replayed: true })
+  })
+
+  test('of a clock that was ahead takes none of the room of others for longer than a day', async () => {
+    const given = bed(2, { organization: 2, all: 2 })
+    given.clock.setWallBy(365 * KEY_LIFE_MS)
+    await shown(given, given.first.publish('k1'))
+    given.clock.setWallBy(-365 * KEY_LIFE_MS)
+    given.showAll()
+    const [, other] = given.all
+    for (let day = 0; day < 3; day += 1) {
+      given.clock.advance(KEY_LIFE_MS)
+      for (const key of [`a${day}`, `b${day}`])
+        expect(await shown(given, Promise.resolve(other?.publish(key)))).toMatchObject({ replayed: false })
+    }
+  })
+
+  test('whose append a clock that was ahead made is not awaited for longer than a day', async () => {
+    const given = bed()
+    given.clock.setWallBy(365 * KEY_LIFE_MS)
+    given.log.isLost = true
+    const lost = codeOf(given.first.publish('k1'))
+    await given.clock.elapse(10_000)
+    expect(await lost).toBe('unavailable')
+    given.log.isLost = false
+    given.clock.setWallBy(-365 * KEY_LIFE_MS)
+    given.clock.advance(KEY_LIFE_MS)
+    expect(await shown(given, given.first.publish('k1'))).toMatchObject({ replayed: false })
   })
 
   test('whose append had no answer is found by the repeat, if it was written', async () => {
@@ -142,7 +208,7 @@ describe('an event', () => {
     await expect(given.first.publish('k1')).rejects.toMatchObject({
       code: 'overloaded',
       detail:
-        'Davit cannot yet determine whether this Idempotency-Key was used: the server is still loading idempotency keys.',
+        'Davit cannot yet determine whether this Idempotency-Key has already been used: the server is still loading idempotency keys.',
     })
     expect(given.log.version).toBe(100)
   })
@@ -172,6 +238,25 @@ describe('what is made outside of the log', () => {
     expect(first).toEqual({ id: ids[0], result: 'made', replayed: false })
     expect(again).toEqual({ id: ids[0], replayed: true })
     expect(ids).toHaveLength(1)
+  })
+
+  test('is made again in a namespace that was recreated, also while the earlier request is under way', async () => {
+    const given = bed()
+    const ids: string[] = []
+    void given.first.make('k1', (id) => {
+      ids.push(id)
+      return new Promise(nothing)
+    })
+    await settle()
+    given.showAll()
+    await settle()
+    given.first.organize('acme', 'uid-of-another')
+    const act = async (id: string) => {
+      ids.push(id)
+      return 'made'
+    }
+    expect(await shown(given, given.first.make('k1', act))).toMatchObject({ result: 'made', replayed: false })
+    expect(new Set(ids).size).toBe(2)
   })
 
   test('is checked before anything is written, and not in a repeat', async () => {
@@ -243,6 +328,20 @@ describe('what is made outside of the log', () => {
     expect(ids[0]).toBe(ids[1])
   })
 
+  test('by a replica whose clock was ahead and that died is made by the repeat as soon as any other', async () => {
+    const given = bed(2)
+    const [a, b] = given.all
+    given.clock.setWallBy(365 * KEY_LIFE_MS)
+    void a?.make('k1', () => new Promise(nothing))
+    await settle()
+    given.clock.setWallBy(-365 * KEY_LIFE_MS)
+    given.showAll()
+    await settle()
+    const repeat = b?.make('k1', async () => 'made')
+    await given.clock.elapse(15_000)
+    expect(await shown(given, Promise.resolve(repeat))).toMatchObject({ replayed: true, result: 'made' })
+  })
+
   test('that could not be made here is tried again at once', async () => {
     const given = bed()
     const fails = given.first.make('k1', async () => {
@@ -278,5 +377,72 @@ describe('what is made outside of the log', () => {
       return 'made'
     }
     expect(await shown(given, given.first.make('k1', act))).toMatchObject({ result: 'made', replayed: false })
+  })
+})
+
+describe('a request of several parts', () => {
+  const idsOf = (found: readonly ({ first: { id: string } } | undefined)[]) =>
+    found.map((one) => one?.first.id)
+
+  test('is appended once, in order, and its repeat is told of the same places', async () => {
+    const given = bed(2)
+    const [one, other = one] = given.all
+    const first = await shown(given, given.first.publishAll('k1', 5))
+    expect(given.log.stored().map(({ id }) => id)).toEqual(idsOf(first))
+    const again = await shown(given, other?.publishAll('k1', 5) ?? Promise.reject(new Error('no replica')))
+    expect(idsOf(again)).toEqual(idsOf(first))
+    expect(again.every((part) => part?.replayed === true)).toBe(true)
+    expect(given.log.version).toBe(105)
+  })
+
+  test('that broke off is completed by its repeat, of which only the rest is new', async () => {
+    const given = bed()
+    given.log.faults.push(...([undefined, 'before'] as unknown as 'before'[]))
+    expect(await codeOf(given.first.publishAll('k1', 5))).not.toBe('answered')
+    expect(given.log.version).toBe(102)
+    const again = await shown(given, given.first.publishAll('k1', 5))
+    expect(again.map((part) => part?.replayed)).toEqual([true, true, false, false, false])
+    expect(given.log.version).toBe(105)
+  })
+
+  test('is appended once by replicas that get it at the same time', async () => {
+    const given = bed(3)
+    const answers = await shown(given, Promise.all(given.all.map((replica) => replica.publishAll('k1', 4))))
+    const [ids] = answers.map(idsOf)
+    for (const answer of answers) expect(idsOf(answer)).toEqual(ids)
+    expect(answers.flat().filter((part) => part?.replayed === false)).toHaveLength(4)
+  })
+
+  test('leaves parts out, which a repeat may append', async () => {
+    const given = bed()
+    const first = await shown(given, given.first.publishAll('k1', 3, { rejected: [1] }))
+    expect(first.map((part) => part === undefined)).toEqual([false, true, false])
+    const again = await shown(given, given.first.publishAll('k1', 3))
+    expect(again.map((part) => part?.replayed)).toEqual([true, false, true])
+  })
+
+  test('under the same key as others is a conflict, and shares no key with a request of one part', async () => {
+    const given = bed()
+    await shown(given, given.first.publishAll('k1', 2))
+    expect(await codeOf(given.first.publishAll('k1', 2, { asked: 'others' }))).toBe('idempotency_conflict')
+    const single = await shown(given, given.first.publish('k1'))
+    expect(single.replayed).toBe(false)
+  })
+
+  test('that the log has not shown yet keeps others under the same key from being appended', async () => {
+    const given = bed()
+    const first = given.first.publishAll('k1', 2)
+    await settle()
+    expect(given.log.version).toBe(102)
+    expect(await codeOf(given.first.publishAll('k1', 3, { asked: 'others' }))).toBe('idempotency_conflict')
+    expect(given.log.version).toBe(102)
+    expect((await shown(given, first)).length).toBe(2)
+  })
+
+  test('needs as many keys as it has parts', async () => {
+    const given = bed(1, { organization: 3, all: 100 })
+    expect(await codeOf(given.first.publishAll('k1', 4))).toBe('overloaded')
+    expect(given.log.version).toBe(100)
+    expect((await shown(given, given.first.publishAll('k2', 3))).length).toBe(3)
   })
 })

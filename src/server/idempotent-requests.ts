@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import { NAME_ENTROPY_BYTES, sortableName, timeOfName } from '../apis/ids.ts'
+import { NAME_ENTROPY_BYTES, sortableName } from '../apis/ids.ts'
+import type { Organizations } from '../kube/organizations.ts'
 import { KeyedSums, remainingShare, type Usage } from '../lib/fair-queue.ts'
 import type { Logger } from '../lib/log.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
@@ -10,7 +11,9 @@ import {
   doneLine,
   isBefore,
   isKeyAlive,
+  KEY_LIFE_MS,
   type KeyRecord,
+  usedAt,
 } from '../webhooks/log/idempotency-keys.ts'
 import type { EventLog } from '../webhooks/log/store.ts'
 import { Problem } from './http/problems.ts'
@@ -18,6 +21,7 @@ import { Problem } from './http/problems.ts'
 /**
  * Idempotency-Keys: one request, one effect, for 24 hours, across replicas and restarts. A request appends a record under its
  * key to the delivery log; if several records have the same key, the first in the log counts, whichever replica wrote it.
+ * A key belongs to the organization and not to its name: a recreated namespace inherits none.
  */
 
 type KeyedRequest = {
@@ -26,15 +30,20 @@ type KeyedRequest = {
   operation: string
   /** Value of Idempotency-Key. */
   key: string
-  /** The request as text, equal for equal requests. Only a keyed hash of it is stored. */
-  asked: string
+  /** The request as text, equal for equal requests. Only a keyed hash of it is kept. */
+  asked: () => string
 }
 
 /** What the log has of the request: two keyed hashes. */
 export type KeyMark = { key: string; fingerprint: string }
 
+/** A part of a request that has no record yet. @property part its number */
+export type MissingPart = { part: number; mark: KeyMark }
+
 /** The record that counts for a key. */
 type HeldKey = Readonly<Omit<KeyRecord, 'key'>> & {
+  /** Monotonic: the clock that made the id may have been ahead, and ours with it. */
+  observedAt: number
   /** The id that a note reports as done; only the record that counts gets one. */
   doneId?: string
 }
@@ -51,7 +60,7 @@ function isDone({ kind, id, doneId }: HeldKey): boolean {
 export class IdempotencyCache {
   readonly #clock: Clock
   readonly #limits: Usage
-  /** By key, which is a hash over the organization as well; nearly in the order of their times. */
+  /** By key, which is a hash over the UID of the organization as well; nearly in the order of their times. */
   readonly #held = new Map<string, HeldKey>()
   readonly #organizations = new KeyedSums()
   readonly #waiters: Waiters<HeldKey>
@@ -69,7 +78,7 @@ export class IdempotencyCache {
 
   find(key: string): HeldKey | undefined {
     const held = this.#held.get(key)
-    return held && isKeyAlive(held, this.#clock.now()) ? held : undefined
+    return held && this.#isAlive(held) ? held : undefined
   }
 
   /** @returns how many more keys the organization may use */
@@ -81,13 +90,12 @@ export class IdempotencyCache {
 
   /** The watch has shown a record. */
   apply(record: KeyRecord): void {
-    const now = this.#clock.now()
-    if (!isKeyAlive(record, now)) return
+    if (!isKeyAlive(record, this.#clock.now())) return
     const { key } = record
     const before = this.#held.get(key)
-    if (before && !isKeyAlive(before, now)) this.#drop(key, before)
+    if (before && !this.#isAlive(before)) this.#drop(key, before)
     const known = this.#held.get(key)
-    const held = known ? merged(known, record) : heldOf(record)
+    const held = known ? merged(known, record) : heldOf(record, this.#clock.monotonic())
     if (held === known) return
     this.#held.set(known ? key : copyString(key), held)
     if (!known) this.#organizations.add(held.namespace, 1)
@@ -105,10 +113,14 @@ export class IdempotencyCache {
     return known && isWanted(known) ? known : await this.#waiters.wait(key, ms, isWanted)
   }
 
+  #isAlive(held: HeldKey): boolean {
+    const age = this.#clock.monotonic() - held.observedAt
+    return age < KEY_LIFE_MS && isKeyAlive(held, this.#clock.now())
+  }
+
   #expire(): void {
-    const now = this.#clock.now()
     for (const [key, held] of this.#held) {
-      if (isKeyAlive(held, now)) return
+      if (this.#isAlive(held)) return
       this.#drop(key, held)
     }
   }
@@ -119,11 +131,12 @@ export class IdempotencyCache {
   }
 }
 
-function heldOf({ key: _, ...record }: KeyRecord): HeldKey {
+function heldOf({ key: _, ...record }: KeyRecord, observedAt: number): HeldKey {
   // Slices of a segment's text would keep all of it in memory.
   const id = copyString(record.id)
   return {
     ...record,
+    observedAt,
     id,
     namespace: copyString(record.namespace),
     fingerprint: copyString(record.fingerprint),
@@ -134,17 +147,24 @@ function heldOf({ key: _, ...record }: KeyRecord): HeldKey {
 /** The earlier record counts; an effect that is known to be there stays known. */
 function merged(known: HeldKey, record: KeyRecord): HeldKey {
   const doneId = record.kind === 'done' ? record.id : known.doneId
-  const first = isBefore(record, known) ? heldOf(record) : known
+  const first = isBefore(record, known) ? heldOf(record, known.observedAt) : earlierOf(known, record)
   if (first === known && doneId === known.doneId) return known
   return { ...first, ...(doneId === undefined ? {} : { doneId: copyString(doneId) }) }
+}
+
+/** A copy of the record may know that the clock which made the id was ahead. */
+function earlierOf(known: HeldKey, { id, usedBy }: KeyRecord): HeldKey {
+  const isEarlier = id === known.id && usedBy !== undefined && usedBy < usedAt(known)
+  return isEarlier ? { ...known, usedBy } : known
 }
 
 export type IdempotencyOptions = {
   cache: IdempotencyCache
   eventLog: EventLog
+  organizations: Pick<Organizations, 'get'>
   /** Key of the hashes: `keyFor('idempotency', ...)`. */
   hashKey: Uint8Array
-  /** Why the cache may not know what the log holds, in words; undefined while it does. */
+  /** Why the cache may not know what the log holds, or whose keys they are, in words; undefined while it does. */
   behind: () => string | undefined
   clock: Clock
   random: Random
@@ -170,11 +190,18 @@ export class Idempotency {
   readonly #running = new Set<string>()
   /** Keys of requests that failed here: a repeat need not wait for them. */
   readonly #givenUp = new LRUCache<string, true>({ max: MAX_GIVEN_UP })
-  /** Ids of our latest appends that the log has not shown yet, by key. */
-  readonly #unconfirmed = new LRUCache<string, string>({ max: MAX_UNCONFIRMED })
+  /** Fingerprints of our latest appends that the log has not shown yet, by key. By the monotonic clock, which is never ahead. */
+  readonly #unconfirmed: LRUCache<string, string>
 
   constructor(options: IdempotencyOptions) {
+    const { clock } = options
     this.#options = options
+    this.#unconfirmed = new LRUCache({
+      max: MAX_UNCONFIRMED,
+      ttl: KEY_LIFE_MS,
+      ttlResolution: 0,
+      perf: { now: () => clock.monotonic() + 1 },
+    })
   }
 
   /**
@@ -182,7 +209,7 @@ export class Idempotency {
    * @param append appends under the mark and returns the id; called once at most
    * @returns the record that counts; `replayed` if another request made it
    * @throws Problem idempotency_conflict, overloaded (too many keys, or the log cannot be watched), unavailable (the log did not
-   * show it in time); and what `append` throws
+   * show it in time), not_found (the organization is gone); and what `append` throws
    */
   async once(
     request: KeyedRequest,
@@ -234,6 +261,54 @@ export class Idempotency {
     }
   }
 
+  /**
+   * Appends one record for each part of a request unless it is there, so that a repeat completes what an earlier request began. Each part
+   * has a key of its own, made of the key of the request and its number.
+   * @param append appends the missing parts, in order, and reports each as soon as it is durable; it may leave out parts
+   * @returns for each part the record that counts; undefined for those that were left out
+   * @throws as `once`
+   */
+  async each(
+    { parts, ...request }: KeyedRequest & { parts: number },
+    append: (missing: readonly MissingPart[], appended: (part: number, id: string) => void) => Promise<void>,
+  ): Promise<({ first: HeldKey; replayed: boolean } | undefined)[]> {
+    const marks = this.#marksOf(request, parts)
+    const own = new Map<string, string>()
+    const [first] = marks
+    if (!first) return []
+    await this.#mutex.run(first.key, async () => {
+      const missing = this.#missing(request.organization, marks)
+      if (missing.length === 0) return
+      await append(missing, (part, id) => {
+        const { key, fingerprint } = marks[part] ?? first
+        this.#unconfirmed.set(key, fingerprint)
+        own.set(key, id)
+      })
+    })
+    const isThere = ({ key }: KeyMark) =>
+      this.#options.cache.find(key) !== undefined || this.#unconfirmed.has(key)
+    return await Promise.all(
+      marks.map(async (mark) => {
+        if (!isThere(mark)) return undefined
+        const held = await this.#untilObserved(mark)
+        return { first: held, replayed: held.id !== own.get(mark.key) }
+      }),
+    )
+  }
+
+  #missing(organization: string, marks: readonly KeyMark[]): MissingPart[] {
+    const { cache } = this.#options
+    this.#refuseWhileBehind()
+    const missing: MissingPart[] = []
+    for (const [part, mark] of marks.entries()) {
+      const known = cache.find(mark.key) ?? this.#appended(mark)
+      if (known) checked(known, mark)
+      else missing.push({ part, mark })
+    }
+    this.#refuseWithoutRoom(organization, missing.length)
+    return missing
+  }
+
   async #claim(request: KeyedRequest, append: (mark: KeyMark) => Promise<string>): Promise<Claim> {
     const mark = this.#markOf(request)
     const found = await this.#mutex.run(mark.key, () => this.#findOrAppend(request, mark, append))
@@ -248,29 +323,67 @@ export class Idempotency {
     mark: KeyMark,
     append: (mark: KeyMark) => Promise<string>,
   ): Promise<HeldKey | string | undefined> {
-    const { behind, cache, clock } = this.#options
-    const why = behind()
-    if (why !== undefined)
-      throw overloaded(`Davit cannot yet determine whether this Idempotency-Key was used: ${why}.`)
-    const known = cache.find(mark.key)
+    this.#refuseWhileBehind()
+    const known = this.#options.cache.find(mark.key)
     if (known) return checked(known, mark)
-    const before = this.#unconfirmed.get(mark.key)
-    if (before !== undefined && isKeyAlive({ id: before }, clock.now())) return undefined
-    if (cache.remainingKeys(organization) <= 0)
-      throw overloaded(
-        'The limit on the number of Idempotency-Keys has been reached. Keys are kept for 24 hours. Requests without a key are still accepted.',
-      )
+    const appended = this.#appended(mark)
+    if (appended) {
+      checked(appended, mark)
+      return undefined
+    }
+    this.#refuseWithoutRoom(organization, 1)
     const own = await append(mark)
-    this.#unconfirmed.set(mark.key, own)
+    this.#unconfirmed.set(mark.key, mark.fingerprint)
     return own
   }
 
+  /** What was appended here under the key, if the log has not shown it yet. */
+  #appended({ key }: KeyMark): Pick<KeyMark, 'fingerprint'> | undefined {
+    const fingerprint = this.#unconfirmed.get(key)
+    return fingerprint === undefined ? undefined : { fingerprint }
+  }
+
+  #refuseWhileBehind(): void {
+    const why = this.#options.behind()
+    if (why !== undefined)
+      throw overloaded(
+        `Davit cannot yet determine whether this Idempotency-Key has already been used: ${why}.`,
+      )
+  }
+
+  #refuseWithoutRoom(organization: string, keys: number): void {
+    if (keys === 0 || this.#options.cache.remainingKeys(organization) >= keys) return
+    throw overloaded(
+      'The limit on the number of Idempotency-Keys has been reached. Keys are kept for 24 hours. Requests without a key are still accepted.',
+    )
+  }
+
+  /** @throws Problem not_found */
   #markOf({ organization, operation, key, asked }: KeyedRequest): KeyMark {
+    const uid = this.#uidOf(organization)
     const { hashKey } = this.#options
     return {
-      key: keyedHash(hashKey, ['key', organization, operation, key]),
-      fingerprint: keyedHash(hashKey, ['request', organization, operation, asked]),
+      key: keyedHash(hashKey, ['key', uid, operation, key]),
+      fingerprint: keyedHash(hashKey, ['request', uid, operation, asked()]),
     }
+  }
+
+  /** The fingerprint is that of the whole request. @throws Problem not_found */
+  #marksOf({ organization, operation, key, asked }: KeyedRequest, parts: number): KeyMark[] {
+    const uid = this.#uidOf(organization)
+    const { hashKey } = this.#options
+    const fingerprint = keyedHash(hashKey, ['request', uid, operation, asked()])
+    return Array.from({ length: parts }, (_, part) => ({
+      key: keyedHash(hashKey, ['key', uid, operation, key, String(part)]),
+      fingerprint,
+    }))
+  }
+
+  /** @throws Problem not_found */
+  #uidOf(organization: string): string {
+    const { uid } = this.#options.organizations.get(organization) ?? {}
+    if (uid === undefined) throw new Problem('not_found')
+    return uid
   }
 
   async #untilObserved(mark: KeyMark): Promise<HeldKey> {
@@ -296,7 +409,8 @@ export class Idempotency {
   /** Waits for the process that claimed the key, unless it must have ended before its note. */
   async #isMade({ held, mark }: Claim): Promise<boolean> {
     if (isDone(held)) return true
-    const age = this.#options.clock.now() - timeOfName(held.id)
+    // A replica with a clock that is a little ahead may have claimed it.
+    const age = Math.max(0, this.#options.clock.now() - usedAt(held))
     const patience = this.#running.has(mark.key) ? DONE_WITHIN_MS : DONE_WITHIN_MS - age
     if (patience <= 0) return false
     return (await this.#options.cache.when(mark.key, patience, isDone)) !== undefined
@@ -317,7 +431,7 @@ export class Idempotency {
 }
 
 /** @throws Problem idempotency_conflict */
-function checked(held: HeldKey, { fingerprint }: KeyMark): HeldKey {
+function checked<T extends { fingerprint: string }>(held: T, { fingerprint }: KeyMark): T {
   if (held.fingerprint !== fingerprint) throw new Problem('idempotency_conflict')
   return held
 }

@@ -34,6 +34,17 @@ test('a list has what this process made, changed and deleted a moment ago', asyn
   await changed
 })
 
+test('every endpoint is identified but those that are being deleted', async () => {
+  const bed = new EndpointsBed()
+  const { secret: _, ...gone } = await bed.make()
+  const { endpointId } = await bed.make()
+  await bed.endpoints.remove(gone, {})
+  const found = await bed.endpoints.identifyAll(ACME)
+  expect(found).toEqual([{ namespace: ACME, name: endpointId.slice('whe_'.length), uid: expect.any(String) }])
+  bed.behind = 'the server is still loading endpoints'
+  await expect(bed.endpoints.identifyAll(ACME)).rejects.toMatchObject({ code: 'overloaded' })
+})
+
 test('a list is refused while it is not known which endpoints there are', async () => {
   const bed = new EndpointsBed()
   bed.behind = 'the server is still loading endpoints'

@@ -8,7 +8,7 @@ import { Problem } from './http/problems.ts'
  * its list, so that it works for no other, and it needs no state here, so that it survives a restart.
  */
 
-const MAX_LIMIT = 200
+export const MAX_LIMIT = 200
 const DEFAULT_LIMIT = 50
 const MAX_CURSOR = 512
 
@@ -46,7 +46,7 @@ export const pageQuery = z.strictObject({ limit, cursor })
 export const nextCursor = z
   .string()
   .nullable()
-  .meta({ description: 'cursor is the cursor for the next page. It is null on the last page.' })
+  .meta({ description: 'cursor points to the next page. It is null on the last page.' })
 
 /** @param after the last id that the reader has, even if that object is deleted by now */
 export type PageQuery = { limit: number; after?: string | undefined }
@@ -142,6 +142,33 @@ function foreign(): Problem {
 /** A time in a response. */
 export function time(description: string) {
   return z.string().meta({ description, format: 'date-time', example: '2026-01-31T12:00:00.000Z' })
+}
+
+const LIMIT_OF_TIME = 40
+
+/** A time in a query, with any offset from UTC; milliseconds since 1970. */
+function timeParameter(description: string) {
+  return z
+    .string()
+    .max(LIMIT_OF_TIME)
+    .pipe(z.iso.datetime({ offset: true, error: 'must be a time such as 2026-01-31T12:00:00Z' }))
+    .transform((text) => Date.parse(text))
+    .optional()
+    .meta({
+      description,
+      override: { type: 'string', format: 'date-time' },
+      example: '2026-01-31T12:00:00Z',
+    })
+}
+
+/** Query parameters of lists that are sorted by time. */
+export const timeQuery = {
+  since: timeParameter(
+    'since selects the entries that were created at this time or later. If omitted, there is no such limit.',
+  ),
+  until: timeParameter(
+    'until selects the entries that were created before this time. If omitted, there is no such limit.',
+  ),
 }
 
 /** Of a string with half a surrogate pair the API server would store something else than we answer. */

@@ -28,6 +28,6 @@ it.each([
   expect(await lives(spec)).toBe(want)
 })
 
-it('does not take a facade for a controller', async () => {
+it('does not take a REST server for a controller', async () => {
   expect(await lives(renewed(0), 'api')).toBe(false)
 })

@@ -1,13 +1,13 @@
 import type { z } from 'zod'
+import { managedBy } from '../apis/annotations.ts'
 import { DNS_LABEL, type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
 import { isApiError, type RawObject, type ResourceReader, UnreadableError } from '../kube/client.ts'
-import { KeyedSums } from '../lib/fair-queue.ts'
-import { counted, etagOf, ifMatchHolds, listed } from '../lib/text.ts'
-import { Problem, rejectedByCluster } from './http/problems.ts'
+import { etagOf, ifMatchHolds, isWeakened, listed } from '../lib/text.ts'
+import { Problem } from './http/problems.ts'
 
 /**
  * What endpoints, registry credentials and settings have in common over REST: they are read from the API server, so that a
- * change which another replica has just made is seen, and changed under If-Match, a quota, and a check of who manages them.
+ * change which another replica has just made is seen, and changed under If-Match and a check of who manages them.
  */
 
 export type NamespacedRef = { namespace: string; name: string }
@@ -74,20 +74,32 @@ export function parseStored<T>({ kind, schema }: ResourceKind<T>, raw: RawObject
   throw new UnreadableError(kind, `${raw.metadata.namespace}/${raw.metadata.name}`)
 }
 
+const WEAK =
+  'If-Match contains a weak ETag, which never matches. Davit sends only strong ETags, but a proxy that compresses responses weakens them. Send the ETag without W/, or turn off compression for Davit in the proxy.'
+
 /** @throws Problem precondition_failed */
 export function checkIfMatch(
   metadata: { uid: string; generation?: number | undefined },
   { ifMatch }: Conditional,
 ): void {
-  if (!ifMatchHolds(ifMatch, etagOf(metadata))) throw new Problem('precondition_failed')
+  const etag = etagOf(metadata)
+  if (ifMatch === undefined || ifMatchHolds(ifMatch, etag)) return
+  throw new Problem('precondition_failed', isWeakened(ifMatch, etag) ? { detail: WEAK } : {})
 }
 
-/** Metadata of an object that may be deleted; its spec may be invalid. @throws Problem not_found, precondition_failed */
-export function checkDeletable(raw: RawObject, how: Conditional): ObjectMeta {
+/**
+ * Metadata of an object that may be deleted; its spec may be invalid. The next apply of a manager would create the object again, as another
+ * one.
+ * @param advice what the client can do instead, with a space before it @throws Problem not_found, precondition_failed, managed_elsewhere
+ */
+export function checkDeletable(raw: RawObject, how: Conditional, advice = ''): ObjectMeta {
   const metadata = objectMeta.parse(raw.metadata)
   if (metadata.deletionTimestamp !== undefined) throw new Problem('not_found')
   checkIfMatch(metadata, how)
-  return metadata
+  const manager = managedBy(raw.metadata)
+  if (manager === undefined) return metadata
+  const detail = `The spec is managed by ${manager}, which may create the object again. Delete the object where its spec is managed.${advice}`
+  throw new Problem('managed_elsewhere', { detail })
 }
 
 /** @param changeable what can still be changed over REST, if anything */
@@ -98,7 +110,7 @@ export function managedProblem(
 ): Problem {
   const names = listed(fields.map((field) => `\`${field}\``))
   const rest = changeable === undefined ? '' : ` Through the REST API, you can change only ${changeable}.`
-  const detail = `The spec is managed by ${manager}. Change ${names} at the source of the spec.${rest}`
+  const detail = `The spec is managed by ${manager}. Change ${names} there instead.${rest}`
   return new Problem('managed_elsewhere', { detail })
 }
 
@@ -125,70 +137,5 @@ export async function retryOnConflict<T>(work: () => Promise<T>): Promise<T> {
       if (!isApiError(error, 'Conflict', 'AlreadyExists', 'NotFound')) throw error
       if (tries === MAX_TRIES) throw new Problem('overloaded', { retryAfter: 1, cause: error })
     }
-  }
-}
-
-/** For one object that is to be created. A second call of either function does nothing. */
-export type QuotaTicket = {
-  /** @throws the problem of the quota */
-  take(): void
-  /** The object is created and counted by itself, or is given up. */
-  giveBack(): void
-}
-
-/** How many objects of a kind an organization may have; those being created count as well. */
-export class ObjectQuota {
-  readonly #code: 'too_many_endpoints' | 'too_many_credentials'
-  readonly #noun: string
-  readonly #max: number
-  readonly #count: (organization: string) => number
-  /** Objects being created, by organization. */
-  readonly #pending = new KeyedSums()
-
-  /** @param noun singular @param count objects that an organization has */
-  constructor(
-    code: 'too_many_endpoints' | 'too_many_credentials',
-    noun: string,
-    max: number,
-    count: (organization: string) => number,
-  ) {
-    this.#code = code
-    this.#noun = noun
-    this.#max = max
-    this.#count = count
-  }
-
-  /** Gives `work` a ticket, which is given back at its end. */
-  async during<T>(organization: string, work: (ticket: QuotaTicket) => Promise<T>): Promise<T> {
-    let isTaken = false
-    const giveBack = () => {
-      if (isTaken) this.#pending.add(organization, -1)
-      isTaken = false
-    }
-    const take = () => {
-      if (isTaken) return
-      this.#check(organization)
-      this.#pending.add(organization, 1)
-      isTaken = true
-    }
-    try {
-      return await work({ take, giveBack })
-    } finally {
-      giveBack()
-    }
-  }
-
-  /** What a client is told if the API server does not create the object. */
-  problemOf(error: unknown): unknown {
-    if (!isApiError(error, 'Quota')) return rejectedByCluster(notFoundOr(error))
-    const detail = `A ResourceQuota in the organization's namespace does not allow another ${this.#noun}.`
-    return new Problem(this.#code, { detail, cause: error })
-  }
-
-  #check(organization: string): void {
-    const held = this.#count(organization) + this.#pending.of(organization)
-    if (held < this.#max) return
-    const detail = `The organization has ${counted(held, this.#noun)}, and the limit is ${this.#max}. Delete one first.`
-    throw new Problem(this.#code, { detail })
   }
 }

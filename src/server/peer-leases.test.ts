@@ -4,7 +4,7 @@ import { MemoryStore } from '../../test/support/memory-store.ts'
 import { MAX_REPLICAS } from '../apis/core-kinds.ts'
 import { apiLeases } from './peers.ts'
 
-it('what many facades left that are gone keeps nobody from reading who is there, and from taking it away', async () => {
+it('the Leases of very many REST servers that are gone can all be listed and deleted', async () => {
   const clock = new FakeClock()
   const store = new MemoryStore(() => clock.now())
   const records = apiLeases({ resources: store, namespace: 'davit-system', clock })

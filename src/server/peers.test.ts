@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { FakeClock } from '../../test/support/fake-clock.ts'
 import { ApiError } from '../kube/client.ts'
 import {
@@ -218,4 +218,104 @@ test('what a crashed one has left is taken away when it has long ended, and noth
   expect([...records.byName.keys()]).toEqual(['a'])
   over.abort()
   await tidying
+})
+
+describe('with a watch of the records', () => {
+  async function watched() {
+    const { clock, records, watch, presence, read } = await bed()
+    await read(120)
+    const feed = { isWatching: true }
+    const others = new PeerServers({
+      name: 'b',
+      leaseMs: LEASE_MS,
+      records,
+      clock,
+      log,
+      isWatching: () => feed.isWatching,
+    })
+    const show = () => {
+      const record = records.byName.get('a')
+      if (record) others.heard(record)
+    }
+    const answers: boolean[] = []
+    const wait = (needed: () => number | undefined) =>
+      void others.haveSeen(needed).then((haveSeen) => answers.push(haveSeen))
+    /** Another replica sees the version, and its watch event comes. */
+    const see = async (version: number) => {
+      watch.version = version
+      presence.changed()
+      await clock.elapse(100)
+      show()
+    }
+    return { clock, records, watch, presence, others, feed, answers, wait, see, show }
+  }
+
+  test('a wait lists once, and again when another replica has seen more', async () => {
+    const { clock, records, answers, wait, see } = await watched()
+    wait(() => 125)
+    await clock.elapse(0)
+    await see(125)
+    await clock.elapse(0)
+    expect([answers, records.lists]).toEqual([[true], 3])
+    await clock.elapse(10_000)
+    expect(records.lists).toBe(3)
+  })
+
+  test('renewals and own records are no reason to list, and without a wait nothing is', async () => {
+    const { clock, records, others, wait, show } = await watched()
+    await clock.elapse(5_000)
+    show()
+    const idle = records.lists
+    await clock.elapse(100)
+    expect(records.lists).toBe(idle)
+    wait(() => 125)
+    await clock.elapse(30)
+    const waiting = records.lists
+    for (let time = 0; time < 100; time += 1) {
+      show()
+      others.heard({ name: 'b', session: 'b.1', seen: 200 + time, leaseMs: LEASE_MS })
+      await clock.elapse(2)
+    }
+    expect(records.lists).toBe(waiting)
+  })
+
+  test('a watch that is silent delays an answer by a quarter of a second', async () => {
+    const { clock, records, watch, presence, answers, wait } = await watched()
+    wait(() => 125)
+    await clock.elapse(0)
+    watch.version = 125
+    presence.changed()
+    await clock.elapse(351)
+    expect(answers).toEqual([true])
+    expect(records.lists).toBeLessThanOrEqual(4)
+  })
+
+  test('a second change does not wait until the first one is looked for again', async () => {
+    const { clock, answers, wait } = await watched()
+    wait(() => 200)
+    await clock.elapse(50)
+    wait(() => 120)
+    await clock.elapse(26)
+    expect(answers).toEqual([true])
+  })
+
+  test('what this replica learns itself ends a wait at once', async () => {
+    const { clock, others, answers, wait } = await watched()
+    let removed: number | undefined
+    wait(() => removed)
+    await clock.elapse(50)
+    removed = 120
+    others.lookAgain()
+    await clock.elapse(0)
+    expect(answers).toEqual([true])
+  })
+
+  test('while it is lost, records are listed as often as without one', async () => {
+    const { clock, records, feed, wait } = await watched()
+    feed.isWatching = false
+    const before = records.lists
+    wait(() => 200)
+    await clock.elapse(1_000)
+    expect(records.lists - before).toBeGreaterThanOrEqual(39)
+  })
 })

@@ -5,7 +5,14 @@
  * the Leases.
  */
 import { LRUCache } from 'lru-cache'
-import { API_ROLE, apiReplicaLease, ENDPOINTS_SEEN_ANNOTATION, MAX_LEASES } from '../apis/core-kinds.ts'
+import {
+  API_ROLE,
+  apiReplicaLease,
+  ENDPOINTS_SEEN_ANNOTATION,
+  leases,
+  MAX_LEASES,
+  REPLICA_LABEL,
+} from '../apis/core-kinds.ts'
 import { DISABLE_ANNOTATION, ENABLE_ANNOTATION, type WebhookEndpoint } from '../apis/webhook-endpoint.ts'
 import { LeaseValidity } from '../ha/own-lease.ts'
 import {
@@ -17,6 +24,7 @@ import {
   type Stored,
 } from '../ha/replica-leases.ts'
 import { isApiError, type RawObject } from '../kube/client.ts'
+import type { WatchedKind } from '../kube/informer.ts'
 import type { Watch } from '../kube/watch-restarts.ts'
 import type { Logger } from '../lib/log.ts'
 import { type Clock, InterruptibleSleep, sleep } from '../lib/time.ts'
@@ -45,6 +53,15 @@ export function apiLeases(options: ReplicaLeasesOptions): ReplicaLeases<PeerReco
     },
     options,
   )
+}
+
+/** For an informer of the records of all REST servers. */
+export function apiLeaseKind(namespace: string): WatchedKind<StoredPeerRecord> {
+  return {
+    type: leases,
+    query: { namespace, labelSelector: `${REPLICA_LABEL}=${API_ROLE}` },
+    decode: (raw) => ({ ...read(raw), version: String(raw.metadata.resourceVersion) }),
+  }
 }
 
 /** An invalid record has seen nothing; its own replica overwrites it. */
@@ -279,23 +296,49 @@ type Waiter = {
 }
 
 const LOOK_EVERY_MS = 25
+/** With a watch, which may be silent because its connection is dead. Leases and waits end within this time as well. */
+const LOOK_WITHOUT_NEWS_MS = 250
+const NEVER = new AbortController().signal
 /** Added to the lease, for slow calls. */
 const MARGIN_MS = 2000
 const COLLECT_EVERY_MS = 60_000
 /** After its end, a Lease is kept for so long. */
 const KEPT_MS = 60_000
 
-/** Waits for the other replicas, and removes what crashed ones left. */
+export type PeerServersOptions = Pick<
+  ReplicaHeartbeatOptions,
+  'name' | 'leaseMs' | 'records' | 'clock' | 'log'
+> & {
+  /** Whether a watch of the records reports to `heard`. Absent: never. */
+  isWatching?: () => boolean
+}
+
+/**
+ * Waits for the other replicas, and removes what crashed ones left. Only a list says what they have seen, since it is as of a moment
+ * after the change; a watch of their records says when it is worth another list.
+ */
 export class PeerServers {
-  readonly #options: Pick<ReplicaHeartbeatOptions, 'name' | 'leaseMs' | 'records' | 'clock' | 'log'>
+  readonly #options: PeerServersOptions
+  readonly #news: InterruptibleSleep
   readonly #peers = new Map<string, Peer>()
   readonly #waiters = new Set<Waiter>()
   /** When the latest list was requested. */
   #asOf = Number.NEGATIVE_INFINITY
   #isLooking = false
 
-  constructor(options: Pick<ReplicaHeartbeatOptions, 'name' | 'leaseMs' | 'records' | 'clock' | 'log'>) {
+  constructor(options: PeerServersOptions) {
     this.#options = options
+    this.#news = new InterruptibleSleep(options.clock)
+  }
+
+  /** The watch has shown a record. A renewal that says nothing new is no reason to look. */
+  heard({ name, seen }: PeerRecord): void {
+    if (name !== this.#options.name && this.#peers.get(name)?.record.seen !== seen) this.lookAgain()
+  }
+
+  /** Something that a change may wait for has happened: a record is gone, or this replica has seen more itself. */
+  lookAgain(): void {
+    if (this.#isLooking) this.#news.wake()
   }
 
   /** Number of changes that wait. */
@@ -319,7 +362,8 @@ export class PeerServers {
         },
       }
       this.#waiters.add(waiter)
-      if (!this.#isLooking) void this.#look()
+      if (this.#isLooking) this.#news.wake()
+      else void this.#look()
     })
   }
 
@@ -356,9 +400,15 @@ export class PeerServers {
       }
       const now = clock.monotonic()
       for (const waiter of [...this.#waiters]) if (now >= waiter.deadline) waiter.end(false)
-      if (this.#waiters.size > 0) await sleep(clock, LOOK_EVERY_MS)
+      if (this.#waiters.size > 0) await this.#untilNews()
     }
     this.#isLooking = false
+  }
+
+  async #untilNews(): Promise<void> {
+    const { clock, isWatching } = this.#options
+    await sleep(clock, LOOK_EVERY_MS)
+    if (isWatching?.()) await this.#news.sleep(LOOK_WITHOUT_NEWS_MS - LOOK_EVERY_MS, NEVER)
   }
 
   /** @param waiters their changes were made before the list is requested */

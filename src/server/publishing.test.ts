@@ -38,7 +38,10 @@ async function bed() {
     index: { appears: () => state.comes(), segmentOf: () => undefined, appended: () => undefined },
     quota: { remaining: () => state.room },
     counts: { reserve: () => () => undefined },
-    keys: { once: () => Promise.reject(new Error('no key')) },
+    keys: {
+      once: () => Promise.reject(new Error('no key')),
+      each: () => Promise.reject(new Error('no key')),
+    },
     eventLog: {
       append: async () => {
         state.appends += 1
@@ -84,20 +87,20 @@ test.each<{ room: Omit<QuotaExceeded, 'message'>; want: string }>([
     want: 'The event was not accepted: the limit on the number of unfinished deliveries has been reached. Retry later.',
   },
   {
-    room: { reason: 'TooMuchOpen', used: 67_108_864, fullest: billing({ bytes: 60_000_000 }) },
-    want: "The event was not accepted: the organization's unfinished deliveries take up 67,108,864 bytes, 60,000,000 of them for the endpoint whe_billing. Fix its receiver, or delete the endpoint.",
+    room: { reason: 'TooManyUnfinishedBytes', used: 67_108_864, fullest: billing({ bytes: 60_000_000 }) },
+    want: "The event was not accepted: the organization's unfinished deliveries take up 67,108,864 bytes, of which 60,000,000 are for the endpoint whe_billing. Fix its receiver, or delete the endpoint.",
   },
   {
-    room: { reason: 'TooMuchOpen', used: 2048, fullest: billing({ bytes: 2000, held: true }) },
-    want: "The event was not accepted: the organization's unfinished deliveries take up 2,048 bytes, 2,000 of them for the endpoint whe_billing. Enable or delete the endpoint.",
+    room: { reason: 'TooManyUnfinishedBytes', used: 2048, fullest: billing({ bytes: 2000, held: true }) },
+    want: "The event was not accepted: the organization's unfinished deliveries take up 2,048 bytes, of which 2,000 are for the endpoint whe_billing. Enable or delete the endpoint.",
   },
   {
-    room: { reason: 'TooMuchOpen', used: 0 },
-    want: 'The event was not accepted: the limit on payload bytes of unfinished deliveries has been reached. Retry later.',
+    room: { reason: 'TooManyUnfinishedBytes', used: 0 },
+    want: 'The event was not accepted: the limit on the total payload size of unfinished deliveries has been reached. Retry later.',
   },
   {
-    room: { reason: 'TooMuchWritten', used: 9 },
-    want: 'The event was not accepted: the limit on the data written in 10 minutes has been reached. Retry later.',
+    room: { reason: 'TooManyWrittenBytes', used: 9 },
+    want: 'The event was not accepted: the limit on data written per 10-minute period has been reached. Retry later.',
   },
 ])('the answer says what is full and what helps: $room.reason, $room.used', async ({ room, want }) => {
   const { state, publishing } = await bed()

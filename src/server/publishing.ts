@@ -1,15 +1,14 @@
 import { z } from 'zod'
-import type { AcceptedEvent, DeliveryTarget } from '../apis/delivery-segment.ts'
+import { type AcceptedEvent, type DeliveryTarget, MAX_SEGMENT_DELIVERIES } from '../apis/delivery-segment.ts'
 import type { EventType } from '../apis/event-type.ts'
 import { ENDPOINT_PREFIX, messageId, NAME_ENTROPY_BYTES, sortableName } from '../apis/ids.ts'
+import { INSTANT_ALLOWED, isInstant } from '../apis/meta.ts'
 import type { WebhookEndpoint } from '../apis/webhook-endpoint.ts'
-import { webhookEventSpec } from '../apis/webhook-event.ts'
-import { KeyedSums } from '../lib/fair-queue.ts'
 import { parseJson } from '../lib/json.ts'
 import type { SchemaProblem, SchemaValidator } from '../lib/json-schema.ts'
 import { counted } from '../lib/text.ts'
 import type { Clock, Random } from '../lib/time.ts'
-import type { EndpointDirectory, EndpointView } from '../webhooks/endpoints/directory.ts'
+import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { decideState } from '../webhooks/endpoints/plan.ts'
 import { findOriginal, type Original, type OriginalSources } from '../webhooks/events/originals.ts'
 import {
@@ -20,137 +19,27 @@ import {
   refuseEvent,
 } from '../webhooks/events/plan.ts'
 import { PING_TYPE } from '../webhooks/events/publish.ts'
-import type { EndpointBacklog, PublishQuota, QuotaExceeded } from '../webhooks/events/quota.ts'
-import { byteLength } from '../webhooks/log/codec.ts'
+import type { PublishQuota, QuotaExceeded } from '../webhooks/events/quota.ts'
+import { byteLength, planSegments } from '../webhooks/log/codec.ts'
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import { EXAMPLE_ID } from './delivery-resource.ts'
 import { type EndpointId, type EndpointSources, readEndpoint } from './endpoint-resource.ts'
-import { Problem, type ProblemPlace, refuseWhileStale } from './http/problems.ts'
-import { IDEMPOTENCY_KEY } from './http/request.ts'
-import { PUBLISH, type Route, replayed, route } from './http/route.ts'
+import { Problem, type ProblemPlace, problemOf, refuseWhileStale } from './http/problems.ts'
 import type { Idempotency, KeyMark } from './idempotent-requests.ts'
 import type { Keyed } from './objects.ts'
-
-/**
- * How many deliveries wait, as the REST server sees it: counted in its index of the log a few times per second, plus what it has
- * appended since.
- */
-
-const COUNTED_EVERY_MS = 250
-
-/** Part of the delivery index. */
-type Backlog = Pick<OpenDeliveryIndex, 'progress' | 'openBodies'> & {
-  unfinished(): Iterable<{ namespace: string; uid: string; size: number; bytes: number }>
-}
-
-type Fullest = { bySize: EndpointBacklog | undefined; byBytes: EndpointBacklog | undefined }
-
-export class PublishCounts {
-  readonly #index: Backlog
-  readonly #directory: EndpointDirectory
-  readonly #clock: Clock
-  /** Being appended, by organization. */
-  readonly #underWay = new KeyedSums()
-  readonly #bytesUnderWay = new KeyedSums()
-  #open: ReturnType<OpenDeliveryIndex['openBodies']>
-  #countedAt = Number.NEGATIVE_INFINITY
-  /** By organization. */
-  #counted = new KeyedSums()
-  /** The endpoints of each organization with the most waiting deliveries, and with the most bytes. */
-  #fullest = new Map<string, Fullest>()
-
-  constructor(index: Backlog, directory: EndpointDirectory, clock: Clock) {
-    this.#index = index
-    this.#directory = directory
-    this.#clock = clock
-  }
-
-  get all(): { pending: number } {
-    this.#refresh()
-    return { pending: this.#counted.total + this.#underWay.total }
-  }
-
-  ofOrganization(namespace: string): { pending: number } {
-    this.#refresh()
-    return { pending: this.#counted.of(namespace) + this.#underWay.of(namespace) }
-  }
-
-  /** Bytes of bodies whose deliveries have not ended. While the log is read again they are those of before. */
-  get bodies(): { total: number; of: (organization: string) => number } {
-    this.#open = this.#index.openBodies() ?? this.#open
-    const [open, underWay] = [this.#open, this.#bytesUnderWay]
-    return {
-      total: (open?.total ?? 0) + underWay.total,
-      of: (organization) => (open?.of(organization) ?? 0) + underWay.of(organization),
-    }
-  }
-
-  /**
-   * Counts deliveries that are about to be appended, so that concurrent publishers do not share one quota.
-   * @returns the call to make when the append has ended: with true before the index learns of them, which then counts them
-   */
-  reserve(namespace: string, deliveries: number, bytes: number): (appended: boolean) => void {
-    this.#refresh()
-    this.#underWay.add(namespace, deliveries)
-    this.#bytesUnderWay.add(namespace, bytes)
-    return (appended) => {
-      this.#underWay.add(namespace, -deliveries)
-      this.#bytesUnderWay.add(namespace, -bytes)
-      if (!appended) return
-      this.#refresh()
-      this.#counted.add(namespace, deliveries)
-    }
-  }
-
-  /**
-   * The organization's endpoints with the most waiting deliveries and the most bytes, if any, as of the last count: a new count for each
-   * refused publish would cost the other organizations.
-   */
-  fullest(namespace: string): EndpointBacklog[] {
-    this.#refresh()
-    const { bySize, byBytes } = this.#fullest.get(namespace) ?? {}
-    return [bySize, byBytes].filter((endpoint) => endpoint !== undefined)
-  }
-
-  #refresh(): void {
-    const now = this.#clock.monotonic()
-    if (now - this.#countedAt < COUNTED_EVERY_MS) return
-    // The number is not known now; the old one plus our appends is better than none.
-    if (this.#index.progress !== undefined) return
-    this.#countedAt = now
-    this.#counted = new KeyedSums()
-    this.#fullest = new Map()
-    const known = new Map<string, EndpointView>()
-    for (const view of this.#directory.all()) known.set(view.endpoint.metadata.uid, view)
-    for (const { namespace, uid, size, bytes } of this.#index.unfinished()) {
-      const view = known.get(uid)
-      const held = view?.enabled === false
-      // Deliveries held for a disabled endpoint do not count (interface S7), but what they keep in the store does.
-      if (!held) this.#counted.add(namespace, size)
-      // A deleted endpoint has no name.
-      if (!view) continue
-      const { name } = view.endpoint.metadata
-      this.#compare(namespace, { endpoint: { namespace, name, uid }, size, bytes, held })
-    }
-  }
-
-  #compare(namespace: string, one: EndpointBacklog): void {
-    const { bySize, byBytes } = this.#fullest.get(namespace) ?? {}
-    this.#fullest.set(namespace, {
-      bySize: !one.held && one.size > (bySize?.size ?? 0) ? one : bySize,
-      byBytes: one.bytes > (byBytes?.bytes ?? 0) ? one : byBytes,
-    })
-  }
-}
+import type { PublishCounts } from './publish-counts.ts'
 
 /**
  * What REST appends to the delivery log: events for every endpoint that subscribes, and pings and redeliveries for one
  * endpoint. The response is sent when the append is durable, and readers see it from then on.
  */
 
-/** @param type name of an EventType @param dataText `data` as JSON text, which reaches the receiver unchanged */
-export type Publication = { type: string; dataText: string }
+/**
+ * @param type name of an EventType @param dataText `data` as JSON text, which reaches the receiver unchanged
+ * @param timestamp when it happened, RFC 3339; absent: now
+ */
+export type Publication = { type: string; dataText: string; timestamp?: string | undefined }
 
 export type Published = {
   /** `msg_...`, the webhook-id of its deliveries. */
@@ -161,39 +50,52 @@ export type Published = {
 }
 
 type PublicationRules = {
+  clock: Pick<Clock, 'now'>
   catalogue: { get(name: string): EventType | undefined }
   validator: SchemaValidator
 }
 
 /** @throws Problem invalid */
-export function checkPublication(
-  { catalogue, validator }: PublicationRules,
-  { type, dataText }: Publication,
-): void {
+export function checkPublication(rules: PublicationRules, publication: Publication): void {
+  const faults = faultsOf(rules, publication)
+  if (faults.length > 0) throw invalid(...faults)
+}
+
+/** What makes the event unacceptable; empty if nothing does. */
+function faultsOf(
+  { catalogue, validator, clock }: PublicationRules,
+  { type, dataText, timestamp }: Publication,
+): readonly ProblemPlace[] {
   const entry = catalogue.get(type)
-  const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
-  if (refusal) throw invalid({ pointer: `/${refusal.part}`, message: refusal.message })
+  if (timestamp !== undefined && !isInstant(timestamp))
+    return [{ pointer: '/timestamp', message: INSTANT_ALLOWED }]
+  const happenedAt = timestamp === undefined ? undefined : Date.parse(timestamp)
+  const refusal = refuseEvent(
+    { name: type, known: entry !== undefined },
+    { dataText, happenedAt },
+    clock.now(),
+  )
+  if (refusal) return [{ pointer: `/${refusal.part}`, message: refusal.message }]
   const schema = entry?.spec.schema
-  if (!schema) return
+  if (!schema) return []
   let data: unknown
   try {
     data = parseJson(dataText)
   } catch {
-    throw invalid({ pointer: '/data', message: 'must be JSON' })
+    return [{ pointer: '/data', message: 'must be JSON' }]
   }
   let problems: SchemaProblem[]
   try {
     problems = validator.validate(schema, data)
   } catch {
     const message = `the schema of the EventType ${type} is invalid; ask your cluster operator to fix the schema`
-    throw invalid({ pointer: '/type', message })
+    return [{ pointer: '/type', message }]
   }
-  if (problems.length === 0) return
-  throw invalid(...problems.map(({ pointer, message }) => ({ pointer: `/data${pointer}`, message })))
+  return problems.map(({ pointer, message }) => ({ pointer: `/data${pointer}`, message }))
 }
 
-function invalid(...errors: ProblemPlace[]): Problem {
-  return new Problem('invalid', { errors })
+export function invalid(...errors: readonly ProblemPlace[]): Problem {
+  return new Problem('invalid', { errors: [...errors] })
 }
 
 /** The endpoints that get an event of a type, cached until an endpoint of the organization changes. */
@@ -230,7 +132,7 @@ export type PublishingServiceOptions = EndpointSources &
     index: Pick<OpenDeliveryIndex, 'appears' | 'appended' | 'segmentOf'>
     quota: Pick<PublishQuota, 'remaining'>
     counts: Pick<PublishCounts, 'reserve'>
-    keys: Pick<Idempotency, 'once'>
+    keys: Pick<Idempotency, 'once' | 'each'>
     /** Why the directory may be out of date, in words; undefined while it is not. */
     behind: () => string | undefined
     clock: Clock
@@ -241,6 +143,36 @@ export type PublishingServiceOptions = EndpointSources &
 type Entered = { accepted: AcceptedEvent; place: Appended }
 
 const FULL_RETRY_SECONDS = 5
+/** Of all events of a batch together: what one segment of the log holds. */
+const MAX_BATCH_DELIVERIES = MAX_SEGMENT_DELIVERIES
+/** Of a batch none of which can be accepted. */
+const MAX_BATCH_ERRORS = 20
+
+/** The event was accepted, or it is invalid and was not sent. */
+export type BatchResult = Published | { errors: readonly ProblemPlace[] }
+
+export type PublishedBatch = {
+  /** In the order of the events. */
+  results: readonly BatchResult[]
+  /** All that was accepted had been accepted before. */
+  replayed: boolean
+}
+
+/** An event of a batch as it was sent, perhaps without data. */
+type BatchEvent = { type: string; dataText: string | undefined; timestamp?: string | undefined }
+/** @property part the number of the event in its batch */
+type BatchPart = { part: number; mark?: KeyMark }
+type AcceptedPart = BatchPart & { accepted: AcceptedEvent }
+
+const ACCEPTED_IN_PART =
+  'Davit has accepted some events of the batch, but not all. Repeat the request with the same Idempotency-Key: Davit then publishes only what is missing. Without a key, a repeat publishes some events twice.'
+
+const MISSING_DATA: ProblemPlace = { pointer: '/data', message: 'is required' }
+const NOT_FOUND = { first: undefined, replayed: false }
+
+function isReplayed(result: BatchResult | undefined): boolean {
+  return result !== undefined && 'replayed' in result && result.replayed
+}
 
 /** All methods @throws Problem, and errors that `problemOf` turns into one. */
 export class PublishingService {
@@ -252,21 +184,62 @@ export class PublishingService {
 
   /** Problems: invalid, intake_full, idempotency_conflict */
   publish(organization: string, publication: Publication, how: Keyed): Promise<Published> {
-    const { type, dataText } = publication
-    const request = { organization, operation: 'publish', asked: `${type} ${dataText}` }
+    const { type, dataText, timestamp } = publication
+    const asked = () => [type, dataText, ...(timestamp === undefined ? [] : [timestamp])].join(' ')
+    const request = { organization, operation: 'publish', asked }
     return this.#enter(request, how, async (mark) => {
       checkPublication(this.#options, publication)
-      // An endpoint created through another replica would miss the event.
       refuseWhileStale(this.#options.behind)
-      const targets = this.#options.subscriptions.targetsOf(organization, type)
-      return acceptEvent(this.#event(organization, publication, mark), targets)
+      return this.#accept(organization, publication, mark)
     })
+  }
+
+  /**
+   * Several events, which are stored in their order. A repeat under the same key publishes what an earlier request has not.
+   * Problems: invalid (no event can be accepted, or they would make too many deliveries) and those of `publish`
+   */
+  async publishBatch(
+    organization: string,
+    publications: readonly BatchEvent[],
+    { idempotencyKey: key }: Keyed,
+  ): Promise<PublishedBatch> {
+    const { keys, index } = this.#options
+    const results: BatchResult[] = []
+    const entered = new Map<number, Entered>()
+    const append = async (parts: readonly BatchPart[], appended: (part: number, id: string) => void) => {
+      const accepted = this.#acceptParts(organization, publications, parts, results)
+      await this.#appendInOrder(organization, accepted, (part, one) => {
+        const { event, targets } = one.accepted
+        results[part] = { eventId: messageId(event.id), deliveries: targets.length, replayed: false }
+        entered.set(part, one)
+        appended(part, event.id)
+      })
+    }
+    if (key === undefined)
+      await append(
+        publications.map((_, part) => ({ part })),
+        () => undefined,
+      )
+    else {
+      const asked = () => JSON.stringify(publications)
+      const request = { organization, operation: 'publish-batch', key, asked }
+      const found = await keys.each({ ...request, parts: publications.length }, append)
+      for (const [part, { first, replayed } = NOT_FOUND] of found.entries())
+        if (first) results[part] = { eventId: messageId(first.id), deliveries: first.deliveries, replayed }
+    }
+    for (const [part, { place, accepted }] of entered)
+      if (!isReplayed(results[part])) index.appended(place, [accepted])
+    if (results.every((result) => 'errors' in result))
+      throw invalid(
+        ...results.flatMap((result) => ('errors' in result ? result.errors : [])).slice(0, MAX_BATCH_ERRORS),
+      )
+    return { results, replayed: results.every((result) => 'errors' in result || result.replayed) }
   }
 
   /** One `webhook.ping` to that endpoint, whatever it subscribes to. Problems: endpoint_disabled and those of `publish` */
   ping(id: EndpointId, how: Keyed): Promise<Published> {
     const { organization, endpointId } = id
-    return this.#enter({ organization, operation: 'ping', asked: endpointId }, how, async (mark) => {
+    return this.#enter({ organization, operation: 'ping', asked: () => endpointId }, how, async (mark) => {
       const { object: endpoint } = await readEndpoint(this.#options, id)
       refuseDisabled(endpoint)
       const { name, uid } = endpoint.metadata
@@ -278,7 +251,7 @@ export class PublishingService {
   /** The same bytes as a new delivery. Problems: not_found (the delivery, too) and those of `ping` */
   redeliver(id: EndpointId & { deliveryId: string }, how: Keyed): Promise<Published> {
     const { organization, endpointId, deliveryId } = id
-    const request = { organization, operation: 'redeliver', asked: `${endpointId} ${deliveryId}` }
+    const request = { organization, operation: 'redeliver', asked: () => `${endpointId} ${deliveryId}` }
     return this.#enter(request, how, async (mark) => {
       const { object: endpoint } = await readEndpoint(this.#options, id)
       const original = await this.#original(endpoint, deliveryId)
@@ -294,16 +267,17 @@ export class PublishingService {
   async #original(endpoint: WebhookEndpoint, deliveryId: string): Promise<Original | undefined> {
     const { namespace = '', name, uid } = endpoint.metadata
     const { index } = this.#options
+    const identity = { namespace, name, uid }
     const segmentOf: typeof index.segmentOf = (of, id) => index.segmentOf(of, id)
-    const find = () => findOriginal(this.#options, endpoint, deliveryId, segmentOf)
+    const find = () => findOriginal(this.#options, identity, deliveryId, segmentOf)
     const found = await find()
-    if (found || !(await index.appears({ namespace, name, uid }, deliveryId))) return found
+    if (found || !(await index.appears(identity, deliveryId))) return found
     return await find()
   }
 
   /** @param make what is to be appended; not called for a repeat */
   async #enter(
-    request: { organization: string; operation: string; asked: string },
+    request: { organization: string; operation: string; asked: () => string },
     { idempotencyKey: key }: Keyed,
     make: (mark?: KeyMark) => Promise<AcceptedEvent>,
   ): Promise<Published> {
@@ -321,10 +295,70 @@ export class PublishingService {
     return { eventId: messageId(first.id), deliveries: first.deliveries, replayed }
   }
 
+  /** @returns those of the parts that are valid; the results of the others are known then */
+  #acceptParts(
+    organization: string,
+    publications: readonly BatchEvent[],
+    parts: readonly BatchPart[],
+    results: BatchResult[],
+  ): AcceptedPart[] {
+    refuseWhileStale(this.#options.behind)
+    return parts.flatMap((one) => {
+      const { part, mark } = one
+      const publication = publications[part]
+      if (!publication) return []
+      const { type, dataText, timestamp } = publication
+      const faults =
+        dataText === undefined ? [MISSING_DATA] : faultsOf(this.#options, { type, dataText, timestamp })
+      if (faults.length === 0 && dataText !== undefined)
+        return [{ ...one, accepted: this.#accept(organization, { type, dataText, timestamp }, mark) }]
+      const errors = faults.map(({ pointer, message }) => ({ pointer: `/events/${part}${pointer}`, message }))
+      results[part] = { errors }
+      return []
+    })
+  }
+
+  /** One append after the other, since concurrent ones have no order. @param appended called for each event that is durable */
+  async #appendInOrder(
+    organization: string,
+    parts: readonly AcceptedPart[],
+    appended: (part: number, entered: Entered) => void,
+  ): Promise<void> {
+    if (parts.length === 0) return
+    const { eventLog } = this.#options
+    const deliveries = parts.reduce((sum, { accepted }) => sum + accepted.targets.length, 0)
+    if (deliveries > MAX_BATCH_DELIVERIES)
+      throw invalid({ pointer: '/events', message: tooManyDeliveries(deliveries) })
+    const bytes = parts.reduce((sum, { accepted }) => sum + openBytesOf(accepted), 0)
+    const ended = this.#reserve(organization, deliveries, bytes)
+    let isBegun = false
+    try {
+      for (const group of planSegments(parts.map((part) => ({ part, events: [part.accepted] })))) {
+        const { firstDelivery, ...place } = await eventLog.append(group.flatMap(({ events }) => events))
+        isBegun = true
+        let before = firstDelivery
+        for (const { part } of group) {
+          const { accepted } = part
+          appended(part.part, { accepted, place: { ...place, firstDelivery: before } })
+          before += accepted.targets.length
+        }
+      }
+      ended(true)
+    } catch (error) {
+      ended(false)
+      if (!isBegun) throw error
+      // Any other answer might say that nothing was accepted.
+      throw new Problem('unavailable', {
+        detail: ACCEPTED_IN_PART,
+        retryAfter: problemOf(error).retryAfter ?? 1,
+        cause: error,
+      })
+    }
+  }
+
   async #append(accepted: AcceptedEvent, mark?: KeyMark): Promise<Entered> {
     const { eventLog, index } = this.#options
-    const { event, targets } = accepted
-    const ended = this.#reserve(event, targets.length)
+    const ended = this.#reserve(accepted.event.namespace, accepted.targets.length, openBytesOf(accepted))
     try {
       const place = await eventLog.append([accepted])
       ended(true)
@@ -336,24 +370,38 @@ export class PublishingService {
     }
   }
 
-  #reserve({ namespace, payload }: AcceptedEvent['event'], deliveries: number): (appended: boolean) => void {
+  #reserve(namespace: string, deliveries: number, openBytes: number): (appended: boolean) => void {
     const { quota, counts } = this.#options
     const left = quota.remaining(namespace)
-    // A body is open while one of its deliveries is.
-    const openBytes = deliveries === 0 ? 0 : byteLength(payload)
     if (typeof left === 'number') return counts.reserve(namespace, deliveries, openBytes)
     throw new Problem('intake_full', { detail: explain(left), retryAfter: FULL_RETRY_SECONDS })
   }
 
-  #event(namespace: string, { type, dataText }: Publication, mark: KeyMark | undefined): NewEvent {
-    const acceptedAt = this.#options.clock.now()
-    return { name: this.#newName(), namespace, type, dataText, acceptedAt, ...mark }
+  /** Call it while the endpoints are up to date: one created through another replica would miss the event. */
+  #accept(organization: string, publication: Publication, mark: KeyMark | undefined): AcceptedEvent {
+    const targets = this.#options.subscriptions.targetsOf(organization, publication.type)
+    return acceptEvent(this.#event(organization, publication, mark), targets)
+  }
+
+  #event(namespace: string, { type, dataText, timestamp }: Publication, mark: KeyMark | undefined): NewEvent {
+    const happenedAt = timestamp === undefined ? this.#options.clock.now() : Date.parse(timestamp)
+    return { name: this.#newName(), namespace, type, dataText, happenedAt, ...mark }
   }
 
   #newName(): string {
     const { clock, random } = this.#options
     return sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES))
   }
+}
+
+/** A body is open while one of its deliveries is. */
+function openBytesOf({ event, targets }: AcceptedEvent): number {
+  return targets.length === 0 ? 0 : byteLength(event.payload)
+}
+
+function tooManyDeliveries(deliveries: number): string {
+  const [most, count] = [MAX_BATCH_DELIVERIES, deliveries].map((number) => number.toLocaleString('en'))
+  return `must result in at most ${most} deliveries, but would result in ${count}; send fewer events in each batch`
 }
 
 function refuseDisabled(endpoint: WebhookEndpoint): void {
@@ -363,86 +411,22 @@ function refuseDisabled(endpoint: WebhookEndpoint): void {
 /** Without figures of other organizations. */
 function explain({ reason, used, fullest }: QuotaExceeded): string {
   const refused = 'The event was not accepted:'
-  if (reason === 'TooMuchWritten')
-    return `${refused} the limit on the data written in 10 minutes has been reached. Retry later.`
-  const isOpen = reason === 'TooMuchOpen'
+  if (reason === 'TooManyWrittenBytes')
+    return `${refused} the limit on data written per 10-minute period has been reached. Retry later.`
+  const isOpen = reason === 'TooManyUnfinishedBytes'
   // Deliveries to deleted endpoints end by themselves, and the organization cannot make room for others.
   if (!fullest)
-    return `${refused} the limit on ${isOpen ? 'payload bytes of unfinished deliveries' : 'the number of unfinished deliveries'} has been reached. Retry later.`
+    return `${refused} the limit on ${isOpen ? 'the total payload size of unfinished deliveries' : 'the number of unfinished deliveries'} has been reached. Retry later.`
   const id = ENDPOINT_PREFIX + fullest.endpoint.name
   if (!isOpen)
     return `${refused} the organization has ${counted(used, 'unfinished delivery', 'unfinished deliveries')}, ${fullest.size.toLocaleString('en')} of them for the endpoint ${id}. Fix its receiver, or disable or delete the endpoint.`
   // Disabling an endpoint keeps its payloads.
   const advice = fullest.held ? 'Enable or delete the endpoint.' : 'Fix its receiver, or delete the endpoint.'
-  return `${refused} the organization's unfinished deliveries take up ${counted(used, 'byte')}, ${fullest.bytes.toLocaleString('en')} of them for the endpoint ${id}. ${advice}`
+  return `${refused} the organization's unfinished deliveries take up ${counted(used, 'byte')}, of which ${fullest.bytes.toLocaleString('en')} are for the endpoint ${id}. ${advice}`
 }
 
-export const webhookId = z
-  .string()
-  .meta({ description: 'webhookId is the ID of the queued delivery.', example: EXAMPLE_ID })
-
-const body = z.strictObject({
-  type: webhookEventSpec.shape.type.meta({
-    description: 'type is the name of an event type.',
-    example: 'environment.started',
-  }),
-  data: z.unknown().meta({
-    description: 'data is any JSON. Receivers get it character for character.',
-    example: { environmentId: 'env_1' },
-  }),
-  id: z
-    .string()
-    .regex(IDEMPOTENCY_KEY, 'must be 1 to 255 visible ASCII characters without spaces')
-    .optional()
-    .meta({ description: 'id has the same effect as the Idempotency-Key header.', maxLength: 255 }),
+export const webhookId = z.string().meta({
+  description:
+    'webhookId is the ID of the queued delivery and of its event. Receivers get it in the webhook-id header.',
+  example: EXAMPLE_ID,
 })
-
-export function eventRoutes(publishing: PublishingService): Route[] {
-  return [
-    route({
-      id: 'publishEvent',
-      method: 'post',
-      path: '/events',
-      tag: 'Events',
-      summary: 'Publish an event',
-      description:
-        'Queues a delivery for every enabled endpoint that subscribes to the type. The event is durably stored when the response arrives.',
-      permission: PUBLISH,
-      body,
-      success: {
-        status: 202,
-        description: 'The event is accepted.',
-        body: z.object({
-          eventId: z.string().meta({
-            description: 'eventId is the webhook-id of the deliveries.',
-            example: EXAMPLE_ID,
-          }),
-          deliveries: z
-            .int()
-            .meta({ description: 'deliveries is the number of endpoints that receive the event.' }),
-        }),
-      },
-      problems: ['idempotency_conflict', 'intake_full'],
-      idempotent: true,
-      async handle({ organization, body: { type, id }, rawMember, idempotencyKey }) {
-        const dataText = rawMember('data')
-        if (dataText === undefined) throw invalid({ pointer: '/data', message: 'is required' })
-        const key = oneKey(idempotencyKey, id)
-        const published = await publishing.publish(organization, { type, dataText }, { idempotencyKey: key })
-        const { eventId, deliveries } = published
-        return { body: { eventId, deliveries }, ...replayed(published.replayed) }
-      },
-    }),
-  ]
-}
-
-/** The `id` in the body is an Idempotency-Key as well. */
-function oneKey(header: string | undefined, id: string | undefined): string | undefined {
-  if (header !== undefined && id !== undefined && header !== id) {
-    throw invalid({
-      pointer: '/id',
-      message: 'must equal the Idempotency-Key header if both are sent',
-    })
-  }
-  return header ?? id
-}

@@ -3,7 +3,7 @@ import { fc } from '../../test/support/fast-check.ts'
 import { playServers } from '../../test/support/server-play.ts'
 
 /** More of them by hand. */
-const HISTORIES = Number(process.env.FACADE_HISTORIES ?? 40)
+const HISTORIES = Number(process.env.REST_HISTORIES ?? 40)
 const LIMIT_MS = 60_000 + HISTORIES * 1000
 
 const trouble = fc.record({

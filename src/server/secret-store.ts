@@ -7,6 +7,7 @@ import {
   secretsSettingsResource,
 } from '../apis/secrets-settings.ts'
 import type { AccountIdentity } from '../credentials/accounts/identity.ts'
+import { testedAccount } from '../credentials/accounts/plan.ts'
 import { organizationPath, parameterName, roleArnParts } from '../credentials/aws/names.ts'
 import { isOwnedBy, type Owner, ownerFilter, ownerTags } from '../credentials/aws/parameter-tags.ts'
 import { sessionArn } from '../credentials/aws/policies.ts'
@@ -55,10 +56,11 @@ export function isObserved({ metadata, status }: SecretsSettings): boolean {
   return status !== undefined && status.observedGeneration === metadata.generation
 }
 
-/** The condition of these settings, not of earlier ones. */
+/** The condition of the account that the spec names, not of an earlier one, and of no other that a status names. */
 function readyCondition(settings: SecretsSettings): ProblemCondition {
   const held = settings.status?.conditions?.find(({ type }) => type === 'Ready')
   if (!held || !isObserved(settings)) return NOT_TRIED
+  if (held.status === 'True' && !testedAccount(settings)) return NOT_TRIED
   const { type, status, reason, message } = held
   return { type, status, reason, message }
 }
@@ -95,12 +97,12 @@ export async function readyAccount(
   const settings = await readSettings(resources, organization)
   if (!settings) throw new Problem('secrets_settings_required')
   const condition = readyCondition(settings)
-  const connected = settings.status?.connected
-  if (condition.status !== 'True' || !connected)
+  const tested = testedAccount(settings)
+  if (condition.status !== 'True' || !tested)
     throw new Problem('cloud_account_not_ready', { detail: condition.message, condition })
   return {
-    access: identity.accessAs({ organization, organizationUid: uid }, connected),
-    account: roleArnParts(connected.roleArn).account,
+    access: identity.accessAs({ organization, organizationUid: uid }, tested),
+    account: roleArnParts(tested.roleArn).account,
     owner: identity.ownerOf(uid),
     prefix: identity.prefix,
   }

@@ -135,6 +135,10 @@ describe('putting', () => {
     })
     const { etag } = await put({ region: 'eu-west-1' })
     expect(await codeOf(put({ region: 'us-east-1' }, '"another"'))).toBe('precondition_failed')
+    await expect(put({ region: 'us-east-1' }, 'W/"another"')).rejects.toMatchObject({
+      code: 'precondition_failed',
+      detail: expect.stringContaining('a weak ETag'),
+    })
     expect(await codeOf(put({ region: 'us-east-1' }, etag))).toBe('answered')
   })
 

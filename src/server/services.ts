@@ -1,6 +1,7 @@
 import { AccountIdentity } from '../credentials/accounts/identity.ts'
 import type { ParameterListing, ParameterStore } from '../credentials/cloud.ts'
 import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client.ts'
+import { Informer } from '../kube/informer.ts'
 import { Organizations } from '../kube/organizations.ts'
 import type { Usage } from '../lib/fair-queue.ts'
 import type { SchemaValidator } from '../lib/json-schema.ts'
@@ -11,10 +12,12 @@ import type { Clock, Random } from '../lib/time.ts'
 import type { UrlPolicy } from '../net/egress-policy.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
-import { ByteWindow, type IntakeLimits, PublishQuota } from '../webhooks/events/quota.ts'
+import { type IntakeLimits, PublishQuota } from '../webhooks/events/quota.ts'
 import type { LogStore } from '../webhooks/log/log-store.ts'
 import type { EventLog } from '../webhooks/log/store.ts'
 import { createEventLog } from '../webhooks/log/writers.ts'
+import { ByteWindow } from '../webhooks/log/written-bytes.ts'
+import { BoxTemplateService } from './box-templates.ts'
 import { CredentialDirectory } from './credential-resource.ts'
 import { CredentialService } from './credentials.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
@@ -23,9 +26,18 @@ import { EndpointService } from './endpoints.ts'
 import { EventService } from './events.ts'
 import { withLogProblems } from './http/problems.ts'
 import { Idempotency, IdempotencyCache } from './idempotent-requests.ts'
-import { apiLeases, EndpointProgress, PeerServers, ReplicaBarrier, ReplicaHeartbeat } from './peers.ts'
-import { PublishCounts, PublishingService, Subscriptions } from './publishing.ts'
+import {
+  apiLeaseKind,
+  apiLeases,
+  EndpointProgress,
+  PeerServers,
+  ReplicaBarrier,
+  ReplicaHeartbeat,
+} from './peers.ts'
+import { PublishCounts } from './publish-counts.ts'
+import { PublishingService, Subscriptions } from './publishing.ts'
 import { SecretsSettingsService } from './secrets-settings.ts'
+import { EventStreams } from './stream/event-streams.ts'
 import { ServerWatches } from './watches.ts'
 
 /** Wires the services behind the routes of the REST server, with the watches and the peer replicas that they depend on. */
@@ -66,9 +78,6 @@ export type ServerServicesOptions = {
 
 export type ServerServices = ReturnType<typeof createServerServices>
 
-/** Old versions of objects take space until etcd is compacted, which takes five to ten minutes. */
-const WRITTEN_MINUTES = 10
-
 export function createServerServices(options: ServerServicesOptions) {
   const { api, namespace, clock, limits, installationKey, index } = options
   const organizations = new Organizations(options.formerOrganizations)
@@ -76,15 +85,16 @@ export function createServerServices(options: ServerServicesOptions) {
   const directory = new EndpointDirectory()
   const credentialDirectory = new CredentialDirectory()
   const cache = new IdempotencyCache(clock, limits.keys)
-  const written = new ByteWindow(clock, WRITTEN_MINUTES)
+  const written = new ByteWindow(clock, { maxPerKey: limits.intake.writtenBytes.organization })
+  index.onObjectWritten = (organization, bytes) => written.add(organization, bytes)
   const counts = new PublishCounts(index, directory, clock)
-  const log = createEventLog({
-    ...options,
-    onWritten: (organization, bytes) => written.add(organization, bytes),
-  })
+  const log = createEventLog(options)
   const progress: EndpointProgress = new EndpointProgress({
     seen: () => watches.endpoints.version,
-    onChange: () => replicas.heartbeat.changed(),
+    onChange: () => {
+      replicas.heartbeat.changed()
+      replicas.peers.lookAgain()
+    },
   })
   const stores = {
     organizations,
@@ -93,6 +103,7 @@ export function createServerServices(options: ServerServicesOptions) {
     credentials: credentialDirectory,
     cache,
     log: options.store,
+    written,
     progress,
   }
   const watches = new ServerWatches(stores, options, index)
@@ -109,8 +120,9 @@ export function createServerServices(options: ServerServicesOptions) {
     ...options,
     cache,
     eventLog,
+    organizations,
     hashKey: deriveKey('idempotency', installationKey),
-    behind: () => watches.problemOf('idempotency keys'),
+    behind: () => watches.problemOf('idempotency keys') ?? watches.problemOf('organizations'),
   })
   const behind = () => replicas.heartbeat.clientProblem ?? watches.problemOf('endpoints')
   const identity = new AccountIdentity(installationKey, options.parameterPrefix)
@@ -137,6 +149,7 @@ export function createServerServices(options: ServerServicesOptions) {
       }),
     }),
     events: new EventService(options),
+    streams: new EventStreams({ ...options, messages: index }),
     credentials: new CredentialService({
       ...shared,
       directory: credentialDirectory,
@@ -145,6 +158,7 @@ export function createServerServices(options: ServerServicesOptions) {
       maxCredentials: limits.credentialsPerOrganization,
     }),
     settings: new SecretsSettingsService(shared),
+    boxTemplates: new BoxTemplateService(shared),
     keys,
     organizations,
     catalogue,
@@ -154,8 +168,12 @@ export function createServerServices(options: ServerServicesOptions) {
       const { isWaitedFor, leaseAgeMs } = replicas.heartbeat
       return { isWaitedFor, leaseAgeMs, waiting: replicas.peers.waiting }
     },
-    /** The longest wait for an append in milliseconds, and the bytes appended in ten minutes. */
-    appends: () => ({ oldestMs: log.oldestMs(), writtenBytes: written.total }),
+    /** The longest wait for an append in milliseconds, the bytes that all processes wrote in ten minutes, and those of unfinished deliveries. */
+    publishStats: () => ({
+      oldestMs: log.oldestMs(),
+      writtenBytes: written.total,
+      openBytes: counts.bodies.total,
+    }),
     start: () => {
       watches.start()
       replicas.start()
@@ -183,7 +201,17 @@ function createReplicas(options: ServerServicesOptions, watches: ServerWatches) 
     log,
   }
   const stopping = new AbortController()
-  const peers = new PeerServers(shared)
+  const peers: PeerServers = new PeerServers({
+    ...shared,
+    isWatching: () => records.isListed && records.health.disconnectedForMs() === 0,
+  })
+  const records = new Informer(
+    {
+      ...apiLeaseKind(namespace),
+      handler: { applied: (record) => peers.heard(record), deleted: () => peers.lookAgain() },
+    },
+    options,
+  )
   const heartbeat = new ReplicaHeartbeat({
     ...shared,
     session: `${writer}.${Buffer.from(random.bytes(6)).toString('hex')}`,
@@ -197,11 +225,12 @@ function createReplicas(options: ServerServicesOptions, watches: ServerWatches) 
     heartbeat,
     start: () => {
       heartbeat.start()
+      records.start()
       collecting = peers.collectExpiredForever(stopping.signal)
     },
     leave: async () => {
       stopping.abort()
-      await Promise.all([heartbeat.leave(), collecting])
+      await Promise.all([heartbeat.leave(), collecting, records.stop()])
     },
   }
 }

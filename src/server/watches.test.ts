@@ -2,13 +2,16 @@ import { expect, test } from 'vitest'
 import { event } from '../../test/support/delivery-index-bed.ts'
 import { FakeApi } from '../../test/support/fake-api.ts'
 import { FakeClock, fixedRandom } from '../../test/support/fake-clock.ts'
+import { sortableName } from '../apis/ids.ts'
 import type { ResourceType } from '../apis/meta.ts'
-import type { ResourceReader, ResourceWriter, WatchSource } from '../kube/client.ts'
+import { ApiError, type ResourceReader, type ResourceWriter, type WatchSource } from '../kube/client.ts'
 import { Organizations } from '../kube/organizations.ts'
 import { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
-import { segmentSpec } from '../webhooks/log/codec.ts'
+import { segmentLines, segmentSpec } from '../webhooks/log/codec.ts'
 import { KubernetesLogStore } from '../webhooks/log/kubernetes-store.ts'
+import { segmentBytes } from '../webhooks/log/reader.ts'
+import { ByteWindow, writtenBy } from '../webhooks/log/written-bytes.ts'
 import { CredentialDirectory } from './credential-resource.ts'
 import { IdempotencyCache } from './idempotent-requests.ts'
 import { EndpointProgress } from './peers.ts'
@@ -22,10 +25,14 @@ const PLURALS = [
   'deliverysegments',
 ] as const
 
-async function bed() {
+const MINUTE_MS = 60_000
+
+/** @param prepare called before anything is read */
+async function bed(prepare: (segments: FakeApi, clock: FakeClock) => void = () => undefined) {
   const clock = new FakeClock()
   const kinds = new Map(PLURALS.map((plural) => [plural as string, new FakeApi()]))
   const segments = kinds.get('deliverysegments') ?? new FakeApi()
+  prepare(segments, clock)
   const of = ({ plural }: ResourceType) => kinds.get(plural) ?? new FakeApi()
   const api: ResourceReader & WatchSource = {
     get: (type) => of(type).get(),
@@ -48,6 +55,7 @@ async function bed() {
     credentials: new CredentialDirectory(),
     progress: new EndpointProgress({ seen: () => 0, onChange: () => undefined }),
     cache: new IdempotencyCache(clock, { organization: 10, all: 10 }),
+    written: new ByteWindow(clock),
   }
   const needs = {
     api,
@@ -65,7 +73,8 @@ async function bed() {
   await watches.ready
   const opened = () => [...kinds.values()].map((kind) => kind.watches)
   const namespaces = kinds.get('namespaces') ?? new FakeApi()
-  return { clock, segments, namespaces, organizations, watches, others, said, opened }
+  const { cache, written } = stores
+  return { clock, segments, namespaces, organizations, cache, watches, written, others, said, opened }
 }
 
 test('watches that do not show what was appended are opened anew, and nothing is decided on them meanwhile', async () => {
@@ -114,5 +123,66 @@ test('a watch that shows what was appended is left alone', async () => {
   watches.appended(segments.version)
   await clock.elapse(10_000)
   expect([watches.problems(), opened()]).toEqual([[], [1, 1, 1, 1, 1]])
+  await watches.stop()
+})
+
+const HOUR = 60 * 60_000
+
+/** A segment with an event under a key, by a clock that is ahead by so much. */
+function keyed(segments: FakeApi, at: number, key: string, aheadMs = 0): void {
+  const name = sortableName(at + aheadMs, new Uint8Array(10))
+  const used = { ...event(1).event, id: name, key, fingerprint: 'of-it' }
+  const fields = { spec: segmentSpec([{ event: used, targets: [] }], 'test', at + aheadMs) }
+  const creationTimestamp = new Date(at + aheadMs).toISOString()
+  segments.put(name, { silently: true, creationTimestamp, fields })
+}
+
+test.each([
+  { usedAgo: 23 * HOUR, isKnown: true },
+  { usedAgo: 26 * HOUR, isKnown: false },
+])(
+  'a key of the future that was used $usedAgo ms ago is known after a start: $isKnown',
+  async ({ usedAgo, isKnown }) => {
+    const { cache, watches } = await bed((segments, clock) => {
+      const now = clock.now()
+      keyed(segments, now - usedAgo, 'ahead', 365 * 24 * HOUR)
+      // The clock was set right.
+      keyed(segments, now - usedAgo + HOUR / 2, 'next')
+      keyed(segments, now - HOUR, 'last')
+    })
+    expect(['ahead', 'last'].map((key) => cache.find(key) !== undefined)).toEqual([isKnown, true])
+    await watches.stop()
+  },
+)
+
+test('a key that was used again after a first use by a clock that was ahead stands for its later request', async () => {
+  const { cache, watches } = await bed((segments, clock) => {
+    const now = clock.now()
+    keyed(segments, now - 26 * HOUR, 'key', 365 * 24 * HOUR)
+    keyed(segments, now - 25 * HOUR, 'next')
+    keyed(segments, now - HOUR, 'key')
+  })
+  expect(cache.find('key')).toMatchObject({ position: { version: 103 } })
+  await watches.stop()
+})
+
+test('what any process appends is counted as written once, also what was read at the start, as far as it is recent', async () => {
+  const specAt = (ms: number) => segmentSpec([event(1)], 'another server', ms)
+  const { clock, segments, watches, written } = await bed((log, fake) => {
+    for (const minutes of [11, 9, 1])
+      log.put(`before-${minutes}`, { fields: { spec: specAt(fake.now() - minutes * MINUTE_MS) } })
+  })
+  const spec = specAt(clock.now())
+  const one = [...writtenBy(segmentLines([event(1)]), segmentBytes({ spec } as never)).values()][0] ?? 0
+  expect(one).toBeGreaterThan(500)
+  expect(written.total).toBe(2 * one)
+  segments.put('new', { fields: { spec }, twice: true })
+  await clock.elapse(10)
+  expect([written.bytesOf('org'), written.total]).toEqual([3 * one, 3 * one])
+  segments.remove('new')
+  segments.endWatches(new ApiError('Gone', 'expired', { status: 410 }))
+  await clock.elapse(5000)
+  expect(watches.problems()).toEqual([])
+  expect(written.total).toBe(3 * one)
   await watches.stop()
 })

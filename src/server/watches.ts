@@ -10,9 +10,17 @@ import { copyString } from '../lib/text.ts'
 import type { Clock } from '../lib/time.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import type { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
-import { isKeyAlive, KEY_LIFE_MS, type KeyRecord, keyRecordsOf } from '../webhooks/log/idempotency-keys.ts'
+import {
+  correctedBy,
+  isKeyAlive,
+  KEY_LIFE_MS,
+  type KeyRecord,
+  keyRecordsOf,
+} from '../webhooks/log/idempotency-keys.ts'
 import type { LogStore, StoredSegment } from '../webhooks/log/log-store.ts'
-import { LARGEST_LOG_PAGE, LOG_PAGE } from '../webhooks/log/reader.ts'
+import { LogTimes } from '../webhooks/log/log-times.ts'
+import { LARGEST_LOG_PAGE, LOG_PAGE, segmentBytes, storedAtOf } from '../webhooks/log/reader.ts'
+import { type ByteWindow, WRITTEN_MS, writtenBy } from '../webhooks/log/written-bytes.ts'
 import type { CredentialDirectory } from './credential-resource.ts'
 import { stillLoading } from './http/problems.ts'
 import type { IdempotencyCache } from './idempotent-requests.ts'
@@ -20,7 +28,7 @@ import type { EndpointProgress } from './peers.ts'
 
 /**
  * The watches of the REST server: organizations, event types, endpoints, registry credentials, and the delivery log for its
- * Idempotency-Keys.
+ * Idempotency-Keys and for what is written to it.
  */
 
 /** The watch shows an append within milliseconds. */
@@ -97,6 +105,8 @@ export type ServerStores = {
   credentials: CredentialDirectory
   cache: IdempotencyCache
   log: LogStore
+  /** Learns what all processes append. */
+  written: Pick<ByteWindow, 'add'>
   progress: EndpointProgress
 }
 
@@ -118,7 +128,7 @@ export class ServerWatches {
 
   /** @param index its watches die together with these */
   constructor(stores: ServerStores, needs: InformerDependencies, index: Pick<Watch, 'reopen'>) {
-    const keys = watchKeys(stores, needs.clock)
+    const keys = watchLog(stores, needs.clock)
     const { directory, progress } = stores
     const watch = informers(needs)
     this.endpoints = watch(kindOf(webhookEndpoints, webhookEndpoint), {
@@ -189,19 +199,27 @@ export class ServerWatches {
   }
 }
 
-function watchKeys({ cache, log }: ServerStores, clock: Clock) {
-  return log.feed<KeyRecord[]>('events', {
+/** What is kept of a segment until the end of its list. @property ageMs since it was written, as far as that counts */
+type SeenSegment = { records: KeyRecord[]; written: ReadonlyMap<string, number>; ageMs: number }
+
+function watchLog({ cache, log, written }: ServerStores, clock: Clock): Watch {
+  const times = new LogTimes()
+  const watch: Watch = log.feed<SeenSegment>('events', {
     pageSize: LOG_PAGE,
     largestPage: LARGEST_LOG_PAGE,
     // The first of several records with one key counts, so they have to come in the order of the log.
     handler: {
-      applied: (records) => {
-        for (const record of records) cache.apply(record)
+      applied: (segment) => {
+        for (const record of segment.records)
+          cache.apply(correctedBy(record, times.writtenBy(record.position.version)))
+        for (const [organization, bytes] of segment.written) written.add(organization, bytes, segment.ageMs)
       },
     },
     stopListing: (page) => page.every(({ metadata }) => isTooOld(metadata.name, clock)),
-    decode: (stored) => readKeyRecords(stored, clock),
+    // A list is decoded as a whole before any of it is applied, so the times of all its segments are known by then.
+    decode: (stored, bytes) => readSeenSegment(stored, { bytes, clock, times, isNew: watch.isListed }),
   })
+  return watch
 }
 
 /** Too old for a key that is alive. A name that Davit did not make has no time. */
@@ -209,12 +227,18 @@ function isTooOld(name: string, clock: Clock): boolean {
   return clock.now() - timeOfName(name) > KEY_LIFE_MS + MARGIN_MS
 }
 
+const NOTHING: SeenSegment = { records: [], written: new Map(), ageMs: 0 }
+
+type Reading = { bytes: number | undefined; clock: Clock; times: LogTimes; isNew: boolean }
+
 /** Copies the strings, since a list is held in memory until its end. @throws ZodError if it is no segment */
-function readKeyRecords(raw: StoredSegment, clock: Clock): KeyRecord[] {
+function readSeenSegment(raw: StoredSegment, { bytes, clock, times, isNew }: Reading): SeenSegment {
   // A deletion changes the version, and its records were read before.
-  if (raw.metadata.deletionTimestamp !== undefined) return []
+  if (raw.metadata.deletionTimestamp !== undefined) return NOTHING
   const { metadata, spec } = readDeliverySegment(raw)
-  return keyRecordsOf(spec, Number(metadata.resourceVersion))
+  const version = Number(metadata.resourceVersion)
+  times.add(version, Math.min(spec.writtenAt, clock.now()))
+  const records = keyRecordsOf(spec, version)
     .filter((record) => isKeyAlive(record, clock.now()))
     .map((record) => ({
       ...record,
@@ -223,4 +247,7 @@ function readKeyRecords(raw: StoredSegment, clock: Clock): KeyRecord[] {
       key: copyString(record.key),
       fingerprint: copyString(record.fingerprint),
     }))
+  const ageMs = isNew ? 0 : clock.now() - storedAtOf(metadata, spec)
+  if (ageMs >= WRITTEN_MS) return { ...NOTHING, records }
+  return { records, written: writtenBy(spec, bytes ?? segmentBytes(raw)), ageMs }
 }

@@ -40,7 +40,7 @@ describe('a failure', () => {
 
   test('keeps the words of the tool, with their lines, and without what controls a terminal', () => {
     const message = 'errors:\r\ndenied: \u001b[31mrequested access\u0007\n\tunauthorized\n'
-    expect(bakeFailure({ step: 'pull', code: 'no_pull_right', message }).message).toBe(
+    expect(bakeFailure({ step: 'pull', code: 'no_pull_permission', message }).message).toBe(
       'errors:\ndenied:  [31mrequested access\n unauthorized',
     )
   })

@@ -290,5 +290,5 @@ test('an order of as many bytes as there may be is taken, and one of a byte more
   const withName = (length: number) => () =>
     buildBakeJob({ template: template(), order: { ...order, bake: 'b'.repeat(length) }, settings: SETTINGS })
   expect(withName(room)).not.toThrow()
-  expect(withName(room + 1)).toThrow(new RangeError('the bake order is too long'))
+  expect(withName(room + 1)).toThrow(new RangeError('the bake request is too large'))
 })

@@ -178,7 +178,7 @@ function podSpec(options: BakeJobOptions) {
 
 function environment({ order, settings, roleArn }: BakeJobOptions) {
   const text = JSON.stringify(order)
-  if (Buffer.byteLength(text) > MAX_ORDER_BYTES) throw new RangeError('the bake order is too long')
+  if (Buffer.byteLength(text) > MAX_ORDER_BYTES) throw new RangeError('the bake request is too large')
   return [
     { name: ORDER_VARIABLE, value: text },
     { name: 'DAVIT_TMPFS', value: TMPFS_PATH },

@@ -28,7 +28,7 @@ const WAITS: BakeProblem = {
 const STAYS: BakeProblem = { code: 'host_mismatch', message: 'They do not match.', waits: false }
 
 /** What is said of it is said whatever else there is. */
-const CURRENT = { status: 'True', reason: 'AsBaked', message: 'It is.' } as const
+const CURRENT = { status: 'True', reason: 'UpToDate', message: 'It is.' } as const
 
 function shown(view: Partial<TemplateView>): Record<string, string> {
   const findings = templateFindings({
@@ -149,7 +149,7 @@ describe('the conditions of a template', () => {
       isDue: false,
       current: CURRENT,
     })
-    expect(ready?.message).toMatch(/^Service api: The user name or the secret is wrong/)
+    expect(ready?.message).toMatch(/^Service api: The user name is wrong, or the secret is wrong/)
     expect(ready?.message).toContain(words)
   })
 })

@@ -27,7 +27,7 @@ export function currentCondition(view: CurrentConditionInput): Finding {
   const { bake } = view
   const services = bake?.state === 'succeeded' ? (bake.services ?? []) : bake?.lastSucceeded?.services
   if (services === undefined)
-    return { status: 'Unknown', reason: 'NothingBaked', message: 'No box has been baked yet.' }
+    return { status: 'Unknown', reason: 'NotBaked', message: 'No box has been baked yet.' }
   const used = new Map(
     services.flatMap(({ credential }) => (credential ? [[credential.id, credential]] : [])),
   )
@@ -36,7 +36,7 @@ export function currentCondition(view: CurrentConditionInput): Finding {
   if (first === undefined)
     return {
       status: 'True',
-      reason: 'AsBaked',
+      reason: 'UpToDate',
       message: 'The credentials have not changed since the box was baked.',
     }
   const named = [first, ...others].slice(0, MAX_NAMED).map(({ message }) => message)
@@ -46,9 +46,7 @@ export function currentCondition(view: CurrentConditionInput): Finding {
 
 function moreAffected(count: number): string[] {
   if (count <= 0) return []
-  return [
-    count === 1 ? '1 more credential is also affected.' : `${count} more credentials are also affected.`,
-  ]
+  return [count === 1 ? '1 other credential is affected.' : `${count} other credentials are affected.`]
 }
 
 const WHAT_TO_DO =

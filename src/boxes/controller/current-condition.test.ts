@@ -47,7 +47,7 @@ const REBAKE =
 
 describe('a box', () => {
   test('is current with the credentials that it was baked with', () => {
-    expect(current()).toMatch(/^True AsBaked: /)
+    expect(current()).toMatch(/^True UpToDate: /)
   })
 
   test('is behind where a secret was replaced, and both versions are named', () => {
@@ -101,8 +101,8 @@ describe('a box', () => {
   })
 
   test('is not there before the first bake has succeeded', () => {
-    expect(current({ bake: undefined })).toMatch(/^Unknown NothingBaked/)
-    expect(current({ bake: { ...BAKED, state: 'running' } })).toMatch(/^Unknown NothingBaked/)
+    expect(current({ bake: undefined })).toMatch(/^Unknown NotBaked/)
+    expect(current({ bake: { ...BAKED, state: 'running' } })).toMatch(/^Unknown NotBaked/)
   })
 
   test('says nothing of a credential that the template does not name any more', () => {
@@ -116,8 +116,8 @@ describe('a box', () => {
     const said = current({ bake: { ...BAKED, services }, names, credentials })
     expect(said).toContain("rc_c's secret, but the current")
     expect(said).not.toContain('rc_d')
-    expect(said).toContain(' 2 more credentials are also affected. ')
+    expect(said).toContain(' 2 other credentials are affected. ')
     const four = current({ bake: { ...BAKED, services: services.slice(0, 4) }, names, credentials })
-    expect(four).toContain(' 1 more credential is also affected. ')
+    expect(four).toContain(' 1 other credential is affected. ')
   })
 })

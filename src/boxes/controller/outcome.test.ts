@@ -38,25 +38,25 @@ describe('a Job that completed', () => {
     [
       'a result that lacks a service',
       text({ ...SUCCESS, services: [SUCCESS.services[0]] }),
-      'missing services',
+      'omits some services',
     ],
     [
       'a result without a digest',
       text({ ...SUCCESS, services: [{ name: 'api' }, { name: 'db', digest: DIGEST }] }),
-      'missing services',
+      'omits some services',
     ],
     [
       'a result about others',
       text({ ...SUCCESS, services: [{ name: 'web', digest: DIGEST }] }),
-      'for other services',
+      'for the wrong services',
     ],
     [
       'a result with a service twice',
       text({ ...SUCCESS, services: [SUCCESS.services[0], SUCCESS.services[0]] }),
-      'for other services',
+      'for the wrong services',
     ],
-    ['a failure without its reason', text({ ...FAILURE, failure: undefined }), 'without a cause'],
-    ['a success with a failure', text({ ...SUCCESS, failure: FAILURE.failure }), 'missing services'],
+    ['a failure without its reason', text({ ...FAILURE, failure: undefined }), 'without giving a cause'],
+    ['a success with a failure', text({ ...SUCCESS, failure: FAILURE.failure }), 'omits some services'],
   ]
 
   test.for(without)('and left %s has failed', ([, message, words]) => {
@@ -139,7 +139,7 @@ describe('a Job that failed', () => {
       'with half a result that it succeeded',
       { pod: terminated(text({ ...SUCCESS, services: [] }), { exitCode: 1 }) },
       'no_result',
-      'exited with code 1 and reported a result with missing services',
+      'exited with code 1 and reported a result that omits some services',
     ],
     ['killed', { pod: terminated('', { exitCode: 137 }) }, 'no_result', 'exited with code 137'],
     [

@@ -76,9 +76,9 @@ export type ClusterEvent = z.infer<typeof clusterEvent>
 /** What failed, and what to do about it (interface §7). */
 export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   wrong_credentials:
-    'The user name or the secret is wrong, expired or revoked. Provide a new secret for the credential, or correct its user name. Davit will then repeat the bake.',
-  no_pull_right:
-    "The login is valid, but it does not have permission to pull from this repository. Grant the permission, or use another credential. For ECR, the box's role needs permission to pull, and the repository policy must allow the pull.",
+    'The user name is wrong, or the secret is wrong, expired or revoked. Provide a new secret for the credential, or correct its user name. Davit will then repeat the bake.',
+  no_pull_permission:
+    "The credential is valid, but it does not have permission to pull from this repository. Grant the permission, or use another credential. For ECR, the box's role needs permission to pull, and the repository policy must allow the pull.",
   not_found_or_private:
     'The repository or tag does not exist, or it is private and the credential does not have access. Registries return the same response in both cases. Correct the image reference, or use a credential that can pull the image.',
   platform_missing:
@@ -86,18 +86,18 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   token_expired:
     'The token has expired. Provide a new secret for the credential. For ECR, use a credential of type ecr, which requests a token for each pull.',
   rate_limited:
-    "The registry's rate limit has been reached. Davit will retry the bake up to twice. Alternatively, use a credential that has a higher limit.",
+    "The registry's rate limit has been reached. Davit will retry the bake up to two times. If it keeps failing, use a credential that has a higher limit.",
   tls_failed:
-    "The registry's certificate is not trusted, or the server does not use TLS. Correct the registry host in the image reference, or the certificate.",
+    "The registry's certificate is not trusted, or the server does not use TLS. Correct the registry host in the image reference, or fix the registry's certificate.",
   dns_failed: 'The host name cannot be resolved. Correct the registry host in the image reference.',
   unreachable:
     "The registry could not be reached, or it responded with a server error. Check that the cluster's nodes can reach the registry.",
   no_room:
     'The bake ran out of disk space. Enlarge the PersistentVolumeClaim in spec.output, or delete data from it. If spec.output is not set, ask your cluster operator for more space (DAVIT_BAKE_SCRATCH).',
   secret_unreadable:
-    "The box's role cannot read the secret or, for ECR, cannot get a login (ecr:GetAuthorizationToken). Compare the role's policy with status.readerPolicy in the SecretsSettings, and check that the role's trust policy matches the ServiceAccount.",
+    "The box's role cannot read the secret or, for ECR, cannot get an authorization token (ecr:GetAuthorizationToken). Compare the role's policy with status.readerPolicy in the SecretsSettings, and check that the role's trust policy matches the ServiceAccount.",
   realm_refused:
-    "The registry refers the bake to a host that bakes are not allowed to contact, such as the host of the registry's token endpoint. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).",
+    'The registry directs the bake to another host (for example, that of its token endpoint), which bakes are not allowed to contact. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).',
   timed_out:
     'The bake exceeded its deadline (DAVIT_BAKE_DEADLINE). Make the images smaller, or ask your cluster operator for a longer deadline.',
   canceled:
@@ -115,11 +115,11 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   credential_not_ready:
     'The credential is not ready. Check its conditions. The bake will start automatically when the credential is ready.',
   host_mismatch:
-    'The credential is for another registry host. Use a credential for the registry host in the image reference, or correct the credential or the image reference.',
+    'The credential is for a different registry host. Use one for the registry host in the image reference, or correct the credential or the image reference.',
   ecr_region_mismatch:
-    "The credential is for another AWS region. Use a credential for the region of the image's ECR registry, or correct the credential or the image reference.",
+    "The credential is for a different AWS region. Use one for the region of the image's ECR registry, or correct the credential or the image reference.",
   ecr_account_mismatch:
-    "The credential is for another AWS account. Use a credential for the account of the image's ECR registry, or correct the credential or the image reference.",
+    "The credential is for a different AWS account. Use one for the account of the image's ECR registry, or correct the credential or the image reference.",
   service_account_missing:
     'The ServiceAccount does not exist. Create it, or correct spec.instanceRole. The bake will then start automatically.',
   output_missing:
@@ -129,7 +129,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   bake_image_missing:
     'The bake image is not configured or cannot be pulled. Ask your cluster operator to set DAVIT_BAKE_IMAGE to an image that the nodes can pull.',
   quota:
-    "The namespace's quota does not allow the bake's Job or Pod. Raise the quota, or delete objects that use it.",
+    "The namespace's quota does not allow the bake's Job or Pod. Raise the quota, or delete objects that count against it.",
   pod_refused:
     "The bake's Job or Pod was rejected or cannot be used. Fix the problem described in the details.",
   suspended:
@@ -145,7 +145,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   out_of_memory:
     'The bake ran out of memory. Ask your cluster operator to give bakes more memory (DAVIT_BAKE_MEMORY).',
   no_result:
-    "The bake did not report a usable result. Check the Pod's log while the Pod exists, then request another bake. The output may already contain the new images. To find out, compare `bake` in the output's credentials.json with status.bake.job: if they are equal, the output contains the new images.",
+    "The bake did not report a usable result. Check the Pod's log while the Pod still exists, then request another bake. The output may already contain the new images. To find out, compare `bake` in the output's credentials.json with status.bake.job: if they are equal, the output contains the new images.",
 }
 
 /** Failures that a retry may cure. Not a wrong password: registries lock accounts. */
@@ -267,10 +267,7 @@ export function bakeProgress(run: BakeRun, now: number): BakeProgress {
   if (now >= createdAt(run) + SUSPENDED_MS + run.activeMs + END_MS)
     return {
       state: 'stuck',
-      outcome: failure(
-        'timed_out',
-        "The Job's deadline passed long ago, but the Job still has not finished.",
-      ),
+      outcome: failure('timed_out', 'The Job is well past its deadline but has not finished.'),
     }
   const suspended = condition('Suspended')
   if ((suspended || job.spec.suspend) && (!pod || isWaiting(pod)))
@@ -364,11 +361,13 @@ function readResult(
   if (result === undefined) return { problem: 'reported an unreadable result.' }
   const named = result.services.map(({ name }) => name)
   if (named.some((name) => !services.includes(name)) || new Set(named).size < named.length)
-    return { problem: 'reported a result for other services.' }
+    return { problem: 'reported a result for the wrong services.' }
   if (result.state === 'failed')
-    return result.failure ? { result } : { problem: 'reported a failure without a cause.' }
+    return result.failure ? { result } : { problem: 'reported a failure without giving a cause.' }
   const isComplete = result.services.filter(({ digest }) => digest !== undefined).length === services.length
-  return isComplete && !result.failure ? { result } : { problem: 'reported a result with missing services.' }
+  return isComplete && !result.failure
+    ? { result }
+    : { problem: 'reported a result that omits some services.' }
 }
 
 function withoutPod(run: BakeRun, now: number): BakeProgress {

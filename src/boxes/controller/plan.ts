@@ -131,7 +131,7 @@ function planOthers({ jobs, leavingPods, now }: BakeFacts, until?: number): Bake
       job: other.name,
       reason: other.isOwn
         ? 'the Job does not belong to the current bake'
-        : 'the template of the Job no longer exists',
+        : 'the BoxTemplate of the Job no longer exists',
     }
   const [leaving] = [
     ...others.map(({ name }) => `the Job ${name}`),

@@ -63,7 +63,7 @@ describe('what a credential is told', () => {
     const before = {
       at: '2026-01-30T12:00:00.000Z',
       ok: false,
-      code: 'no_pull_right',
+      code: 'no_pull_permission',
       repository: 'a',
       template: 'b',
     }

@@ -209,7 +209,7 @@ describe('what is wrong before there is a Job', () => {
 
   test.for([
     ['nothing', 'the ConfigMap trust (DAVIT_BAKE_CA_CONFIG_MAP), which does not exist in the namespace'],
-    ['no certificates', 'a PEM certificate under its key ca.crt'],
+    ['no certificates', 'no PEM certificate under the key ca.crt'],
     ['refused', 'is not allowed to read'],
     ['certificates', undefined],
   ] as const)('of the authorities of bakes there is: %s', ([found, words]) => {
@@ -240,7 +240,7 @@ describe('what is to be pulled', () => {
           username: 'bot',
           parameter: { name: '/davit/acme/rc_ghcr', version: 3, region: 'eu-west-1' },
         },
-        why: 'The service references rc_ghcr, which is for ghcr.io, the host of its image.',
+        why: "The service references rc_ghcr, which is for ghcr.io, the host of the service's image.",
       },
     ])
   })

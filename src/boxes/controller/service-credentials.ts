@@ -86,7 +86,7 @@ function missingObject({ spec, missing, ca }: BakeView): { problem: BakeProblem 
   if (ca === undefined || ca.found === 'certificates') return undefined
   const caProblem = {
     nothing: 'which does not exist in the namespace',
-    'no certificates': `which does not have a PEM certificate under its key ${ca.key}`,
+    'no certificates': `which has no PEM certificate under the key ${ca.key}`,
     refused: 'which the controller is not allowed to read',
   }[ca.found]
   return wrong(
@@ -110,7 +110,7 @@ function nameOtherCredentials(service: PreparedService, all: readonly PreparedSe
   const more = others.length === 0 ? '' : ` and ${others.length} more`
   return {
     ...service,
-    why: `${why} Other services use ${first}${more} for that host; each credential has its own login.`,
+    why: `${why} Other services use ${first}${more} for that host; Davit never uses the credential of one service for another.`,
   }
 }
 
@@ -141,7 +141,7 @@ function prepareService(
   if (mismatch) return mismatch
   const ordered = orderedCredential(id, credential, reference)
   if (ordered === undefined) return notReady(id, credential)
-  const why = `The service references ${id}, which is for ${reference.registry}, the host of its image.`
+  const why = `The service references ${id}, which is for ${reference.registry}, the host of the service's image.`
   return { prepared: { ...plain, credential: ordered, why } }
 }
 
@@ -163,7 +163,7 @@ function hostMismatch(id: string, { spec }: RegistryCredential, { registry }: Im
     return wrong('ecr_region_mismatch', `${both}: the regions ${mine.region} and ${theirs.region} differ.`)
   return wrong(
     'host_mismatch',
-    `${both}. Both names refer to the same registry, but a login is valid for only one of them.`,
+    `${both}. Both names refer to the same registry, but a credential is valid only for the name that it was created for.`,
   )
 }
 

@@ -216,7 +216,10 @@ describe('a bake', () => {
 
   it('fails where the registry goes on saying no, whatever the tool has got', async () => {
     answers = [refused(404), refused(403, { words: `not for you, ${SECRET}` })]
-    expect((await run()).failure).toMatchObject({ code: 'no_pull_right', message: 'not for you, [secret]' })
+    expect((await run()).failure).toMatchObject({
+      code: 'no_pull_permission',
+      message: 'not for you, [secret]',
+    })
   })
 
   it('does not give its login to a tool that would go where none goes', async () => {

@@ -40,7 +40,7 @@ const REFUSED = [
   ['https://user:secret@ghcr.io', 'must not include a user name or a digest'],
   ['ghcr', 'must contain a dot or a port'],
   ['ghcr.io\nevil.example', 'must not contain whitespace'],
-  ['ghcr.io:99999', 'must have a port from 1 to 65535'],
+  ['ghcr.io:99999', 'must have a port number from 1 to 65535'],
   [`${'a'.repeat(2048)}.example`, 'must be at most 2048 characters'],
 ] as const
 

@@ -38,15 +38,15 @@ const PROBES: readonly { name: string; given: Probed; login?: boolean; want: str
       status: 403,
       words: 'The token provided does not match expected scopes.',
     }),
-    want: 'no_pull_right at login',
+    want: 'no_pull_permission at login',
   },
   {
     name: 'a good login without the right',
     given: refused({ insufficientScope: true }),
-    want: 'no_pull_right at pull',
+    want: 'no_pull_permission at pull',
   },
-  { name: 'an empty grant', given: refused({}), want: 'no_pull_right at pull' },
-  { name: 'denied', given: refused({ status: 403, codes: ['DENIED'] }), want: 'no_pull_right at pull' },
+  { name: 'an empty grant', given: refused({}), want: 'no_pull_permission at pull' },
+  { name: 'denied', given: refused({ status: 403, codes: ['DENIED'] }), want: 'no_pull_permission at pull' },
   {
     name: 'a private image without a login',
     given: refused({ loggedIn: false, scheme: 'none' }),
@@ -109,11 +109,11 @@ const PROBES: readonly { name: string; given: Probed; login?: boolean; want: str
     given: refused({ step: 'token', status: 404 }),
     want: 'not_found_or_private at login',
   },
-  { name: 'denied without a code', given: refused({ status: 403 }), want: 'no_pull_right at pull' },
+  { name: 'denied without a code', given: refused({ status: 403 }), want: 'no_pull_permission at pull' },
   {
     name: 'denied with another status',
     given: refused({ status: 400, codes: ['DENIED'] }),
-    want: 'no_pull_right at pull',
+    want: 'no_pull_permission at pull',
   },
   {
     name: 'no repository, without a code',
@@ -163,7 +163,7 @@ const PULLS: readonly { stderr: string; probed?: Probed; want: string }[] = [
   { stderr: 'reading blob: unexpected EOF', want: 'unreachable at pull' },
   { stderr: 'read tcp: connection reset by peer', want: 'unreachable at pull' },
   { stderr: 'toomanyrequests: slow down', want: 'rate_limited at pull' },
-  { stderr: 'Error: denied: requested access to the resource is denied', want: 'no_pull_right at pull' },
+  { stderr: 'Error: denied: requested access to the resource is denied', want: 'no_pull_permission at pull' },
   {
     stderr: 'Get "https://a.test/": a.test resolves to an address that bakes must not connect to',
     want: 'realm_refused at pull',
@@ -201,7 +201,7 @@ describe('the name of an image', () => {
   it('takes no word from what the tool says besides', () => {
     const stderr = 'Get "https://registry.test/v2/denied/manifests/1.0": denied: no access'
     const pull = { probed: FOUND, withLogin: true, stderr, image: 'registry.test/denied:1.0' }
-    expect(failureOfPull(pull).code).toBe('no_pull_right')
+    expect(failureOfPull(pull).code).toBe('no_pull_permission')
   })
 
   it.each([

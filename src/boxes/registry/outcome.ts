@@ -154,18 +154,18 @@ const RULES: readonly Rule[] = [
   // Without a login, registries report private images as missing or as requiring a login.
   ({ status, loggedIn }) =>
     !loggedIn && [401, 403, 404].includes(status) ? 'not_found_or_private' : undefined,
-  ({ insufficientScope }) => (insufficientScope ? 'no_pull_right' : undefined),
-  // Some token endpoints reject a wrong password with 403; if it is a right that is missing, they name it.
+  ({ insufficientScope }) => (insufficientScope ? 'no_pull_permission' : undefined),
+  // Some token endpoints reject a wrong password with 403; if a permission is missing, they name it.
   ({ step, status, words }) =>
     step === 'token' && status === 403 && /scope|permission|not (allowed|authorized)/i.test(words)
-      ? 'no_pull_right'
+      ? 'no_pull_permission'
       : undefined,
   ({ step, status }) =>
     step === 'token' && (status === 401 || status === 403) ? 'wrong_credentials' : undefined,
   // Basic sends the password with the request itself; a token was issued for a valid login.
   ({ scheme, status }) =>
-    status === 401 ? (scheme === 'bearer' ? 'no_pull_right' : 'wrong_credentials') : undefined,
-  (refused) => (refused.status === 403 || hasCode(refused, 'DENIED') ? 'no_pull_right' : undefined),
+    status === 401 ? (scheme === 'bearer' ? 'no_pull_permission' : 'wrong_credentials') : undefined,
+  (refused) => (refused.status === 403 || hasCode(refused, 'DENIED') ? 'no_pull_permission' : undefined),
   (refused) =>
     refused.status === 404 || hasCode(refused, 'NAME_UNKNOWN', 'MANIFEST_UNKNOWN')
       ? 'not_found_or_private'
@@ -212,7 +212,7 @@ const TOOL_OUTPUT: readonly [RegExp, PodFailureCode][] = [
     /connection (refused|reset)|i\/o timeout|no route to host|network is unreachable|unexpected EOF|\bEOF$|deadline exceeded|handshake timeout|broken pipe|(status code|HTTP status|unexpected status)[^\n]{0,40}?\b50[0-4]\b/im,
     'unreachable',
   ],
-  [/denied|unauthorized|authentication required/i, 'no_pull_right'],
+  [/denied|unauthorized|authentication required/i, 'no_pull_permission'],
   [/manifest unknown|name unknown|blob unknown|not found/i, 'not_found_or_private'],
 ]
 
@@ -240,5 +240,5 @@ export function failureOfPull({ probed, withLogin, stderr: output, image }: Fail
   if (NO_SPACE.test(stderr)) return { code: 'no_room', step: 'store' }
   if (probed.kind !== 'found') return failureOfProbe(probed, withLogin)
   const code = TOOL_OUTPUT.find(([pattern]) => pattern.test(stderr))?.[1] ?? 'tool_failed'
-  return { code: code === 'no_pull_right' && !withLogin ? 'not_found_or_private' : code, step: 'pull' }
+  return { code: code === 'no_pull_permission' && !withLogin ? 'not_found_or_private' : code, step: 'pull' }
 }

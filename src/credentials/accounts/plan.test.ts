@@ -20,7 +20,7 @@ describe('an account', () => {
       Stalled: 'absent',
       Reachable: 'True Connected',
       WriteOnly: 'True ReadsRefused',
-      ExternalIdEnforced: 'True OtherIdRefused',
+      ExternalIdEnforced: 'True OtherExternalIdRejected',
     })
     expect(assessConnection(view())).toMatchObject({ ready: true, connected: true })
     expect(assessConnection(view()).warning).toBeUndefined()
@@ -39,8 +39,8 @@ describe('an account', () => {
     ({ tried, action, statement }) => {
       const one = view({ results: { ...GOOD, [tried]: { failure: DENIED } } })
       expect(conditionsByType(one)).toMatchObject({
-        Ready: 'False RightMissing',
-        Stalled: 'True RightMissing',
+        Ready: 'False PermissionMissing',
+        Stalled: 'True PermissionMissing',
       })
       expect(message(one, 'Ready')).toContain(
         `AccessDenied: not authorized. The role can write, but ${action} is denied`,
@@ -148,9 +148,9 @@ describe('an account', () => {
   test('whose role takes any external id is refused', () => {
     const one = view({ results: { ...GOOD, otherId: { value: { refused: false } } } })
     expect(conditionsByType(one)).toMatchObject({
-      Ready: 'False OtherIdAccepted',
-      Stalled: 'True OtherIdAccepted',
-      ExternalIdEnforced: 'False OtherIdAccepted',
+      Ready: 'False OtherExternalIdAccepted',
+      Stalled: 'True OtherExternalIdAccepted',
+      ExternalIdEnforced: 'False OtherExternalIdAccepted',
     })
     expect(message(one, 'ExternalIdEnforced')).toContain('StringEquals sts:ExternalId davit-1')
   })

@@ -121,9 +121,9 @@ function reachableFinding(view: ConnectionView): Finding {
   }
   if (results.put === undefined) return { status: 'Unknown', ...CONNECTING }
   if (results.put.failure) return putFailed(results.put.failure)
-  const missing = rightMissing(results)
+  const missing = missingPermission(results)
   if (missing) return missing
-  const message = `Davit writes secrets with the identity ${value.arn}.`
+  const message = `Davit writes secrets as ${value.arn}.`
   return { status: 'True', reason: 'Connected', message }
 }
 
@@ -156,7 +156,7 @@ function putFailed(failure: CloudFailure): Finding {
   return refused(
     'WriteRefused',
     failure,
-    `The role cannot write. It needs ssm:PutParameter, ssm:AddTagsToResource, and kms:Encrypt for the key. Attach status.writerPolicy with its statements ${WRITE_STATEMENT} and ${ENCRYPT_STATEMENT}. If the policy is already attached, check for a service control policy or a permissions boundary that denies these actions.`,
+    `The role cannot write. It needs ssm:PutParameter, ssm:AddTagsToResource, and kms:Encrypt for the key. Attach status.writerPolicy, whose statements ${WRITE_STATEMENT} and ${ENCRYPT_STATEMENT} allow these actions. If the policy is already attached, check for a service control policy or a permissions boundary that denies these actions.`,
   )
 }
 
@@ -167,12 +167,12 @@ const RIGHTS = [
   { tried: 'remove', action: 'ssm:DeleteParameter', statement: WRITE_STATEMENT },
 ] as const
 
-function rightMissing(results: ProbeResults): Finding | undefined {
+function missingPermission(results: ProbeResults): Finding | undefined {
   for (const { tried, action, statement } of RIGHTS) {
     const failure = results[tried]?.failure
     if (failure?.remedy === 'permissions')
       return refused(
-        'RightMissing',
+        'PermissionMissing',
         failure,
         `The role can write, but ${action} is denied. Attach status.writerPolicy, whose statement ${statement} allows this action. If the policy is already attached, check for a service control policy or a permissions boundary that denies this action.`,
       )
@@ -220,11 +220,11 @@ function enforcedFinding({ results, externalId }: ConnectionView): Finding {
   const { failure, value } = results.otherId
   if (failure) return checkFailed(failure)
   if (value.refused) {
-    const message = `AWS rejected an attempt to assume the role with a different external ID${value.code ? ` (${value.code})` : ''}.`
-    return { status: 'True', reason: 'OtherIdRefused', message }
+    const message = `As expected, AWS rejected an attempt to assume the role with a different external ID${value.code ? ` (${value.code})` : ''}.`
+    return { status: 'True', reason: 'OtherExternalIdRejected', message }
   }
   const message = `The role can be assumed with a different external ID, so another organization could use the role through Davit. Use status.trustPolicy as the role's trust policy: every statement that allows sts:AssumeRole must have the condition StringEquals sts:ExternalId ${externalId}.`
-  return { status: 'False', reason: 'OtherIdAccepted', message }
+  return { status: 'False', reason: 'OtherExternalIdAccepted', message }
 }
 
 function stallOf({ problem }: ConnectionView, needed: readonly Finding[]): Explanation | undefined {
@@ -290,6 +290,16 @@ export function connectedTo({ spec }: SecretsSettings): ConnectedAccount | undef
   const { roleArn, region, kmsKeyId } = spec
   if (roleArn === undefined) return undefined
   return { roleArn, region, kmsKeyId }
+}
+
+/** The account that the spec names, if it is also the one that Davit recorded as tested: no other writer of the status can name one. */
+export function testedAccount(settings: SecretsSettings): ConnectedAccount | undefined {
+  const wanted = connectedTo(settings)
+  const tested = settings.status?.connected
+  const isTested = (['roleArn', 'region', 'kmsKeyId'] as const).every(
+    (part) => wanted?.[part] === tested?.[part],
+  )
+  return isTested ? wanted : undefined
 }
 
 function policiesOf(

@@ -112,7 +112,8 @@ export type ProbeOptions = {
 }
 
 const VALUE_BYTES = 16
-const DESCRIPTION = 'Test parameter that checks whether Davit can write here. It contains no secret.'
+const DESCRIPTION =
+  'Test parameter that Davit uses to check whether it can write here. It contains no secret.'
 
 /** In an account that many organizations share, all of them may be ahead of this one. */
 const TURNS = { turnMs: 120_000 }

@@ -149,7 +149,7 @@ describe('the conditions of a credential', () => {
   test.each([
     {
       drift: { kind: 'changed', by: 'mallory', version: 4 },
-      want: 'ChangedByOther',
+      want: 'ChangedOutsideDavit',
       words: 'mallory wrote version 4',
     },
     {

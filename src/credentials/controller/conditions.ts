@@ -129,7 +129,7 @@ function drifted({ listing, stored: parameter }: CredentialView): Finding {
       }
     case 'changed':
       return yes(
-        'ChangedByOther',
+        'ChangedOutsideDavit',
         `${drift.by} wrote version ${drift.version} of the parameter. Boxes still read version ${parameter.version}. To overwrite the change, provide the secret again.`,
       )
     case 'replaced':
@@ -163,7 +163,7 @@ function yes(reason: CredentialDrift, message: string): Finding {
 /** Codes about the credential; the others are about the network or the registry. */
 const VERDICTS: ReadonlySet<string> = new Set<BakeFailureCode>([
   'wrong_credentials',
-  'no_pull_right',
+  'no_pull_permission',
   'token_expired',
 ])
 
@@ -250,7 +250,7 @@ export function verifiedFinding({
     return {
       status: 'Unknown',
       reason: failureReason(code),
-      message: `In a bake of template ${template} at ${at}, the secret could not be read, so the registry was not contacted for ${repository}.`,
+      message: `The bake of template ${template} at ${at} could not read the secret, so it did not contact the registry to pull ${repository}.`,
     }
   if (ok)
     return { status: 'True', reason: 'Pulled', message: `The registry accepted the credential for ${where}.` }

@@ -40,7 +40,7 @@ describe('what a bake has seen', () => {
 
   test('of two services with one credential is the newest, and a refusal where both are of one moment', () => {
     const services = [service('a', 'rc_a'), service('b', 'rc_a')]
-    const refused = { at: AT, ok: false, code: 'no_pull_right' as const }
+    const refused = { at: AT, ok: false, code: 'no_pull_permission' as const }
     const of = (first: object, second: object) =>
       verificationsOf(
         { template: 'shop', services },
@@ -144,7 +144,7 @@ describe('the condition Verified', () => {
     ['nobody has asked', undefined, 'Unknown NotChecked'],
     ['it was taken', {}, 'True Pulled'],
     ['the password was wrong', { ok: false, code: 'wrong_credentials' }, 'False WrongCredentials'],
-    ['it may not pull', { ok: false, code: 'no_pull_right' }, 'False NoPullRight'],
+    ['it may not pull', { ok: false, code: 'no_pull_permission' }, 'False NoPullPermission'],
     ['it could not be read', { ok: false, code: 'secret_unreadable' }, 'Unknown SecretUnreadable'],
     ['the registry did not answer', { ok: false, code: 'unreachable' }, 'Unknown Unreachable'],
     ['there may be no such image', { ok: false, code: 'not_found_or_private' }, 'Unknown NotFoundOrPrivate'],
@@ -158,7 +158,7 @@ describe('the condition Verified', () => {
 
   test('blames no registry where the box could not read the secret', () => {
     const { message } = finding({ ok: false, code: 'secret_unreadable' })
-    expect(message).toContain('the registry was not contacted')
+    expect(message).toContain('it did not contact the registry')
     expect(message).not.toContain('refused')
   })
 

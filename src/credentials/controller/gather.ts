@@ -25,7 +25,7 @@ import type { KeyedMutex } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { AccountListings, Listing } from '../accounts/garbage.ts'
 import type { AccountAccess } from '../accounts/identity.ts'
-import { connectedTo } from '../accounts/plan.ts'
+import { testedAccount } from '../accounts/plan.ts'
 import { parameterName, parseRoleArn } from '../aws/names.ts'
 import { sessionArn } from '../aws/policies.ts'
 import type { ListedParameter, ParameterListing, ParameterStore } from '../cloud.ts'
@@ -126,7 +126,7 @@ function accountFacts(settings: SecretsSettings, parameter: string): AccountFact
   const isCurrent = status?.observedGeneration === metadata.generation
   const conditionIfTrue = (type: string) =>
     status?.conditions?.find((each) => isCurrent && each.type === type && each.status === 'True')
-  const location = locationIn(connectedTo(settings), parameter)
+  const location = locationIn(testedAccount(settings), parameter)
   if (conditionIfTrue('Ready') && location) return { state: 'ready', location }
   const stalled = conditionIfTrue('Stalled')
   if (stalled)

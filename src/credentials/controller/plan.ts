@@ -278,7 +278,7 @@ function planAdoption(facts: CredentialFacts): CredentialAction | undefined {
   if (now < until) return { step: 'wait', reason: 'Storing', message: 'The secret is being stored.', until }
   if (pass.failure) return actionAfterFailure(pass.failure)
   return listing.state === 'unknown'
-    ? { step: 'list', reason: 'it may be there and not recorded' }
+    ? { step: 'list', reason: 'it may exist without being recorded' }
     : undefined
 }
 
@@ -292,7 +292,7 @@ function planFound(
   if (pass.failure) return actionAfterFailure(pass.failure)
   if (pass.owner === 'unknown') return { step: 'look', at, reason: 'whether it is ours' }
   if (pass.owner === 'not-ours') return notOurs(at, found)
-  return { step: 'adopt', at, version, reason: 'it is there and not recorded' }
+  return { step: 'adopt', at, version, reason: 'it exists but is not recorded' }
 }
 
 function notOurs({ name, account, region }: ParameterLocation, found: FoundParameter): CredentialAction {
@@ -339,7 +339,7 @@ function planRemoval(facts: CredentialFacts, deletedAt: number): CredentialActio
       // Never recorded: it was there before. Recorded: another writer changed its tags, or recreated it.
       return stored
         ? { step: 'record-failed-deletion', at, reason: NOT_OURS }
-        : { step: 'drop-finalizer', reason: 'what is under the name is not ours' }
+        : { step: 'drop-finalizer', reason: 'the parameter of this name is not ours' }
   }
 }
 
@@ -376,7 +376,7 @@ function recordedLocation(stored: StoredParameter, { state, location }: AccountF
 function planAccountChange(facts: CredentialFacts): CredentialAction | undefined {
   const { stored, account, pass } = facts
   if (!stored || !hasLeft(facts)) return undefined
-  const reason = account.state === 'missing' ? 'there are no settings any more' : 'the account is another one'
+  const reason = account.state === 'missing' ? 'the settings no longer exist' : 'the account is different'
   if (pass.removed || pass.failedDeletionRecorded) return { step: 'forget', reason }
   const at = recordedLocation(stored, account)
   // Tried once; the reconciler of failed deletions tries again.
@@ -436,7 +436,7 @@ const FORBIDDEN =
   'cannot be read because Davit does not have access to Secrets in this namespace. Ask your cluster operator to bind the ClusterRole davit-organization-secrets to the Davit controller in this namespace.'
 
 const TYPE_ALLOWED =
-  'Davit uses only Secrets of type davit.dev/registry-secret, which marks them as intended for Davit. The type of a Secret is immutable, so delete the Secret and create it again with this type.'
+  'Davit uses only Secrets of type davit.dev/registry-secret, because this type marks them as intended for Davit. The type of a Secret is immutable, so delete the Secret and create it again with this type.'
 
 function aboutSecret({ secretName }: CredentialFacts, rest: string): string {
   return `The Secret ${secretName ?? ''} ${rest}`
@@ -459,7 +459,7 @@ function planKept(facts: CredentialFacts): CredentialAction {
       step: 'adopt',
       at: stored,
       version: drift.version,
-      reason: 'Davit wrote it and had not recorded it',
+      reason: 'Davit wrote it but did not record it',
     }
   return { step: 'nothing', reason: 'stored' }
 }
@@ -509,7 +509,7 @@ function planInputSecret(facts: CredentialFacts, found: UsableInputSecret): Cred
   if (!isStored) return version
   if (!retained) return { step: 'delete-input-secret', inputSecret, reason: 'its value is stored' }
   if (storedInputSecret?.resourceVersion !== resourceVersion || storedInputSecret.mark !== mark)
-    return { step: 'record-input-secret', inputSecret, reason: 'something else of it changed' }
+    return { step: 'record-input-secret', inputSecret, reason: 'something other than its value changed' }
   return planKept(facts)
 }
 
@@ -540,8 +540,8 @@ function planPut(
     return { step: 'put-new', at, inputSecret, reason: 'the name is free' }
   if (pass.owner === 'ours')
     return next === 'put-version'
-      ? { step: 'put-version', at, inputSecret, reason: 'the Secret has another value' }
-      : { step: 'remove', at, reason: 'a predecessor, whose versions are not to stay' }
+      ? { step: 'put-version', at, inputSecret, reason: 'the Secret has a different value' }
+      : { step: 'remove', at, reason: 'a predecessor, whose versions must be removed' }
   if (next === 'put-new' && !isTaken) return { step: 'put-new', at, inputSecret, reason: 'nothing is stored' }
   return { step: 'look', at, reason: 'whether it is ours' }
 }

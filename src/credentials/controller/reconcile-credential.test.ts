@@ -219,7 +219,7 @@ describe('a deletion', () => {
   })
 })
 
-describe('a credential that a facade made and did not record', () => {
+describe('a credential that a REST server created and did not record', () => {
   test('is found where its parameter is', async () => {
     const world = await connected()
     const { life } = world.process

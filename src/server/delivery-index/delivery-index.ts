@@ -1,18 +1,25 @@
-/** The delivery index: answers requests for the deliveries of an endpoint from memory, over the log and the objects. */
+/** The delivery index: answers requests for events and deliveries from memory, over the log and the objects. */
 
 import type { AcceptedEvent } from '../../apis/delivery-segment.ts'
 import { nameOfMessage, timeOfName } from '../../apis/ids.ts'
 import type { InformerDependencies } from '../../kube/informer.ts'
+import { SharedCapacity } from '../../lib/fair-queue.ts'
 import type { GaugeRegistry } from '../../lib/metrics.ts'
 import { sleep } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../../webhooks/endpoints/directory.ts'
-import type { OpenBodies } from '../../webhooks/events/open-bodies.ts'
+import { OpenBodies } from '../../webhooks/events/open-bodies.ts'
+import { findOriginal } from '../../webhooks/events/originals.ts'
+import { byteLength } from '../../webhooks/log/codec.ts'
 import type { LogStore } from '../../webhooks/log/log-store.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
 import type { DeliveryDetail } from '../delivery-resource.ts'
 import { Problem } from '../http/problems.ts'
-import { countEnded, NONE, type PackedId, packedName } from './line-table.ts'
-import { type LogPage, type LogQuery, logPage, readDetail } from './queries.ts'
+import { MessageBuffer } from '../stream/message-buffer.ts'
+import { messagesOfChanges } from '../stream/messages.ts'
+import { type EventPage, type EventQuery, eventPage, findEvent, type IndexedEvent } from './event-queries.ts'
+import { countEnded, NONE, packedName } from './line-table.ts'
+import type { DeliveryLines } from './line-updates.ts'
+import { type LogPage, type LogQuery, logPage, readDetail, segmentOfDelivery } from './queries.ts'
 import { IndexReading } from './reader.ts'
 
 type DeliveryIndexOptions = {
@@ -26,10 +33,16 @@ type DeliveryIndexOptions = {
 const YOUNG_MS = 5000
 const MAX_WAIT_MS = 1000
 const POLL_MS = 25
-/** Bounds the waiting requests of clients that make up ids. */
+/** Bound the waiting requests of clients that make up ids: of all organizations, and of each. */
 const MAX_WAITING = 100
+const MAX_WAITING_OF_ORGANIZATION = 20
+/** Of messages that are kept for event streams. */
+const MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 /** Retry-After of reads that come too early. */
 const RETRY_AFTER_SECONDS = 2
+
+/** What a request waits for. */
+type Wanted = { what: 'delivery' | 'event'; namespace: string; id: string; isKnown: () => boolean }
 
 export type IndexStats = {
   lines: number
@@ -48,18 +61,27 @@ export class OpenDeliveryIndex {
   readonly #options: DeliveryIndexOptions
   readonly #ready = Promise.withResolvers<void>()
   #reading: IndexReading
+  /** Called with roughly the bytes that each write of a WebhookDelivery adds to the store. */
+  onObjectWritten: ((organization: string, bytes: number) => void) | undefined
+  /** Called with the organization that has new messages for event streams; with undefined if all streams end. */
+  onMessages: ((organization: string | undefined) => void) | undefined
+  /** What `#reading` has found for event streams. */
+  #messages: MessageBuffer
   #wasRead = false
   /** Requests that wait for deliveries which another process has just accepted. */
-  #waiting = 0
+  readonly #waiting = new SharedCapacity(MAX_WAITING, MAX_WAITING_OF_ORGANIZATION)
   #restarts = 0
   #dropped = 0
   #stopped = false
+  /** While the log is being read: the bodies of deliveries that were unfinished before, and those that this process has appended since. */
+  #openBefore = new OpenBodies()
   /** Resolves when all earlier readings have stopped. */
   #earlierStopped: Promise<unknown> = Promise.resolve()
 
   constructor(options: DeliveryIndexOptions) {
     this.#options = options
     this.ready = this.#ready.promise
+    this.#messages = this.#newMessages()
     this.#reading = this.#newReading()
   }
 
@@ -89,9 +111,14 @@ export class OpenDeliveryIndex {
     await this.#reading.stop()
   }
 
-  /** Newest first. @throws Problem `overloaded` while the log is being read */
-  async list(endpoint: EndpointIdentity, query: LogQuery): Promise<LogPage> {
-    return await logPage(this.#lines(), endpoint, query, this.#options.needs.clock)
+  /** Newest first. @param endpoints of one organization @throws Problem `overloaded` while the log is being read */
+  async list(endpoints: readonly EndpointIdentity[], query: LogQuery): Promise<LogPage> {
+    return logPage(this.#usable().lines, endpoints, query)
+  }
+
+  /** The events of an organization, newest first. @throws Problem `overloaded` while the log is being read */
+  async events(organization: string, query: EventQuery): Promise<EventPage> {
+    return eventPage(this.#usable().lines, organization, query)
   }
 
   /** Undefined if the endpoint has no such delivery (any more). @throws Problem `overloaded`; ApiError */
@@ -102,29 +129,41 @@ export class OpenDeliveryIndex {
   }
 
   /**
+   * The body that receivers get, from the object of the delivery or from the log; undefined if both are gone.
+   * @throws Problem `overloaded` while the log is being read; ApiError
+   */
+  async body(endpoint: EndpointIdentity, deliveryId: string): Promise<string | undefined> {
+    const { needs, store } = this.#options
+    const sources = { resources: needs.api, store }
+    const original = await findOriginal(sources, endpoint, deliveryId, (of, id) => this.segmentOf(of, id))
+    return original?.payload
+  }
+
+  /**
    * Waits for an unknown delivery whose id says that another process accepted it just now. @returns whether it appeared
    * @throws Problem `overloaded` if the watch of the log is interrupted, so that the delivery may exist nevertheless
    */
   async appears(endpoint: EndpointIdentity, deliveryId: string): Promise<boolean> {
-    return await this.#appears('delivery', deliveryId, () => this.#find(endpoint, deliveryId) !== NONE)
+    const isKnown = () => this.#find(endpoint, deliveryId) !== NONE
+    return await this.#appears({ what: 'delivery', namespace: endpoint.namespace, id: deliveryId, isKnown })
   }
 
-  async #appears(what: 'delivery' | 'event', id: string, isKnown: () => boolean): Promise<boolean> {
-    if (await this.#waitFor(id, isKnown)) return true
+  async #appears(wanted: Wanted): Promise<boolean> {
+    if (await this.#waitFor(wanted)) return true
     if (!this.#reading.isCutOff) return false
     throw new Problem('overloaded', {
-      detail: `Davit temporarily cannot read new entries in the delivery log, so it cannot tell whether this ${what} exists.`,
+      detail: `Davit temporarily cannot read new entries in the delivery log, so it cannot tell whether this ${wanted.what} exists.`,
       retryAfter: RETRY_AFTER_SECONDS,
     })
   }
 
   /** @returns whether it appeared; false at once if that cannot be expected */
-  async #waitFor(id: string, isKnown: () => boolean): Promise<boolean> {
+  async #waitFor({ namespace, id, isKnown }: Wanted): Promise<boolean> {
     const { clock } = this.#options.needs
     const age = clock.now() - timeOfName(nameOfMessage(id) ?? '')
     const isYoung = age > -YOUNG_MS && age < YOUNG_MS
-    if (!isYoung || this.#waiting === MAX_WAITING) return false
-    this.#waiting += 1
+    if (!isYoung || !this.#waiting.hasRoom(namespace)) return false
+    this.#waiting.take(namespace, 1)
     try {
       const until = clock.monotonic() + MAX_WAIT_MS
       while (clock.monotonic() < until) {
@@ -133,51 +172,57 @@ export class OpenDeliveryIndex {
       }
       return false
     } finally {
-      this.#waiting -= 1
+      this.#waiting.give(namespace, 1)
     }
   }
 
   async #readNow(endpoint: EndpointIdentity, deliveryId: string): Promise<DeliveryDetail | undefined> {
     const { needs, store } = this.#options
-    return await readDetail(this.#lines(), { api: needs.api, store }, endpoint, deliveryId)
+    return await readDetail(this.#usable(), { api: needs.api, store }, endpoint, deliveryId)
+  }
+
+  /** For event streams. @throws Problem `overloaded` while the log is being read */
+  messageBuffer(): MessageBuffer {
+    this.#usable()
+    return this.#messages
+  }
+
+  get messageBytes(): number {
+    return this.#messages.bytes
+  }
+
+  /** The current version of etcd. @throws ApiError */
+  async currentVersion(): Promise<number> {
+    return (await this.#options.store.page('outcomes', { limit: 1 })).version
   }
 
   /** Makes events readable right after this process appended them. @param events those of one append, in order */
   appended(appended: Appended, events: readonly AcceptedEvent[]): void {
     this.#reading.lines.appended(appended, events)
+    if (this.progress === undefined) return
+    for (const { event, targets } of events)
+      if (targets.length > 0) this.#openBefore.add(event.namespace, { bytes: byteLength(event.payload) })
   }
 
   /**
-   * The name of the DeliverySegment with the event; undefined if that is gone or the delivery is unknown.
+   * The name of the DeliverySegment with the delivery's event; undefined if that is gone or the event is unknown.
    * @throws Problem `overloaded` while the log is being read
    */
   segmentOf(endpoint: EndpointIdentity, deliveryId: string): string | undefined {
-    const { segments, table } = this.#lines()
-    const line = this.#find(endpoint, deliveryId)
-    return line === NONE ? undefined : segments.at(table.segment(line))?.name
+    return segmentOfDelivery(this.#usable().lines, endpoint, deliveryId)
   }
 
   /**
-   * The name of the DeliverySegment with an event, whether anybody gets it or not; undefined if there is none (any more).
+   * An event of the log, whether or not it has receivers; undefined if there is none (any more).
    * @throws Problem `overloaded` while the log is being read, or if it may have the event and cannot be watched
    */
-  async segmentOfEvent(namespace: string, eventId: string): Promise<string | undefined> {
-    const id = packedName(nameOfMessage(eventId) ?? '')
-    if (!id) return undefined
-    const find = () => this.#segmentOfEvent(namespace, id)
+  async event(organization: string, eventId: string): Promise<IndexedEvent | undefined> {
+    const find = () => findEvent(this.#usable().lines, organization, eventId)
     const found = find()
-    if (found !== undefined) return found
-    return (await this.#appears('event', eventId, () => find() !== undefined)) ? find() : undefined
-  }
-
-  #segmentOfEvent(namespace: string, id: PackedId): string | undefined {
-    const { logs, segments, table } = this.#lines()
-    for (const { lines } of logs.in(namespace)) {
-      const line = lines.find(id)
-      const segment = line === NONE ? undefined : segments.at(table.segment(line))
-      if (segment) return segment.name
-    }
-    return undefined
+    if (found) return found
+    const isKnown = () => find() !== undefined
+    const wanted: Wanted = { what: 'event', namespace: organization, id: eventId, isKnown }
+    return (await this.#appears(wanted)) ? find() : undefined
   }
 
   #find({ namespace, uid }: EndpointIdentity, deliveryId: string): number {
@@ -200,9 +245,9 @@ export class OpenDeliveryIndex {
     }
   }
 
-  /** The bodies of unfinished deliveries; undefined while reading. */
-  openBodies(): OpenBodies | undefined {
-    return this.progress === undefined ? this.#reading.lines.lines.bodies : undefined
+  /** The bodies of unfinished deliveries. While the log is being read, those of before, and what this process has appended since. */
+  openBodies(): Pick<OpenBodies, 'total' | 'of'> {
+    return this.progress === undefined ? this.#reading.lines.lines.bodies : this.#openBefore
   }
 
   stats(): IndexStats {
@@ -223,23 +268,34 @@ export class OpenDeliveryIndex {
     }
   }
 
-  #lines() {
+  /** @throws Problem `overloaded` while the log is being read */
+  #usable(): DeliveryLines {
     const { progress, lines } = this.#reading
-    if (progress === undefined) return lines.lines
+    if (progress === undefined) return lines
     throw new Problem('overloaded', {
       detail: `The delivery log is still loading (${this.#reading.loaded}).`,
       retryAfter: RETRY_AFTER_SECONDS,
     })
   }
 
+  #newMessages(): MessageBuffer {
+    const onNews = (organization: string | undefined) => this.onMessages?.(organization)
+    return new MessageBuffer({ maxBytes: MAX_MESSAGE_BYTES, onNews })
+  }
+
   #newReading(): IndexReading {
     const { needs, store, maxEntries } = this.#options
-    const reading = new IndexReading(needs, store, maxEntries, (why) => this.#readAgain(why))
+    const reading = new IndexReading(needs, store, maxEntries, {
+      lost: (why) => this.#readAgain(why),
+      objectWritten: (organization, bytes) => this.onObjectWritten?.(organization, bytes),
+      changes: messagesOfChanges(this.#messages, needs.clock),
+    })
     void reading.ready.then(() => {
       const { lines } = reading
       if (this.#wasRead) {
         needs.log.info('delivery_index_rebuilt', 'rebuilt delivery index', { lines: lines.size })
       }
+      if (reading === this.#reading) this.#openBefore = new OpenBodies()
       this.#wasRead = true
       this.#ready.resolve()
     })
@@ -250,8 +306,11 @@ export class OpenDeliveryIndex {
     if (this.#stopped) return
     this.#options.needs.log.warn('delivery_index_rebuild_started', 'rebuilding delivery index', { why })
     const before = this.#reading
+    if (before.progress === undefined) this.#openBefore = before.lines.lines.bodies
     this.#restarts += 1
     this.#dropped += before.lines.lines.dropped
+    this.#messages.close()
+    this.#messages = this.#newMessages()
     this.#reading = this.#newReading().start()
     this.#earlierStopped = Promise.all([this.#earlierStopped, before.stop()])
   }
@@ -277,7 +336,7 @@ export function registerIndexGauges(
   )
   gauge(
     'davit_index_held_outcomes',
-    'Number of outcomes that wait until the delivery index has read their events.',
+    'Number of outcomes that are waiting for the delivery index to read their events.',
     ({ held }) => held,
   )
   total(

@@ -30,12 +30,8 @@ class Model {
 
   /** Numbers of the lines from the newest on, which is the smallest. */
   walk(after?: number): number[] {
-    const found: number[] = []
-    this.sorted.walk(
-      after === undefined ? undefined : idOf(after),
-      (line) => found.push(this.numberOf(line)) > 0,
-    )
-    return found
+    const lines = this.sorted.newest(after === undefined ? undefined : idOf(after))
+    return [...lines].map((line) => this.numberOf(line))
   }
 
   numberOf(line: number): number {
@@ -100,15 +96,10 @@ describe('lines in order', () => {
     const look = (state: number) => {
       let looked = 0
       const found: number[] = []
-      model.sorted.walk(
-        undefined,
-        (line) => {
-          looked += 1
-          if (model.table.stateNumber(line) === state) found.push(model.numberOf(line))
-          return true
-        },
-        { state },
-      )
+      for (const line of model.sorted.newest(undefined, { state })) {
+        looked += 1
+        if (model.table.stateNumber(line) === state) found.push(model.numberOf(line))
+      }
       return { looked, found }
     }
     const [exhausted, canceled] = [STATES.indexOf('exhausted'), STATES.indexOf('canceled')]
@@ -132,12 +123,10 @@ describe('lines in order', () => {
     const look = (type: number) => {
       let looked = 0
       const found: number[] = []
-      const visit = (line: number) => {
+      for (const line of model.sorted.newest(undefined, { type })) {
         looked += 1
         if (model.table.type(line) === type) found.push(model.numberOf(line))
-        return true
       }
-      model.sorted.walk(undefined, visit, { type })
       return { looked, found }
     }
     expect(look(7).found).toEqual([2000])
@@ -150,16 +139,5 @@ describe('lines in order', () => {
     expect(look(7).looked).toBeLessThanOrEqual(512)
     model.add(2000, 7)
     expect(look(7).found).toEqual([2000])
-  })
-
-  it('stop where they are told to', () => {
-    const model = new Model()
-    for (let at = 0; at < 100; at += 1) model.add(at)
-    let seen = 0
-    model.sorted.walk(idOf(10), () => {
-      seen += 1
-      return seen < 5
-    })
-    expect(seen).toBe(5)
   })
 })

@@ -12,7 +12,7 @@ import { type LineTable, NONE, PACKED_WORDS, type PackedId, STATES } from './lin
  */
 type Block = { lines: Uint32Array; size: number; states: number; types: number }
 
-type WantedLines = { state?: number | undefined; type?: number | undefined }
+export type WantedLines = { state?: number | undefined; type?: number | undefined }
 
 const TYPE_BITS = 32
 const ANY = -1
@@ -84,33 +84,36 @@ export class SortedLines {
   }
 
   /**
-   * Visits lines from the newest, or the first that is older than `after`, to the oldest. Lines must not change meanwhile.
-   * @param wanted blocks that have no such line are skipped; all lines of the others are visited
+   * Lines from the newest, or the first that is older than `after`, to the oldest. Lines must not change meanwhile.
+   * @param wanted blocks that have no such line are skipped; the others yield all of their lines
    */
-  walk(after: PackedId | undefined, visit: Visit, wanted: WantedLines = {}): void {
-    this.#block = this.#blocks.length
-    this.#index = 0
-    if (after) this.#locate(after)
+  *newest(after?: PackedId, wanted: WantedLines = {}): IterableIterator<number> {
+    let [number, from] = [this.#blocks.length, 0]
+    if (after) {
+      this.#locate(after)
+      number = this.#block
+      from = this.#index
+    }
     const states = wanted.state === undefined ? ANY : 1 << wanted.state
     const types = wanted.type === undefined ? ANY : typeBit(wanted.type)
-    for (let number = this.#block; number >= 0; number -= 1) {
+    const first = number
+    for (; number >= 0; number -= 1) {
       const block = this.#blocks[number]
       if (!block || (block.states & states) === 0 || (block.types & types) === 0) continue
-      if (!this.#walkBlock(block, number === this.#block ? this.#index : block.size, visit)) return
+      yield* this.#inBlock(block, number === first ? from : block.size)
     }
   }
 
-  #walkBlock(block: Block, from: number, visit: Visit): boolean {
+  *#inBlock(block: Block, from: number): IterableIterator<number> {
     let [states, types] = [0, 0]
     for (let index = from - 1; index >= 0; index -= 1) {
       const line = block.lines[index] ?? NONE
       states |= 1 << this.#table.stateNumber(line)
       types |= typeBit(this.#table.type(line))
-      if (!visit(line)) return false
+      yield line
     }
     // Bits are only ever set while lines change and go; a walk over the whole block has seen which are still right.
     if (from === block.size) [block.states, block.types] = [states, types]
-    return true
   }
 
   /** Visits lines from the oldest. Lines must not change meanwhile. */
@@ -203,6 +206,8 @@ export type EndpointLog = {
   readonly number: number
   readonly namespace: string
   readonly uid: string
+  /** Of the endpoint; empty if it is not known. */
+  name: string
   readonly tag: string
   readonly shard: number
   readonly lines: SortedLines
@@ -215,8 +220,8 @@ export type EndpointLog = {
 
 const TAG_CHARACTERS = 8
 
-/** In place of the UID of an endpoint: the events that were accepted for nobody. */
-export const NOBODY = ''
+/** In place of the UID of an endpoint: events that no endpoint gets, or of which a delivery is gone. */
+export const NO_ENDPOINT = ''
 
 /** The endpoints that have lines, by UID (as in the log) and by tag (as in names of objects). */
 export class EndpointLogs {
@@ -265,13 +270,18 @@ export class EndpointLogs {
     return this.#byNumber[this.#table.log(line)]
   }
 
-  findOrAdd(namespace: string, uid: string): EndpointLog {
+  /** @param name of the endpoint, if it is known */
+  findOrAdd(namespace: string, uid: string, name = ''): EndpointLog {
     const held = this.find(namespace, uid)
-    if (held) return held
+    if (held) {
+      if (held.name === '' && name !== '') held.name = copyString(name)
+      return held
+    }
     const log: EndpointLog = {
       number: this.#free.pop() ?? this.#byNumber.length,
       namespace: copyString(namespace),
       uid: copyString(uid),
+      name: copyString(name),
       tag: endpointTag(uid),
       shard: shardOf(uid),
       lines: new SortedLines(this.#table),

@@ -61,6 +61,17 @@ export function unpackName(words: Uint32Array, from = 0): string {
   return name
 }
 
+/** The id just before, in the order of ids. */
+export function precedingId(id: PackedId): PackedId {
+  const before = id.slice()
+  for (let word = PACKED_WORDS - 1; word >= 0; word -= 1) {
+    const isBorrowed = before[word] === 0
+    before[word] = (before[word] ?? 0) - 1
+    if (!isBorrowed) break
+  }
+  return before
+}
+
 export const NONE = 0xffff_ffff
 
 /** `at`: when the delivery ended or, before that, its next attempt; milliseconds since 1970, NaN if unknown. */
@@ -81,6 +92,7 @@ const LISTED: Bits = { shift: 13, mask: 1 }
 const MOVED: Bits = { shift: 14, mask: 1 }
 const OBJECT_ENDED: Bits = { shift: 15, mask: 1 }
 const SHARES_BODY: Bits = { shift: 16, mask: 1 }
+const RECEIVERS: Bits = { shift: 17, mask: 0x7fff }
 
 /** The number of a state is its index here. */
 export const STATES: readonly DeliveryState[] = deliveryState.options
@@ -186,6 +198,16 @@ export class LineTable {
     return 0
   }
 
+  /** Negative if `line` is newer than `other`, zero if both are of one event. */
+  compareLines(line: number, other: number): number {
+    for (let word = 0; word < PACKED_WORDS; word += 1) {
+      const difference =
+        (this.#ids[line * PACKED_WORDS + word] ?? 0) - (this.#ids[other * PACKED_WORDS + word] ?? 0)
+      if (difference !== 0) return difference
+    }
+    return 0
+  }
+
   copyId(line: number, into: PackedId): void {
     const from = line * PACKED_WORDS
     for (let word = 0; word < PACKED_WORDS; word += 1) into[word] = this.#ids[from + word] ?? 0
@@ -261,6 +283,15 @@ export class LineTable {
 
   indexInSegment(line: number): number {
     return this.#indexes[line] ?? 0
+  }
+
+  /** Deliveries of its event, at most 32,767. Only while it has a segment. */
+  receivers(line: number): number {
+    return this.#get(line, RECEIVERS)
+  }
+
+  setReceivers(line: number, receivers: number): void {
+    this.#set(line, RECEIVERS, Math.min(receivers, RECEIVERS.mask))
   }
 
   setOffset(line: number, segment: number, index: number): void {

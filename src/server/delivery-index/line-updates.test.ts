@@ -3,13 +3,17 @@ import { DeliveryWatches, KINDS } from '../../../test/support/delivery-watches.t
 import { DeliveryWorld, type WorldEndpoint, type WorldLine } from '../../../test/support/delivery-world.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { fc } from '../../../test/support/fast-check.ts'
+import { MemoryStore } from '../../../test/support/memory-store.ts'
 import type { DeliveryState } from '../../apis/webhook-delivery.ts'
+import type { Sequence } from '../../webhooks/log/log-store.ts'
 import type { DeliveryLine } from '../delivery-resource.ts'
+import { findEvent } from './event-queries.ts'
 import { countEnded } from './line-table.ts'
 import type { Lines } from './lines.ts'
-import { type LogQuery, logPage } from './queries.ts'
+import { type LogQuery, logPage, readDetail, segmentOfDelivery } from './queries.ts'
 
 const ENDPOINTS = 3
+
 const clock = new FakeClock()
 
 const number = fc.nat({ max: 1000 })
@@ -88,6 +92,12 @@ class Run {
     this.watches.index.appended(place, events)
   }
 
+  static after(all: readonly Parameters<Run['happen']>[0][]): Run {
+    const run = new Run()
+    for (const what of all) run.happen(what)
+    return run
+  }
+
   /** As a process that starts now: everything is listed, and nothing was told before. */
   restart(): Run {
     const next = new Run(this.world)
@@ -96,8 +106,15 @@ class Run {
     return next
   }
 
-  async page(endpoint: WorldEndpoint, query: LogQuery) {
-    return await logPage(this.watches.index.lines, endpoint, query, clock)
+  page(endpoint: WorldEndpoint, query: LogQuery) {
+    return logPage(this.watches.index.lines, [endpoint], query)
+  }
+
+  /** As the API reads it: from the log, since it has no object. */
+  async detail(endpoint: WorldEndpoint, deliveryId: string) {
+    const read = async (_: Sequence, name: string) => this.world.storedOutcomes(name)
+    const api = new MemoryStore(() => clock.now())
+    return await readDetail(this.watches.index, { api, store: { read } }, endpoint, deliveryId)
   }
 
   async all(endpoint: WorldEndpoint, query: Partial<LogQuery> = {}): Promise<DeliveryLine[]> {
@@ -129,8 +146,7 @@ describe('the lines of the log', () => {
   it('show in the end what is stored, in whatever order the watches told of it, and so they do after a restart', async () => {
     await fc.assert(
       fc.asyncProperty(happenings(150), async (all) => {
-        const run = new Run()
-        for (const what of all) run.happen(what)
+        const run = Run.after(all)
         run.world.settleDuplicates()
         run.watches.tellAll()
         const next = run.restart()
@@ -144,6 +160,47 @@ describe('the lines of the log', () => {
         expect(run.watches.lost + run.watches.setBack).toBe(0)
       }),
       { numRuns: 300 },
+    )
+  })
+
+  it('have each attempt once, of those that count, where the log alone tells of them', async () => {
+    await fc.assert(
+      fc.asyncProperty(happenings(150), async (all) => {
+        const run = Run.after(all)
+        run.world.settleDuplicates()
+        run.watches.tellAll()
+        for (const reader of [run, run.restart()]) {
+          for (const endpoint of run.world.endpoints) {
+            for (const { id, attemptTimes } of run.world.loggedOf(endpoint)) {
+              const detail = await reader.detail(endpoint, `msg_${id}`)
+              expect(detail?.attempts.map(({ at }) => at)).toEqual(attemptTimes)
+            }
+          }
+        }
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  it('lead to each event that the log has, also where its delivery is gone', async () => {
+    await fc.assert(
+      fc.property(happenings(150), (all) => {
+        const run = Run.after(all)
+        run.world.settleDuplicates()
+        run.watches.tellAll()
+        for (const { watches, world } of [run, run.restart()]) {
+          for (const { endpoint, id } of world.eventsInLog()) {
+            const { lines } = watches.index
+            const segments = [
+              findEvent(lines, endpoint.namespace, `msg_${id}`)?.segment,
+              segmentOfDelivery(lines, endpoint, `msg_${id}`),
+            ].map((name) => world.segments.get(name ?? ''))
+            for (const segment of segments)
+              expect(segment?.deliveries.map(({ event }) => event.id)).toContain(id)
+          }
+        }
+      }),
+      { numRuns: 100 },
     )
   })
 
@@ -183,8 +240,7 @@ describe('the lines of the log', () => {
     const states: DeliveryState[] = ['pending', 'retrying', 'succeeded', 'exhausted', 'canceled']
     await fc.assert(
       fc.asyncProperty(happenings(100), async (all) => {
-        const run = new Run()
-        for (const what of all) run.happen(what)
+        const run = Run.after(all)
         for (const endpoint of run.world.endpoints) {
           const lines = await run.all(endpoint)
           for (const status of states) {
@@ -202,8 +258,7 @@ describe('the lines of the log', () => {
   it('leave nothing behind of what is gone', async () => {
     await fc.assert(
       fc.property(happenings(150), (all) => {
-        const run = new Run()
-        for (const what of all) run.happen(what)
+        const run = Run.after(all)
         run.watches.tellAll()
         const { index } = run.watches
         for (const key of run.world.objects.keys()) index.objectGone(index.lineOfObject(key))

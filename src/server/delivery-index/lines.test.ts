@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { sortableName } from '../../apis/ids.ts'
-import { NOBODY } from './endpoint-logs.ts'
+import { NO_ENDPOINT } from './endpoint-logs.ts'
 import { NONE, packedName } from './line-table.ts'
 import { DeliveryLines, type ObjectDelivery } from './line-updates.ts'
 
@@ -12,28 +12,25 @@ function nameAt(number: number): string {
   return sortableName(START + number, entropy)
 }
 
+/** A segment of one event, without its deliveries. */
+function segment(number: number) {
+  const times = { writtenAt: START, createdAt: START }
+  const content = { bytes: 1000, written: new Map(), bodies: ['{}'], unreadable: 0 }
+  return { name: nameAt(number + 1_000_000), version: number, ...times, ...content }
+}
+
 /** A segment of one delivery of an endpoint, which is the `number`th to be accepted. */
 function accept(index: DeliveryLines, number: number, uid = 'uid-a'): void {
   const event = { id: nameAt(number), namespace: 'org', type: 'test.happened', bodyBytes: 2, receivers: 1 }
   const delivery = { index: 0, eventIndex: 0, event, endpoint: { name: 'billing', uid } }
-  const times = { writtenAt: START, createdAt: START }
-  const about = { name: nameAt(number + 1_000_000), version: number, ...times, bytes: 1000 }
-  index.segment({ ...about, deliveries: [delivery], bodies: ['{}'], unreadable: 0 })
+  index.segment({ ...segment(number), deliveries: [delivery] })
   for (const _ of index.segmentsSeenUpTo(number));
 }
 
 /** A segment of an event that nobody gets. */
 function acceptForNobody(index: DeliveryLines, number: number): void {
   const event = { id: nameAt(number), namespace: 'org', type: 'test.happened', bodyBytes: 2, receivers: 0 }
-  const times = { writtenAt: START, createdAt: START }
-  const about = { name: nameAt(number + 1_000_000), version: number, ...times, bytes: 1000 }
-  index.segment({
-    ...about,
-    deliveries: [],
-    undelivered: [{ eventIndex: 0, event }],
-    bodies: ['{}'],
-    unreadable: 0,
-  })
+  index.segment({ ...segment(number), deliveries: [], undelivered: [{ eventIndex: 0, event }] })
 }
 
 function send(index: DeliveryLines, number: number): void {
@@ -70,7 +67,7 @@ describe('an event that nobody gets', () => {
     const index = new DeliveryLines(3, never)
     acceptForNobody(index, 1)
     acceptForNobody(index, 1)
-    expect(held(index, NOBODY)).toEqual(names(1))
+    expect(held(index, NO_ENDPOINT)).toEqual(names(1))
     expect(index.lines.bodies.total).toBe(0)
     index.segmentGone(nameAt(1_000_001))
     expect([index.size, index.lines.logs.size, index.lines.segments.size]).toEqual([0, 0, 0])
@@ -81,18 +78,38 @@ describe('an event that nobody gets', () => {
     const event = { id: nameAt(1), namespace: 'org', type: 'test.happened', payload: '{}' }
     const place = { segment: nameAt(1_000_001), version: 1, firstDelivery: 0 }
     index.appended(place, [{ event, targets: [] }])
-    expect(held(index, NOBODY)).toEqual(names(1))
+    expect(held(index, NO_ENDPOINT)).toEqual(names(1))
     acceptForNobody(index, 1)
-    expect(held(index, NOBODY)).toEqual(names(1))
+    expect(held(index, NO_ENDPOINT)).toEqual(names(1))
     index.segmentGone(nameAt(1_000_001))
     expect(index.size).toBe(0)
+  })
+
+  it('stays behind of a delivery that is gone, once for all of its endpoints, and goes with its segment', () => {
+    const index = new DeliveryLines(3, never)
+    const event = { id: nameAt(1), namespace: 'org', type: 'test.happened', bodyBytes: 2, receivers: 2 }
+    const deliveries = ['uid-a', 'uid-b'].map((uid, at) => {
+      return { index: at, eventIndex: 0, event, endpoint: { name: uid, uid } }
+    })
+    const about = { name: nameAt(9), version: 1, writtenAt: START, createdAt: START, bytes: 1000 }
+    index.segment({ ...about, written: new Map(), deliveries, bodies: ['{}'], unreadable: 0 })
+    for (const _ of index.segmentsSeenUpTo(1));
+    const records = deliveries.map(
+      ({ index }) => ({ kind: 'moved', position: { version: 1, index } }) as const,
+    )
+    index.outcomes({ name: 'outcomes', version: 5, writtenAt: START, writer: 'w', records })
+    index.objectsSeenUpTo(5)
+    expect([held(index), held(index, 'uid-b'), held(index, NO_ENDPOINT)]).toEqual([[], [], names(1)])
+    expect([index.size, index.lines.bodies.total]).toEqual([1, 0])
+    index.segmentGone(nameAt(9))
+    expect([index.size, index.lines.logs.size, index.lines.segments.size]).toEqual([0, 0, 0])
   })
 
   it('makes room like a delivery that has ended', () => {
     const index = new DeliveryLines(3, never)
     for (const number of [1, 2, 3]) acceptForNobody(index, number)
     accept(index, 4)
-    expect([held(index), held(index, NOBODY)]).toEqual([names(4), names(2, 3)])
+    expect([held(index), held(index, NO_ENDPOINT)]).toEqual([names(4), names(2, 3)])
     index.segmentGone(nameAt(1_000_001))
     expect(index.size).toBe(3)
   })

@@ -24,8 +24,8 @@ export type IndexedSegment = {
   readonly version: number
   /** Lines by index: NONE if there is none (any more), UNKNOWN before the entry was seen. */
   lines: number[] | Uint32Array
-  /** Lines of its events without deliveries. */
-  readonly undelivered: Set<number>
+  /** Lines of events, not of their deliveries. */
+  readonly events: Set<number>
   /** The whole segment was seen, not only what this process appended to it. */
   complete: boolean
 }
@@ -74,7 +74,7 @@ class IndexedSegments {
       name: copyString(name),
       version,
       lines: offsetTable(count, []),
-      undelivered: new Set(),
+      events: new Set(),
       complete: false,
     }
     this.#byNumber[segment.number] = segment
@@ -180,7 +180,7 @@ export class Lines {
       return NONE
     }
     // Eviction may have removed the last line of this log, and with it the log.
-    const log = this.logs.findOrAdd(wanted.namespace, wanted.uid)
+    const log = this.logs.findOrAdd(wanted.namespace, wanted.uid, wanted.name)
     const line = this.table.allocate(id, { log: log.number, type: this.#typeNumber(type), bytes, sharesBody })
     log.lines.add(line)
     count(log, 'pending', 1)
@@ -207,7 +207,7 @@ export class Lines {
   /** Drops what the log said about the line. */
   forgetLog(line: number): void {
     const segment = this.segments.at(this.table.segment(line))
-    if (segment && !segment.undelivered.delete(line)) segment.lines[this.table.indexInSegment(line)] = NONE
+    if (segment && !segment.events.delete(line)) segment.lines[this.table.indexInSegment(line)] = NONE
     const newest = this.table.outcomes(line)
     if (newest !== NONE) this.outcomes.release(newest)
     for (const older of this.#olderOutcomes.get(line) ?? []) this.outcomes.release(older)
@@ -223,9 +223,9 @@ export class Lines {
     segment.lines[index] = line
   }
 
-  setUndelivered(line: number, segment: IndexedSegment): void {
+  setEvent(line: number, segment: IndexedSegment): void {
     this.table.setOffset(line, segment.number, 0)
-    segment.undelivered.add(line)
+    segment.events.add(line)
   }
 
   setStatus(line: number, status: LineStatus): void {

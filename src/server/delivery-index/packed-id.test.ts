@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
 import { sortableName } from '../../apis/ids.ts'
-import { packedName, unpackName } from './line-table.ts'
+import { packedName, precedingId, unpackName } from './line-table.ts'
 
 const name = fc
   .tuple(fc.nat({ max: 2 ** 31 }), fc.uint8Array({ minLength: 10, maxLength: 10 }))
@@ -40,6 +40,14 @@ describe('a packed id', () => {
     { given: `0A${'0'.repeat(24)}`, why: 'a capital' },
   ])('is not made of $why', ({ given }) => {
     expect(packedName(given)).toBeUndefined()
+  })
+
+  it.each([
+    { given: `${'0'.repeat(25)}1`, want: '0'.repeat(26) },
+    { given: `7${'0'.repeat(25)}`, want: `6${'z'.repeat(25)}` },
+    { given: `1${'0'.repeat(24)}a`, want: `1${'0'.repeat(24)}9` },
+  ])('$given comes just after $want', ({ given, want }) => {
+    expect(unpackName(precedingId(packedName(given) ?? new Uint32Array(4)))).toBe(want)
   })
 
   it.each(['0'.repeat(26), `7${'z'.repeat(25)}`])('is made of %s', (given) => {

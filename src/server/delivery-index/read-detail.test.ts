@@ -32,6 +32,7 @@ describe('one delivery', () => {
     await bed.start()
     expect(await bed.read(1)).toEqual({
       deliveryId: idAt(1),
+      endpointId: 'whe_billing',
       eventType: 'test.happened',
       status: 'succeeded',
       attemptCount: 1,
@@ -56,6 +57,28 @@ describe('one delivery', () => {
       attemptCount: 2,
       attempts: [FAILED, later],
     })
+  })
+
+  it.each([
+    { what: 'success', record: (version: number) => sent(version), attempts: [ATTEMPT] },
+    {
+      what: 'last failure',
+      record: (version: number) =>
+        ({
+          kind: 'failed',
+          position: { version, index: 0 },
+          attempt: FAILED,
+          nextAttemptAt: 0,
+        }) as const,
+      attempts: [FAILED],
+    },
+  ])('has its $what once, although that is in the log twice', async ({ record, attempts }) => {
+    const version = bed.api.accept('segment', [event(1)])
+    // The list has the second one first.
+    bed.api.tell('outcomes-b', [record(version)])
+    bed.api.tell('outcomes-a', [record(version)])
+    await bed.start()
+    expect(await bed.read(1)).toMatchObject({ attemptCount: 1, attempts })
   })
 
   it('is what its object says now, also where the watch has not told that yet', async () => {
@@ -154,5 +177,16 @@ describe('one delivery', () => {
     await settle()
     expect(bed.index.segmentOf(BILLING, idAt(1))).toBeUndefined()
     expect(await bed.ids()).toHaveLength(1)
+  })
+
+  it('has a body as long as its object or its segment is there', async () => {
+    const { event: accepted, targets } = event(1)
+    bed.api.accept('segment', [{ event: { ...accepted, payload: '{"data":1}' }, targets }, event(7, 'uid-b')])
+    bed.api.show(nameAt(2), 'uid-a')
+    await bed.start()
+    const body = (number: number) => bed.index.body(BILLING, idAt(number))
+    expect(await Promise.all([1, 2, 7, 9].map(body))).toEqual(['{"data":1}', '{}', undefined, undefined])
+    bed.api.remove('deliverysegments', 'segment', true)
+    expect(await body(1)).toBeUndefined()
   })
 })

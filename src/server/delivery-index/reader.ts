@@ -8,10 +8,12 @@ import { Informer, type InformerDependencies } from '../../kube/informer.ts'
 import type { ObjectIdentity, Source, Store } from '../../kube/store.ts'
 import type { Watch } from '../../kube/watch-restarts.ts'
 import { counted } from '../../lib/text.ts'
-import { exponentialMs, sleep } from '../../lib/time.ts'
+import { type DualTimestamp, dualTimestamp, exponentialMs, sleep } from '../../lib/time.ts'
 import type { LogStore } from '../../webhooks/log/log-store.ts'
-import { LARGEST_LOG_PAGE, LOG_PAGE, readLiveSegment } from '../../webhooks/log/reader.ts'
+import { LARGEST_LOG_PAGE, LOG_PAGE, MISSED_AFTER_MS, readLiveSegment } from '../../webhooks/log/reader.ts'
 import type { LogSegment } from '../../webhooks/log/store.ts'
+import { objectBytes } from '../../webhooks/log/written-bytes.ts'
+import type { ChangeListener } from './changes.ts'
 import { NONE } from './line-table.ts'
 import {
   DeliveryLines,
@@ -136,18 +138,28 @@ export class OutcomeStore extends LinesStore implements Store<OutcomeBatch> {
   seenUpTo(version: number): void {
     this.#floor = Math.max(this.#floor, version)
     if (this.#applied.size > 0) this.#applied = new Set()
+    this.lines.outcomesSeenUpTo(version)
   }
 }
 
 /** Lines that are checked per step at the end of a list. */
 const LINES_PER_STEP = 64
 
+/** Called with roughly the bytes that each write of a WebhookDelivery adds to the store. */
+type ObjectWritten = (organization: string, bytes: number) => void
+
 export class ObjectDeliveryStore extends LinesStore implements Store<ObjectDelivery> {
+  readonly #onWritten: ObjectWritten
   /** All objects up to this version are known from a complete list. */
   #floor = 0
   #listing = false
   /** Versions at which events deleted objects while a list is read that may still contain them. */
   #deletedMeanwhile = new Map<string, number>()
+
+  constructor(lines: DeliveryLines, onRollback: () => void, onWritten: ObjectWritten) {
+    super(lines, onRollback)
+    this.#onWritten = onWritten
+  }
 
   isNews({ key, version }: ObjectIdentity, source: Source): boolean {
     const { table } = this.lines.lines
@@ -160,6 +172,9 @@ export class ObjectDeliveryStore extends LinesStore implements Store<ObjectDeliv
   apply({ version }: ObjectIdentity, delivery: ObjectDelivery): void {
     const line = this.lines.object(delivery, version)
     if (this.#listing && line !== NONE) this.lines.lines.table.markListed(line)
+    // A list has only the newest version of each, whenever it was written.
+    const { namespace, bodyBytes, sharesBody, attempts } = delivery
+    if (!this.#listing) this.#onWritten(namespace, objectBytes(sharesBody ? 0 : bodyBytes, attempts))
   }
 
   delete({ key, version }: ObjectIdentity): void {
@@ -204,6 +219,13 @@ const COMPARE_EVERY_MS = 2 * 3600_000
 /** @property before what has to be read before the informer starts; retried until it succeeds */
 type Stage = { what: string; informer: Watch; before?: () => Promise<void> }
 
+type ReadingListener = {
+  /** Something was missed or became invalid: everything must be read again. */
+  lost: (why: string) => void
+  objectWritten: ObjectWritten
+  changes?: ChangeListener
+}
+
 export class IndexReading {
   readonly lines: DeliveryLines
   readonly ready: Promise<void>
@@ -215,20 +237,18 @@ export class IndexReading {
   #stage: Stage | undefined
   #stopped = false
 
-  /**
-   * @param capacity maximum of lines
-   * @param onLost something was missed or became invalid: everything must be read again
-   */
-  constructor(needs: InformerDependencies, store: LogStore, capacity: number, onLost: (why: string) => void) {
+  /** @param capacity maximum of lines */
+  constructor(needs: InformerDependencies, store: LogStore, capacity: number, listener: ReadingListener) {
     const lost = (why: string) => {
-      if (!this.#stopped) onLost(why)
+      if (!this.#stopped) listener.lost(why)
     }
-    this.lines = new DeliveryLines(capacity, () =>
-      lost('outcomes arrived faster than the segments that they refer to'),
-    )
-    this.#stages = createStages(needs, store, this.lines, () =>
-      lost('the cluster storage was restored to an earlier state'),
-    )
+    const onLost = () => lost('outcomes arrived before the segments that they refer to')
+    this.lines = new DeliveryLines(capacity, onLost, listener.changes)
+    this.#stages = createStages(needs, store, this.lines, {
+      onRollback: () => lost('the cluster storage was restored to an earlier state'),
+      onMissed: () => lost('outcomes may have been deleted before they were read'),
+      objectWritten: listener.objectWritten,
+    })
     this.#needs = needs
     this.#stage = this.#stages[0]
     this.ready = this.#ready.promise
@@ -314,12 +334,15 @@ async function readClaims(
   lines.claimsRead(found, version)
 }
 
+type Losses = { onRollback: () => void; onMissed: () => void }
+
 function createStages(
   needs: InformerDependencies,
   store: LogStore,
   lines: DeliveryLines,
-  onRollback: () => void,
+  { onRollback, onMissed, objectWritten }: Losses & { objectWritten: ObjectWritten },
 ): readonly Stage[] {
+  let claimsRead: { at: DualTimestamp; version: number } | undefined
   const whole = { pageSize: LOG_PAGE, largestPage: LARGEST_LOG_PAGE }
   const segments = store.feed<LogSegment>('events', {
     ...whole,
@@ -330,6 +353,8 @@ function createStages(
     ...whole,
     decode: readOutcomeBatch,
     store: new OutcomeStore(lines, onRollback),
+    // Outcomes are deleted after the deliveries that they describe, but for claims: later records count only with them.
+    gapDetection: { afterMs: MISSED_AFTER_MS, onGap: onMissed, readBefore: () => claimsRead },
   })
   const objects = new Informer<ObjectDelivery>(
     {
@@ -338,7 +363,7 @@ function createStages(
       decode: readObjectDelivery,
       handler: { applied: () => undefined },
       compareEveryMs: COMPARE_EVERY_MS,
-      store: new ObjectDeliveryStore(lines, onRollback),
+      store: new ObjectDeliveryStore(lines, onRollback, objectWritten),
     },
     needs,
   )
@@ -347,7 +372,11 @@ function createStages(
     {
       what: 'the outcomes of the delivery log',
       informer: outcomes,
-      before: () => readClaims(store, lines),
+      before: async () => {
+        const at = dualTimestamp(needs.clock)
+        await readClaims(store, lines)
+        claimsRead = { at, version: lines.claimsUpTo }
+      },
     },
     { what: 'the deliveries that have objects', informer: objects },
   ]

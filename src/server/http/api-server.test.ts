@@ -85,6 +85,19 @@ test('whoever comes in the first part of a drain is served, once on each connect
   expect(await drained).toBe(0)
 })
 
+test('what has no end of its own is told to end when a drain stops serving', async () => {
+  const { server, clock, ask } = await start()
+  const { response, answer } = await ask()
+  response.write('and so on, ')
+  const onClosing = () => void response.end('until now')
+  const drained = server.drain({ ms: 1000, lingerMs: 400, onClosing })
+  await clock.elapse(399)
+  expect(response.writableEnded).toBe(false)
+  await clock.elapse(1)
+  expect((await answer).text).toBe('and so on, until now')
+  expect(await drained).toBe(0)
+})
+
 test('a drain has no more time for its two parts together', async () => {
   const { server, clock, ask } = await start()
   const { answer } = await ask()

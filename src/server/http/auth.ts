@@ -2,8 +2,10 @@ import { createHash, createHmac } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { DNS_LABEL, GROUP, KEY_AUDIENCE } from '../../apis/meta.ts'
 import type { AccessReviewer, CallerIdentity, TokenReviewer } from '../../kube/reviews.ts'
+import type { TokenSignatures } from '../../kube/token-signatures.ts'
 import { KeyedSemaphore, Semaphore } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
+import { clientNetwork } from '../../net/client-network.ts'
 import { overloaded } from './limits.ts'
 import { Problem } from './problems.ts'
 import { headerValues } from './request.ts'
@@ -62,7 +64,7 @@ function isObviouslyInvalid(key: string, now: number): boolean {
 }
 
 /** The unverified claims; none if it is no JWT. */
-function claimsOf(key: string): { exp?: unknown; aud?: unknown } {
+function claimsOf(key: string): { exp?: unknown; aud?: unknown; sub?: unknown } {
   try {
     const claims: unknown = JSON.parse(Buffer.from(key.split('.')[1] ?? '', 'base64url').toString('utf8'))
     return typeof claims === 'object' && claims !== null ? claims : {}
@@ -73,22 +75,48 @@ function claimsOf(key: string): { exp?: unknown; aud?: unknown } {
 
 type MonotonicClock = Pick<Clock, 'monotonic'>
 
-/** Caches decisions of the API server for seconds. Concurrent equal questions are asked once; errors are not cached. */
-class ReviewCache<V> {
-  readonly #known: LRUCache<string, { verdict: V }>
-  readonly #asked = new Map<string, Promise<V>>()
-  readonly #keepMs: (verdict: V) => number
+type ReviewCacheOptions<V> = {
+  clock: MonotonicClock
+  /** Decisions. */
+  max: number
+  /** How long a decision holds, in milliseconds; 0 or less: not at all. */
+  keepMs(verdict: V): number
+  /** Whether the decision lets a client in. Others are not asked again ahead of their end. */
+  isGood(verdict: V): boolean
+}
 
-  /** @param keepMs how long a decision holds, in milliseconds; 0 or less: not at all */
-  constructor(clock: MonotonicClock, max: number, keepMs: (verdict: V) => number) {
-    this.#keepMs = keepMs
+/** A good decision that is older, in milliseconds, is asked again with its next use, so that no request waits for the API server. */
+const RENEW_AFTER_MS = 4_000
+
+/**
+ * Caches decisions of the API server for seconds. Concurrent equal questions are asked once; errors are not cached. A good decision
+ * that is still in use shortly before its end is asked again, once; until the API server answers, it holds until its end.
+ */
+class ReviewCache<V> {
+  readonly #options: ReviewCacheOptions<V>
+  /** `renewFrom` is monotonic; undefined for a decision that was asked again. */
+  readonly #known: LRUCache<string, { verdict: V; renewFrom: number | undefined }>
+  readonly #asked = new Map<string, Promise<V>>()
+
+  constructor(options: ReviewCacheOptions<V>) {
+    const { clock, max } = options
+    this.#options = options
     this.#known = new LRUCache({ max, ttlResolution: 0, perf: { now: () => clock.monotonic() + 1 } })
   }
 
   /** @throws what `ask` throws */
   get(key: string, ask: () => Promise<V>): Promise<V> {
     const known = this.#known.get(key)
-    if (known) return Promise.resolve(known.verdict)
+    if (!known) return this.#ask(key, ask)
+    if (known.renewFrom !== undefined && this.#options.clock.monotonic() >= known.renewFrom) {
+      known.renewFrom = undefined
+      // After an error it ends when it would have, and the next request asks and waits.
+      this.#ask(key, ask).catch(() => undefined)
+    }
+    return Promise.resolve(known.verdict)
+  }
+
+  #ask(key: string, ask: () => Promise<V>): Promise<V> {
     const asked = this.#asked.get(key)
     if (asked) return asked
     const answer = ask()
@@ -99,8 +127,11 @@ class ReviewCache<V> {
   }
 
   #keep(key: string, verdict: V): V {
-    const ttl = this.#keepMs(verdict)
-    if (ttl > 0) this.#known.set(key, { verdict }, { ttl })
+    const { clock, keepMs, isGood } = this.#options
+    const ttl = keepMs(verdict)
+    const renewFrom = isGood(verdict) ? clock.monotonic() + RENEW_AFTER_MS : undefined
+    if (ttl > 0) this.#known.set(key, { verdict, renewFrom }, { ttl })
+    else this.#known.delete(key)
     return verdict
   }
 }
@@ -164,7 +195,25 @@ export type Client = {
   keyHash: string
 }
 
-export type Authenticator = (rawHeaders: readonly string[]) => Promise<Client>
+/** A connection, of the client or of the proxy before it. */
+export type Connection = { remoteAddress?: string | undefined }
+
+export type Authenticator = (rawHeaders: readonly string[], connection: Connection) => Promise<Client>
+
+/** The hash of the last accepted key of each connection, since most connections send one key only. */
+class KeyHashes {
+  readonly #accepted = new WeakMap<Connection, { key: string; hash: string }>()
+
+  of(key: string, connection: Connection): string {
+    const accepted = this.#accepted.get(connection)
+    return accepted?.key === key ? accepted.hash : createHash('sha256').update(key).digest('base64')
+  }
+
+  /** Keys that were not accepted may be long, and each may come once. */
+  accepted(key: string, hash: string, connection: Connection): void {
+    if (this.#accepted.get(connection)?.hash !== hash) this.#accepted.set(connection, { key, hash })
+  }
+}
 
 /** Authentication. A revoked key works for `validMs` longer than the ten seconds for which the API server caches its decision. */
 const KEYS = {
@@ -174,48 +223,86 @@ const KEYS = {
   doubtfulMs: 1_000,
   believedAfterMs: 10_000,
   doubt:
-    'The cluster rejected this API token, which it accepted earlier. Davit is checking the token again. Retry the request.',
+    'The cluster rejected this API token, which it had accepted before. Davit is checking the token again. Retry the request.',
   /** Known keys have slots of their own, so that a flood of invalid ones cannot lock them out. */
   knownReviews: { atOnce: 100, waiting: { max: 0, full: overloaded } },
-  /** Many keys are new at once after a start. */
-  newReviews: { atOnce: 8, waiting: { max: 100, full: overloaded } },
+  /** New keys that the API server has signed, in turns by namespace. After a start, all keys are new. */
+  signedReviews: { atOnce: 32, waiting: { max: 500, full: overloaded } },
+  /** New keys that anybody may have made, in turns by address. */
+  otherReviews: { atOnce: 8, waiting: { max: 100, full: overloaded } },
 }
 const CREDENTIAL_ID = 'authentication.kubernetes.io/credential-id'
 
 type Verdict = { is: 'valid'; client: Client; endsAt: number } | { is: 'refused' } | { is: 'doubtful' }
 
+export type AuthenticatorOptions = {
+  tokens: TokenReviewer
+  signatures: TokenSignatures
+  clock: Clock
+  /** Hashes keys for limits and logs. */
+  hashKey: Uint8Array
+}
+
 /**
  * Identifies the sender of a request with TokenReview.
- * @param hashKey hashes keys for limits and logs
  * @throws Problem unauthenticated, bad_request, overloaded, unavailable; ApiError if the API server did not decide
  */
-export function createAuthenticator(tokens: TokenReviewer, clock: Clock, hashKey: Uint8Array): Authenticator {
+export function createAuthenticator({
+  tokens,
+  signatures,
+  clock,
+  hashKey,
+}: AuthenticatorOptions): Authenticator {
+  const hashes = new KeyHashes()
   const known = new StickyAllowCache(clock, KEYS.max, KEYS.believedAfterMs)
   const knownReviews = new Semaphore(KEYS.knownReviews)
-  const newReviews = new Semaphore(KEYS.newReviews)
-  const verdicts = new ReviewCache<Verdict>(clock, KEYS.max, (verdict) => {
-    if (verdict.is === 'valid') return Math.min(KEYS.validMs, verdict.endsAt - clock.now())
-    return verdict.is === 'refused' ? KEYS.refusedMs : KEYS.doubtfulMs
+  const signedReviews = new Semaphore(KEYS.signedReviews)
+  const otherReviews = new Semaphore(KEYS.otherReviews)
+  const verdicts = new ReviewCache<Verdict>({
+    clock,
+    max: KEYS.max,
+    keepMs(verdict) {
+      if (verdict.is === 'valid') return Math.min(KEYS.validMs, verdict.endsAt - clock.now())
+      return verdict.is === 'refused' ? KEYS.refusedMs : KEYS.doubtfulMs
+    },
+    isGood: ({ is }) => is === 'valid',
   })
 
-  const review = async (key: string, keyHash: string): Promise<Verdict> => {
+  /** In a queue where only its like can delay it. */
+  const ask = async (key: string, keyHash: string, address: string | undefined) => {
+    const work = () => tokens.review(key)
+    if (known.has(keyHash)) return await knownReviews.run(work)
+    const signature = await signatures.check(key)
+    if (signature === 'forged') throw unauthenticated()
+    return signature === 'signed'
+      ? await signedReviews.run(work, { group: namespaceOf(key) })
+      : await otherReviews.run(work, { group: clientNetwork(address) })
+  }
+
+  const review = async (key: string, keyHash: string, address: string | undefined): Promise<Verdict> => {
     if (isObviouslyInvalid(key, clock.now())) throw unauthenticated()
-    const reviews = known.has(keyHash) ? knownReviews : newReviews
-    const identity = await reviews.run(() => tokens.review(key))
+    const identity = await ask(key, keyHash, address)
     if (!identity) return { is: known.refused(keyHash) ? 'doubtful' : 'refused' }
     known.accepted(keyHash)
     const caller = callerOf(identity, keyHash, hashKey)
     return { is: 'valid', client: { identity, keyHash, caller }, endsAt: expiryOf(key) }
   }
 
-  return async (rawHeaders) => {
+  return async (rawHeaders, connection) => {
     const key = readApiKey(rawHeaders)
-    const keyHash = createHash('sha256').update(key).digest('base64')
-    const verdict = await verdicts.get(keyHash, () => review(key, keyHash))
+    const keyHash = hashes.of(key, connection)
+    const verdict = await verdicts.get(keyHash, () => review(key, keyHash, connection.remoteAddress))
     if (verdict.is === 'doubtful') throw new Problem('unavailable', { detail: KEYS.doubt })
     if (verdict.is === 'refused' || verdict.endsAt <= clock.now()) throw unauthenticated()
+    hashes.accepted(key, keyHash, connection)
     return verdict.client
   }
+}
+
+/** Of the ServiceAccount, as a signed key has it: `system:serviceaccount:<namespace>:<name>`. */
+function namespaceOf(key: string): string {
+  const { sub } = claimsOf(key)
+  return typeof sub === 'string' ? (sub.split(':')[2] ?? sub) : ''
 }
 
 /** The API server names each token that it issues; a token without a name is identified by its hash. */
@@ -232,7 +319,7 @@ const PERMISSIONS = {
   keepMs: { allowed: 5_000, refused: 2_000, doubtful: 500 },
   believedAfterMs: 3_000,
   doubt:
-    'The cluster denied a permission that it previously granted. The request had no effect. Davit is checking the permission again. Retry the request.',
+    'The cluster denied a permission that it had granted before. The request had no effect. Davit is checking the permission again. Retry the request.',
   reviews: { atOnce: 200, waiting: { max: 0, full: overloaded } },
   /** A user of many organizations waits only for itself. */
   reviewsOfUser: { atOnce: 8, waiting: { max: 100, full: overloaded } },
@@ -249,7 +336,12 @@ export function createAuthorizer(
   clock: Clock,
 ): Authorizer {
   const { max, keepMs, believedAfterMs } = PERMISSIONS
-  const verdicts = new ReviewCache<keyof typeof keepMs>(clock, max, (verdict) => keepMs[verdict])
+  const verdicts = new ReviewCache<keyof typeof keepMs>({
+    clock,
+    max,
+    keepMs: (verdict) => keepMs[verdict],
+    isGood: (verdict) => verdict === 'allowed',
+  })
   const known = new StickyAllowCache(clock, max, believedAfterMs)
   const reviews = new Semaphore(PERMISSIONS.reviews)
   // By user and not by key: a ServiceAccount can have any number of keys.

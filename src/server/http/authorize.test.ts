@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
 import { ApiError } from '../../kube/client.ts'
 import type { ResourceAttributes } from '../../kube/reviews.ts'
 import { type Authorizer, type Client, createAuthorizer } from './auth.ts'
@@ -169,4 +169,24 @@ test('verdicts of one key are not those of another', async () => {
   allow = () => false
   const other = { ...client, keyHash: 'other' }
   await expect(authorize(other, 'acme', MANAGE_WEBHOOKS)).rejects.toMatchObject({ code: 'not_found' })
+})
+
+test('a right that is in use is asked for again ahead of its end, and holds no longer than it would have without an answer', async () => {
+  allow = () => true
+  await refusal('acme')
+  clock.advance(4_000)
+  expect(await refusal('acme')).toBe('allowed')
+  await settle()
+  expect(questions).toHaveLength(2)
+  clock.advance(3_999)
+  expect(await refusal('acme')).toBe('allowed')
+  expect(questions).toHaveLength(2)
+  allow = () => {
+    throw new ApiError('Unavailable', 'away')
+  }
+  clock.advance(1)
+  expect(await refusal('acme')).toBe('allowed')
+  await settle()
+  clock.advance(1_001)
+  expect(await refusal('acme')).toBe('Unavailable')
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { type Asking, ask, KEYS, ORGANIZATION, startServerBed } from '../../../test/support/server-bed.ts'
-import { DELIVERY_ID, idIn } from '../../../test/support/server-services.ts'
+import { credentialIn, DELIVERY_ID, idIn } from '../../../test/support/server-services.ts'
 
 const ORG = `/organizations/${ORGANIZATION}`
 const ID = idIn(ORGANIZATION)
@@ -46,6 +46,14 @@ const BAD: { what: string; path: string; asking?: Asking; want: [number, string]
   { what: 'a cursor that is none', path: `${HOOKS}?cursor=abc`, want: [422, 'invalid'], places: ['cursor'] },
   { what: 'an unknown status', path: `${LOG}?status=done`, want: [422, 'invalid'], places: ['status'] },
   { what: 'a wrong event type', path: `${LOG}?eventType=A`, want: [422, 'invalid'], places: ['eventType'] },
+  ...['yesterday', '2026-01-31', '2026-01-31T12:00:00', '2026-02-30T12:00:00Z', '1769860800', ''].map(
+    (since) => ({
+      what: `a time of "${since}"`,
+      path: `${LOG}?since=${since}`,
+      want: [422, 'invalid'] as [number, string],
+      places: ['since'],
+    }),
+  ),
   {
     what: 'a method that is none here',
     path: HOOKS,
@@ -194,20 +202,69 @@ test('405 names the methods that there are', async () => {
   expect(await allow(`${HOOKS}/${ID}/ping`)).toBe('POST')
 })
 
-test.each([['application/json'], ['Application/JSON; charset=UTF-8'], ['application/json;charset="utf-8"']])(
-  'the type %s is taken',
-  async (type) => {
-    const bed = await startServerBed()
-    const answer = await ask(bed, `${HOOKS}/${ID}/ping`, { ...post('{}', { 'content-type': type }), key })
-    expect(answer.status).toBe(202)
-  },
-)
+test.each([
+  ['application/json'],
+  ['Application/JSON; charset=UTF-8'],
+  ['application/json;charset="utf-8"'],
+  ['application/json; charset=utf8'],
+  ['application/json ; version=1; Charset="UTF-8"'],
+  ['application/json; profile="https://example.com/a;b"'],
+  ['application/json;'],
+  ['application/json; charset="ut\\f-8"'],
+])('the type %s is taken', async (type) => {
+  const bed = await startServerBed()
+  const answer = await ask(bed, `${HOOKS}/${ID}/ping`, { ...post('{}', { 'content-type': type }), key })
+  expect(answer.status).toBe(202)
+})
 
 test('another type is refused with what to send', async () => {
   const bed = await startServerBed()
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
   const answer = await ask(bed, `${HOOKS}/${ID}/ping`, { ...post('{}', form), key })
   expect(answer.json.detail).toContain('the header Content-Type: application/json')
+})
+
+const OTHER = [
+  ['another type', { 'content-type': 'application/merge-patch+json' }],
+  ['a type that only begins like it', { 'content-type': 'application/json-seq' }],
+  ['several types', { 'content-type': 'application/json, text/plain' }],
+  ['no type', { 'content-type': '' }],
+  ['another character set', { 'content-type': 'application/json; charset="latin1"' }],
+  ['a character set that there is not', { 'content-type': 'application/json; charset=none' }],
+] as const
+const CODED = { 'content-encoding': 'gzip' }
+
+test.each([
+  { method: 'POST', path: HOOKS, name: 'accept' },
+  { method: 'PUT', path: `${ORG}/secrets-settings`, name: 'accept' },
+  { method: 'PATCH', path: `${HOOKS}/${ID}`, name: 'accept-patch' },
+  {
+    method: 'PATCH',
+    path: `${ORG}/registry-credentials/${credentialIn(ORGANIZATION)}`,
+    name: 'accept-patch',
+  },
+])('415 to $method $path says what is taken', async ({ method, path, name }) => {
+  const bed = await startServerBed()
+  const refused = async (headers: Record<string, string>) => {
+    const answer = await ask(bed, path, { method, key, body: '{}', headers })
+    expect([answer.status, answer.json.code]).toEqual([415, 'unsupported_media_type'])
+    return ['accept', 'accept-patch', 'accept-encoding'].map((one) => answer.headers.get(one))
+  }
+  const [accept, patch] = name === 'accept' ? [JSON_TYPE, null] : [null, JSON_TYPE]
+  for (const [what, headers] of OTHER)
+    expect([what, await refused(headers)]).toEqual([what, [accept, patch, null]])
+  expect(await refused(CODED)).toEqual([accept, patch, 'identity'])
+  expect(bed.services.asked).toEqual([])
+})
+
+test('a path that takes PATCH says what of, whatever else is asked of it', async () => {
+  const bed = await startServerBed()
+  const patch = async (path: string, method: string) =>
+    (await ask(bed, path, { method, key })).headers.get('accept-patch')
+  for (const method of ['OPTIONS', 'PUT']) {
+    expect(await patch(`${HOOKS}/${ID}`, method)).toBe(JSON_TYPE)
+    expect(await patch(`${HOOKS}/event-types`, method)).toBeNull()
+  }
 })
 
 test('a body of exactly the limit is taken', async () => {

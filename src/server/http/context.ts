@@ -1,8 +1,8 @@
-import type { IncomingMessage } from 'node:http'
-import type { Request, Response } from 'express'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from '../../lib/log.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { Client } from './auth.ts'
+import { ArrivingBody } from './body.ts'
 import type { RateLimitResult } from './limits.ts'
 import { Problem } from './problems.ts'
 import type { RawUrl } from './request.ts'
@@ -24,6 +24,7 @@ type RequestContextOptions = {
 /** One request. It outlives its client: resources are released, and its end is reported, when nothing runs for it any more. */
 export class RequestContext {
   readonly requestId: string
+  readonly body: ArrivingBody
   /** Id of the operation, once known. */
   route = 'none'
   /** Once the client is authorized. */
@@ -34,8 +35,8 @@ export class RequestContext {
   readonly limits: Record<string, { taken: RateLimitResult; perSecond: number }> = {}
   /** The handler, which continues after the time limit. */
   work: Promise<unknown> | undefined
-  readonly #method: string
-  readonly #response: Response
+  readonly #method: string | undefined
+  readonly #response: ServerResponse
   readonly #options: RequestContextOptions
   /** Monotonic, in milliseconds. */
   readonly #startedAt: number
@@ -45,9 +46,15 @@ export class RequestContext {
   #isAnswered = false
   #isOver = false
 
-  constructor(requestId: string, { method }: Request, response: Response, options: RequestContextOptions) {
+  constructor(
+    requestId: string,
+    request: IncomingMessage,
+    response: ServerResponse,
+    options: RequestContextOptions,
+  ) {
     this.requestId = requestId
-    this.#method = method
+    this.body = new ArrivingBody(request)
+    this.#method = request.method
     this.#response = response
     this.#options = options
     this.#startedAt = options.clock.monotonic()
@@ -69,6 +76,13 @@ export class RequestContext {
   replied(): void {
     this.#isReplied = true
     this.#settle()
+  }
+
+  /** The response has begun and goes on: it counts as answered, and no longer as a request in progress. */
+  streaming(): void {
+    this.#isAnswered = true
+    this.#options.metrics?.answered(this.route, this.#response.statusCode, this.#seconds())
+    this.#end()
   }
 
   /** The response was sent or the client left, and the handler has returned. */
@@ -105,14 +119,14 @@ export class RequestContext {
   }
 }
 
-const KEY = 'context'
+const CONTEXT = Symbol('context')
 
-export function attachContext(response: Response, context: RequestContext): void {
-  response.locals[KEY] = context
+export function attachContext(response: ServerResponse, context: RequestContext): void {
+  Object.assign(response, { [CONTEXT]: context })
 }
 
-export function contextOf(response: Pick<Response, 'locals'>): RequestContext {
-  return response.locals[KEY] as RequestContext
+export function contextOf(response: ServerResponse): RequestContext {
+  return (response as ServerResponse & { [CONTEXT]: RequestContext })[CONTEXT]
 }
 
 /** Call it before work for a client begins. @throws Problem bad_request, which the client will not read */
@@ -123,10 +137,10 @@ export function refuseGone({ socket }: IncomingMessage): void {
 /** As nginx reports a client that left before the response. */
 const CLIENT_GONE = 499
 
-function isChange(method: string, route: string): boolean {
-  return method !== 'GET' && method !== 'HEAD' && route !== 'none' && route !== 'publishEvent'
+function isChange(method: string | undefined, route: string): boolean {
+  return method !== 'GET' && method !== 'HEAD' && route !== 'none' && !route.startsWith('publishEvent')
 }
 
-function statusOf(response: Response): number {
+function statusOf(response: ServerResponse): number {
   return response.writableFinished ? response.statusCode : CLIENT_GONE
 }

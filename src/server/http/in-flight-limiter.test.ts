@@ -1,18 +1,78 @@
 import { expect, test } from 'vitest'
 import { InFlightLimiter } from './limits.ts'
 
+const overloaded = expect.objectContaining({ code: 'overloaded' })
+const LIMITS = {
+  requests: 2,
+  requestsPerOrganization: 2,
+  bytesInFlight: 1_000,
+  bytesPerOrganization: 500,
+  bodyBytes: 2,
+}
+
 test('what was given back is there again, and giving back twice gives no more', () => {
-  const load = new InFlightLimiter(2, 100)
+  const load = new InFlightLimiter(LIMITS)
   const leave = load.enter()
   load.enter()
-  expect(() => load.enter()).toThrow(expect.objectContaining({ code: 'overloaded' }))
+  expect(() => load.enter()).toThrow(overloaded)
   leave()
   leave()
   expect(load.requests).toBe(1)
-  const release = load.reserve(60)
-  expect(() => load.reserve(41)).toThrow(expect.objectContaining({ code: 'overloaded' }))
-  load.reserve(40)
-  release()
-  release()
-  expect(load.bytes).toBe(40)
+  const first = load.reserve('acme', 300)
+  expect(() => load.reserve('acme', 201)).toThrow(overloaded)
+  load.reserve('acme', 200)
+  first.release()
+  first.release()
+  expect(load.bytes).toBe(200)
+})
+
+test('a reservation shrinks to what was needed, and does not grow', () => {
+  const load = new InFlightLimiter(LIMITS)
+  const reservation = load.reserve('acme', 500)
+  reservation.shrinkTo(20)
+  expect(load.bytes).toBe(20)
+  reservation.shrinkTo(400)
+  expect(load.bytes).toBe(20)
+  reservation.release()
+  reservation.shrinkTo(10)
+  expect(load.bytes).toBe(0)
+})
+
+test('organizations that take their whole share leave memory to those that use little', () => {
+  const load = new InFlightLimiter(LIMITS)
+  load.reserve('acme', 500)
+  expect(() => load.reserve('acme', 1)).toThrow(overloaded)
+  load.reserve('umbrella', 400)
+  // A tenth is left, for shares of a twentieth of it.
+  expect(() => load.reserve('umbrella', 6)).toThrow(overloaded)
+  expect(() => load.reserve('globex', 6)).toThrow(overloaded)
+  load.reserve('globex', 5)
+  expect(load.bytes).toBe(905)
+})
+
+test('a share of the reserve is enough for one body of the largest size', () => {
+  const load = new InFlightLimiter({ ...LIMITS, bodyBytes: 20 })
+  for (const organization of ['acme', 'umbrella']) load.reserve(organization, 450)
+  load.reserve('globex', 40)
+  expect(() => load.reserve('globex', 1)).toThrow(overloaded)
+  load.reserve('initech', 40)
+  expect(() => load.reserve('hooli', 40)).toThrow(overloaded)
+  load.reserve('hooli', 20)
+  expect(load.bytes).toBe(1_000)
+})
+
+test('requests of one organization are not more than its share', () => {
+  const load = new InFlightLimiter({ ...LIMITS, requests: 100, requestsPerOrganization: 50 })
+  const admit = (organization: string, count: number) =>
+    Array.from({ length: count }, () => load.admit(organization))
+  const [leave] = admit('acme', 50)
+  expect(() => load.admit('acme')).toThrow(overloaded)
+  admit('umbrella', 39)
+  leave?.()
+  leave?.()
+  load.admit('acme')
+  expect(() => load.admit('acme')).toThrow(overloaded)
+  load.admit('umbrella')
+  expect(() => load.admit('umbrella')).toThrow(overloaded)
+  load.admit('globex')
 })

@@ -1,18 +1,21 @@
 import { LRUCache } from 'lru-cache'
+import { KeyedSums, remainingShare, type Usage } from '../../lib/fair-queue.ts'
 import { TokenBucket } from '../../lib/rate-limit.ts'
 import type { Clock } from '../../lib/time.ts'
 import { Problem } from './problems.ts'
 
-/** What the REST server accepts at once: requests per second, requests in flight, and their bytes. */
+/** What the REST server accepts at once: requests per second, requests in flight, and memory for their bodies. */
 
 export type RequestLimits = {
   /** Requests per second of one key, and of one organization with all its keys. */
   perKey: number
   perOrganization: number
-  /** Requests in flight. */
+  /** Requests in flight, and those of one organization. */
   requests: number
-  /** Bytes of their bodies in total. */
+  requestsPerOrganization: number
+  /** Memory for their bodies. */
   bytesInFlight: number
+  bytesPerOrganization: number
   bodyBytes: number
   /** Time for the body to arrive. */
   bodyMs: number
@@ -24,11 +27,16 @@ export const REQUEST_LIMITS: RequestLimits = {
   perKey: 10_000,
   perOrganization: 10_000,
   requests: 1_000,
-  bytesInFlight: 16 * 1024 * 1024,
+  requestsPerOrganization: 500,
+  bytesInFlight: 64 * 1024 * 1024,
+  bytesPerOrganization: 16 * 1024 * 1024,
   bodyBytes: 256 * 1024,
   bodyMs: 10_000,
   answerMs: 30_000,
 }
+
+/** Text takes up to two bytes for each character, which may be one byte of a body. */
+export const TEXT_BYTES = 2
 
 /** @param left requests left now @param resetS whole seconds, at least 1, until one is left again or until all are */
 export type RateLimitResult = { ok: boolean; left: number; resetS: number }
@@ -49,13 +57,14 @@ export class KeyedRateLimiter {
     this.perSecond = perSecond
   }
 
-  take(name: string): RateLimitResult {
+  /** @param count at most `perSecond`, or it never succeeds */
+  take(name: string, count = 1): RateLimitResult {
     const now = this.#clock.monotonic()
     const bucket = this.#buckets.get(name) ?? new TokenBucket(this.perSecond, this.#gain)
     this.#buckets.set(name, bucket)
-    const ok = bucket.tryTake(now)
+    const ok = bucket.tryTake(now, count)
     const left = bucket.available(now)
-    const missing = ok ? this.perSecond - left : 1 - left
+    const missing = ok ? this.perSecond - left : count - left
     return { ok, left: Math.floor(left), resetS: Math.max(1, Math.ceil(missing / this.perSecond)) }
   }
 }
@@ -72,16 +81,31 @@ export function rateLimitHeaders(limits: Record<string, { taken: RateLimitResult
   }
 }
 
-/** Bounds the memory of requests in flight. */
-export class InFlightLimiter {
-  readonly #maxRequests: number
-  readonly #maxBytes: number
-  #requests = 0
-  #bytes = 0
+/** Memory for one body. */
+export type Reservation = {
+  /** Gives back what is more than that. */
+  shrinkTo(bytes: number): void
+  release(): void
+}
 
-  constructor(maxRequests: number, maxBytes: number) {
-    this.#maxRequests = maxRequests
-    this.#maxBytes = maxBytes
+type InFlightLimits = Pick<
+  RequestLimits,
+  'requests' | 'requestsPerOrganization' | 'bytesInFlight' | 'bytesPerOrganization' | 'bodyBytes'
+>
+
+/**
+ * Bounds the requests in flight, and their memory. One organization gets its share of both, and a reserve is left to organizations that use
+ * little, so that slow clients of a few do not keep out the rest.
+ */
+export class InFlightLimiter {
+  readonly #limits: InFlightLimits
+  /** Of organizations, which are known after authorization. */
+  readonly #admitted = new KeyedSums()
+  readonly #reserved = new KeyedSums()
+  #requests = 0
+
+  constructor(limits: InFlightLimits) {
+    this.#limits = limits
   }
 
   get requests(): number {
@@ -89,26 +113,45 @@ export class InFlightLimiter {
   }
 
   get bytes(): number {
-    return this.#bytes
+    return this.#reserved.total
   }
 
-  /** @returns the function that releases the slot @throws Problem overloaded */
+  /** Counts a request. @returns the function that releases its slot @throws Problem overloaded */
   enter(): () => void {
-    if (this.#requests >= this.#maxRequests) throw overloaded()
+    if (this.#requests >= this.#limits.requests) throw overloaded()
     this.#requests += 1
     return once(() => {
       this.#requests -= 1
     })
   }
 
-  /** @returns the function that releases the bytes @throws Problem overloaded */
-  reserve(bytes: number): () => void {
-    if (this.#bytes + bytes > this.#maxBytes) throw overloaded()
-    this.#bytes += bytes
-    return once(() => {
-      this.#bytes -= bytes
-    })
+  /** Counts an authorized request for its organization. @returns as `enter` @throws Problem overloaded */
+  admit(organization: string): () => void {
+    const { requests, requestsPerOrganization } = this.#limits
+    const limits = { organization: requestsPerOrganization, all: requests }
+    if (remaining(this.#admitted, organization, limits) < 1) throw overloaded()
+    this.#admitted.add(organization, 1)
+    return once(() => this.#admitted.add(organization, -1))
   }
+
+  /** @throws Problem overloaded */
+  reserve(organization: string, bytes: number): Reservation {
+    const { bytesInFlight, bytesPerOrganization, bodyBytes } = this.#limits
+    const limits = { organization: bytesPerOrganization, all: bytesInFlight }
+    // A share of the reserve is enough for the largest body, which takes that without a length, too.
+    if (remaining(this.#reserved, organization, limits, TEXT_BYTES * bodyBytes) < bytes) throw overloaded()
+    let held = 0
+    const hold = (wanted: number) => {
+      this.#reserved.add(organization, wanted - held)
+      held = wanted
+    }
+    hold(bytes)
+    return { shrinkTo: (left) => hold(Math.min(held, left)), release: () => hold(0) }
+  }
+}
+
+function remaining(used: KeyedSums, organization: string, limits: Usage, leastShare = 0): number {
+  return remainingShare({ organization: used.of(organization), all: used.total }, limits, leastShare)
 }
 
 export function overloaded(): Problem {

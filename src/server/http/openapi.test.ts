@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { FakeServices } from '../../../test/support/server-services.ts'
 import { createSchemaValidator } from '../../lib/json-schema.ts'
+import { webhookPayload } from '../../webhooks/log/codec.ts'
 import { Cursors } from '../lists.ts'
 import { allRoutes } from '../routes.ts'
 import { openApiDocument } from './openapi.ts'
@@ -93,4 +94,18 @@ test('an answer may gain members, a request may not', () => {
   const { post } = document.paths['/organizations/{orgId}/webhooks'] ?? {}
   expect(JSON.stringify(post?.requestBody)).toContain('"additionalProperties":false')
   expect(JSON.stringify(document.components.schemas)).not.toContain('"additionalProperties":false')
+})
+
+test('the request that receivers get is described with the headers that the sender signs with', () => {
+  const { post } = (document.webhooks as Json & { event: { post: Json & { parameters: Json[] } } }).event
+  expect(post.parameters.map(({ name, in: place, required }) => [name, place, required])).toEqual([
+    ['webhook-id', 'header', true],
+    ['webhook-timestamp', 'header', true],
+    ['webhook-signature', 'header', true],
+  ])
+  expect(post.security).toEqual([])
+  const body = JSON.parse(webhookPayload('environment.started', 0, '{}'))
+  const { DeliveredEvent } = document.components.schemas
+  expect(createSchemaValidator().validate(DeliveredEvent as Json, body)).toEqual([])
+  expect(DeliveredEvent?.required).toEqual(Object.keys(body))
 })

@@ -11,6 +11,7 @@ import {
 import { PROBLEMS, Problem, type ProblemCode } from './problems.ts'
 import { IDEMPOTENCY_KEY, IF_MATCH } from './request.ts'
 import { DESCRIBED_HEADERS, type HttpResponse, reply } from './response.ts'
+import { STREAM_TYPE } from './response-stream.ts'
 import type { Route } from './route.ts'
 
 /** The OpenAPI 3.1 document, which comes from the declarations of the routes alone, and the page on which it can be tried. */
@@ -63,7 +64,7 @@ const problem = z
     errors: z.array(place).optional().meta({ description: 'errors lists each invalid value.' }),
     condition: condition
       .optional()
-      .meta({ description: 'condition is the condition of the resource that caused the problem.' }),
+      .meta({ description: 'condition is the resource condition that caused the problem.' }),
     requestId: z.string().meta({
       description:
         'requestId identifies the request in the log. The X-Request-Id header contains it as well.',
@@ -133,12 +134,18 @@ const idempotencyKey = z.string().regex(IDEMPOTENCY_KEY).optional().meta({
   description:
     'Idempotency-Key makes it safe to repeat the request. For 24 hours, the same key and body return the same response without repeating the operation.',
   maxLength: 255,
-  example: 'order-4711',
+  example: 'order-1042',
 })
 
 const ifMatch = z.string().regex(IF_MATCH).optional().meta({
   description: 'If-Match is an ETag. If the object has changed since, the request is rejected with 412.',
   example: '"6a2f9f0e-0f0f-4e0c-9d7e-1a2b3c4d5e6f.3"',
+})
+
+const lastEventId = z.string().optional().meta({
+  description:
+    'Last-Event-ID is the `id` of the last message that the client has read. The stream continues after it. If omitted, the stream starts with what happens next.',
+  example: '48301.1-48216-48200',
 })
 
 /** @param version of Davit */
@@ -157,10 +164,12 @@ export function openApiDocument(routes: readonly Route[], version: string): Docu
       description: DESCRIPTION,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: '/' }],
+    // Relative to this document, so that any prefix of a proxy works.
+    servers: [{ url: '.' }],
     security: [{ apiKey: [] }],
     tags: [...new Set(routes.map(({ tag }) => tag))].map((name) => ({ name })),
     paths,
+    webhooks: { event: { post: received() } },
     components: {
       schemas: { Problem: problem },
       securitySchemes: {
@@ -180,6 +189,7 @@ function operationOf(route: Route, shared: Map<string, ProblemResponse>): ZodOpe
   const headers = {
     ...(route.idempotent ? { 'Idempotency-Key': idempotencyKey } : {}),
     ...(route.conditional ? { 'If-Match': ifMatch } : {}),
+    ...(route.resumable ? { 'Last-Event-ID': lastEventId } : {}),
   }
   return {
     operationId: route.id,
@@ -204,6 +214,57 @@ function operationOf(route: Route, shared: Map<string, ProblemResponse>): ZodOpe
   }
 }
 
+const signature = z.string().meta({
+  description:
+    'webhook-signature contains a signature for each active signing secret, newest first, separated by spaces. Each is `v1,` and the Base64 HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`.',
+  example: 'v1,TWEyQtlGmHI3xwDaPdwW443MKJPw2eyuJHW6aa7R1X0=',
+})
+
+const delivered = z
+  .object({
+    type: z.string().meta({ description: 'type is the type of the event.', example: 'environment.started' }),
+    timestamp: z.string().meta({
+      description: 'timestamp is the time of the event. All attempts have the same.',
+      format: 'date-time',
+      example: '2026-01-31T12:00:00.000Z',
+    }),
+    data: z.unknown().meta({
+      description: 'data is the event data, as it was published. The schema of the event type describes it.',
+      example: { environmentId: 'env_1' },
+    }),
+  })
+  .meta({ id: 'DeliveredEvent', description: 'The body that receivers get.' })
+
+/** The request that receivers get (interface §5.5, §6). */
+function received(): ZodOpenApiOperationObject {
+  return {
+    operationId: 'receiveEvent',
+    tags: ['Deliveries'],
+    summary: 'Receive an event',
+    description:
+      'Davit sends this request to the URL of every endpoint that subscribes to the type of the event. Verify the signature before you use the body. The same event may arrive more than once; webhook-id identifies it.',
+    security: [],
+    requestParams: {
+      header: z.object({
+        'webhook-id': z.string().meta({
+          description: 'webhook-id is the ID of the event. All attempts have the same.',
+          example: 'msg_3ywq8x2k1m5n7p9r0s4t6v8w2z',
+        }),
+        'webhook-timestamp': z.string().meta({
+          description: 'webhook-timestamp is the time of this attempt, in seconds since 1970.',
+          example: '1769860800',
+        }),
+        'webhook-signature': signature,
+      }),
+    },
+    requestBody: { required: true, content: { 'application/json': { schema: delivered } } },
+    responses: {
+      '2XX': { description: 'The delivery succeeds. Respond within 20 seconds.' },
+      default: { description: 'The attempt fails. Davit makes up to 8 attempts.' },
+    },
+  }
+}
+
 function permissionOf({ permission }: Route): string {
   const { verb, resource, subresource } = permission
   return `${verb} ${resource}${subresource === undefined ? '' : `/${subresource}`}`
@@ -213,7 +274,12 @@ function successOf({ success, idempotent }: Route): ZodOpenApiResponsesObject {
   const described = Object.entries({
     ...DESCRIBED_HEADERS,
     ...success.headers,
-    ...(idempotent ? { 'Idempotency-Replayed': '`true` if the same request was answered before.' } : {}),
+    ...(idempotent
+      ? {
+          'Idempotency-Replayed':
+            '`true` if Davit has already answered this request and now returns that response again.',
+        }
+      : {}),
   })
   return {
     [success.status]: {
@@ -221,7 +287,9 @@ function successOf({ success, idempotent }: Route): ZodOpenApiResponsesObject {
       headers: Object.fromEntries(
         described.map(([name, description]) => [name, { description, schema: { type: 'string' as const } }]),
       ),
-      ...(success.body ? { content: { 'application/json': { schema: success.body } } } : {}),
+      ...(success.body
+        ? { content: { [success.isStream ? STREAM_TYPE : 'application/json']: { schema: success.body } } }
+        : {}),
     },
   } as ZodOpenApiResponsesObject
 }

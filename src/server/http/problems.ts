@@ -21,13 +21,14 @@ export const PROBLEMS = {
   bad_request: {
     status: 400,
     title: 'Invalid request',
-    description: 'The path, the query string or a header is malformed.',
+    description:
+      'The path, the query string or a header is malformed, or the body arrived in too many small chunks.',
   },
   bad_json: {
     status: 400,
     title: 'Invalid JSON',
     description:
-      'The body is missing or does not parse, contains a duplicate member, is nested too deeply, or has a top-level member named `__proto__`.',
+      'The body is missing, cannot be parsed, contains a duplicate member, is nested too deeply, or has a top-level member named `__proto__`.',
   },
   unauthenticated: {
     status: 401,
@@ -65,13 +66,13 @@ export const PROBLEMS = {
     status: 409,
     title: 'Idempotency-Key already used',
     description:
-      'This Idempotency-Key was used for a different request within the past 24 hours. Repeat that request unchanged, or use a new key.',
+      'This Idempotency-Key has been used for a different request within the past 24 hours. Repeat that request unchanged, or use a new key.',
   },
   managed_elsewhere: {
     status: 409,
     title: 'Object managed elsewhere',
     description:
-      "The spec is managed by Git, Helm or `kubectl apply`, or the secret comes from a Kubernetes Secret. Make the change at that source. An endpoint's status can still be changed through the REST API.",
+      "The spec is managed by Git, Helm or `kubectl apply`, or the secret comes from a Kubernetes Secret. Change or delete the object there. An endpoint's status can still be changed through the REST API.",
   },
   too_many_endpoints: {
     status: 409,
@@ -110,13 +111,14 @@ export const PROBLEMS = {
   cursor_expired: {
     status: 410,
     title: 'Cursor expired',
-    description: 'List again from the beginning, without a cursor.',
+    description:
+      'Start the list again from the beginning, without a cursor. If you were reading a stream, connect again without Last-Event-ID, then list events and deliveries.',
   },
   precondition_failed: {
     status: 412,
     title: 'Object has changed',
     description:
-      "The object's current ETag does not match If-Match. Read the object again, then decide whether to repeat the request.",
+      'The object has changed since you read it: its current ETag does not match If-Match. Read the object again, then decide whether to repeat the request.',
   },
   body_too_large: {
     status: 413,
@@ -164,7 +166,7 @@ export const PROBLEMS = {
     status: 503,
     title: 'Publishing limit reached',
     description:
-      'A publishing limit (number of unfinished deliveries, payload bytes of unfinished deliveries, or write volume) has been reached. The event was not accepted. `detail` names the limit and, if known, the endpoint with the largest backlog.',
+      'A publishing limit (number of unfinished deliveries, total payload size of unfinished deliveries, or write volume) has been reached. The event was not accepted. `detail` names the limit and, if known, the endpoint with the largest backlog.',
   },
   unavailable: {
     status: 503,
@@ -176,7 +178,7 @@ export const PROBLEMS = {
     status: 503,
     title: 'AWS unavailable',
     description:
-      'Davit could not complete a call to AWS. Usually nothing changed, but if AWS processed the call and only its response was lost, the change may have taken effect. Retry after the number of seconds in the Retry-After header.',
+      'Davit could not complete a call to AWS. Most likely, nothing has changed. But if only the response was lost, AWS may have made the change. Retry after the number of seconds in the Retry-After header.',
   },
   not_acknowledged: {
     status: 503,
@@ -344,7 +346,7 @@ function ofStored(error: unknown): Problem | undefined {
   if (error instanceof UnreadableError) return new Problem('unreadable', { cause: error })
   if (!(error instanceof KeysDamagedError)) return undefined
   const detail =
-    "The endpoint's signing secrets cannot be read. Ask your cluster operator to restore them, or to delete them so that Davit creates new ones."
+    "The endpoint's signing secrets cannot be read. Ask your cluster operator to restore them, or to delete them so that Davit can create new ones."
   return new Problem('unreadable', { detail, cause: error })
 }
 

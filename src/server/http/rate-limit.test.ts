@@ -17,6 +17,16 @@ test('as many as a second allows may come at once, and as many again each second
   expect(takeAll()).toBe(10)
 })
 
+test('several may be taken at once, and none of them where there are too few', () => {
+  const clock = new FakeClock()
+  const limit = new KeyedRateLimiter(clock, 10)
+  expect(limit.take('a', 8)).toMatchObject({ ok: true, left: 2 })
+  expect(limit.take('a', 3)).toEqual({ ok: false, left: 2, resetS: 1 })
+  expect(limit.take('a', 2)).toMatchObject({ ok: true, left: 0 })
+  clock.advance(1000)
+  expect(limit.take('a', 10).ok).toBe(true)
+})
+
 test('one name does not take from another', () => {
   const limit = new KeyedRateLimiter(new FakeClock(), 1)
   expect(limit.take('a').ok).toBe(true)

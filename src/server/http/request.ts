@@ -1,15 +1,11 @@
-import type { IncomingMessage } from 'node:http'
-import { createScanner, visit } from 'jsonc-parser'
 import type { z } from 'zod'
-import { parseJson } from '../../lib/json.ts'
 import { encodeBase32 } from '../../lib/text.ts'
-import type { Clock, Random } from '../../lib/time.ts'
-import type { InFlightLimiter } from './limits.ts'
+import type { Random } from '../../lib/time.ts'
 import { Problem, type ProblemPlace } from './problems.ts'
 
 /**
- * What a request says in its URL, headers and body, read strictly. The body is read under limits while it streams, parsed as strict
- * JSON, and validated against a schema. Every error says where in the body it is.
+ * What a request says in its URL and headers, read strictly, and how its query and body are validated against a schema. Every error
+ * says where in the body it is.
  */
 
 /**
@@ -44,6 +40,11 @@ export function readIfMatch(rawHeaders: readonly string[]): string | undefined {
   const value = only(rawHeaders, 'If-Match')
   if (value === undefined || IF_MATCH.test(value)) return value
   throw new Problem('bad_request', { detail: 'If-Match must be an ETag in quotes, or *.' })
+}
+
+/** The format is that of the route. @throws Problem bad_request */
+export function readLastEventId(rawHeaders: readonly string[]): string | undefined {
+  return only(rawHeaders, 'Last-Event-ID') || undefined
 }
 
 function only(rawHeaders: readonly string[], name: string): string | undefined {
@@ -109,6 +110,7 @@ function badUrl(detail: string): Problem {
 
 /** The parameters of a query; none may be there twice. @param search without the question mark @throws Problem bad_request */
 export function readQuery(search: string): Record<string, string> {
+  if (search === '') return {}
   const found = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(search)) {
     if (found.has(name))
@@ -124,243 +126,10 @@ function quoted(text: string): string {
 
 const CHARACTERS = 20
 const ENTROPY_BYTES = 13
-/** Ids that share one call of the random source, which costs more than the rest. */
-const BATCH = 256
 
 /** Makes the ids of requests for responses and the log. Ids from clients are not used, since they could be anything. */
 export function createRequestIds(random: Pick<Random, 'bytes'>): () => string {
-  let drawn = new Uint8Array()
-  let used = 0
-  return () => {
-    if (used === drawn.length) {
-      drawn = Uint8Array.from(random.bytes(ENTROPY_BYTES * BATCH))
-      used = 0
-    }
-    const entropy = drawn.subarray(used, used + ENTROPY_BYTES)
-    used += ENTROPY_BYTES
-    return `req_${encodeBase32(entropy, CHARACTERS)}`
-  }
-}
-
-export type BodyReader = {
-  clock: Pick<Clock, 'after'>
-  load: InFlightLimiter
-  maxBytes: number
-  /** For the whole body. */
-  deadlineMs: number
-  /** Takes the function that frees the memory of the body, for the end of the request. */
-  onReserved(release: () => void): void
-}
-
-const WANTED =
-  'Send the body as UTF-8 JSON, with the header Content-Type: application/json and no Content-Encoding header. With curl, use --json instead of -d.'
-/** `application/json`, with no parameter but UTF-8. */
-const JSON_TYPE = /^application\/json[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i
-
-/**
- * The body as text, undefined if there is none. Refuses a wrong body as early as possible, while it streams.
- * @throws Problem unsupported_media_type, body_too_large, request_timeout, bad_json (no UTF-8), overloaded
- */
-export async function readBody(request: IncomingMessage, reader: BodyReader): Promise<string | undefined> {
-  const { headers } = request
-  const length = Number(headers['content-length'] ?? 0)
-  if (headers['transfer-encoding'] === undefined && length === 0) return undefined
-  if (length > reader.maxBytes) throw new Problem('body_too_large')
-  if (length > 0) checkType(request)
-  const chunks = await collect(request, reader, length)
-  return chunks.length === 0 ? undefined : decodeUtf8(chunks)
-}
-
-/** @throws Problem unsupported_media_type */
-function checkType({ headers }: IncomingMessage): void {
-  const encoding = headers['content-encoding'] ?? 'identity'
-  if (encoding.toLowerCase() !== 'identity' || !JSON_TYPE.test(headers['content-type'] ?? '')) {
-    throw new Problem('unsupported_media_type', { detail: WANTED })
-  }
-}
-
-/** Reserves memory for the announced length, or chunk by chunk without one. */
-function collect(request: IncomingMessage, reader: BodyReader, announced: number): Promise<Buffer[]> {
-  const { clock, maxBytes, deadlineMs, load, onReserved } = reader
-  if (announced > 0) onReserved(load.reserve(announced))
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
-    let bytes = 0
-    const stopTimer = clock.after(deadlineMs, () => end(new Problem('request_timeout')))
-    const onData = (chunk: Buffer) => {
-      bytes += chunk.length
-      if (bytes > maxBytes) return end(new Problem('body_too_large'))
-      try {
-        // A chunked body may be empty, and then needs no type.
-        if (announced === 0) checkType(request)
-        if (announced === 0) onReserved(load.reserve(chunk.length))
-        chunks.push(chunk)
-      } catch (error) {
-        end(error)
-      }
-    }
-    const onEnd = () => end()
-    const onClose = () =>
-      end(new Problem('bad_request', { detail: 'The connection closed before the body was complete.' }))
-    const end = (error?: unknown) => {
-      stopTimer()
-      request.off('data', onData).off('end', onEnd).off('close', onClose)
-      // Later errors of the connection do not matter.
-      request.on('error', () => undefined)
-      if (error === undefined) resolve(chunks)
-      else reject(error)
-    }
-    request.on('data', onData).on('end', onEnd).on('close', onClose).on('error', onClose)
-  })
-}
-
-function decodeUtf8(chunks: readonly Buffer[]): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks))
-  } catch {
-    throw new Problem('bad_json', { detail: 'The body is not valid UTF-8.' })
-  }
-}
-
-export type JsonText = {
-  value: unknown
-  /** Text of a member of the outermost object, unchanged. */
-  member(name: string): string | undefined
-}
-
-/** Deeper than any real data, and far from the stack limit of a recursive reader. */
-export const MAX_JSON_DEPTH = 100
-
-/** Kinds of tokens: the library's const enum does not exist at run time. */
-const OPEN_BRACE = 1
-const CLOSE_BRACE = 2
-const OPEN_BRACKET = 3
-const CLOSE_BRACKET = 4
-const COMMA = 5
-const COLON = 6
-const STRING = 10
-const END = 17
-
-/**
- * JSON.parse makes the value. A walk over the tokens finds what it lets pass (duplicate members, `__proto__`, depth) and the text
- * of each member, so that numbers keep all their digits.
- * @throws Problem bad_json
- */
-export function readJson(text: string): JsonText {
-  const outline = outlineOf(text)
-  const value = parse(text)
-  if (outline.fault !== undefined) throw badJson(outline.fault)
-  return {
-    value,
-    member(name) {
-      const member = outline.members.get(name)
-      return member && text.slice(member.from, member.to)
-    },
-  }
-}
-
-/** For text that is no JSON, only the depth matters; JSON.parse finds the rest. */
-function outlineOf(text: string): Outline {
-  const outline = new Outline(text)
-  const scanner = createScanner(text, true)
-  for (let kind = scanner.scan(); kind !== END; kind = scanner.scan()) {
-    const at = scanner.getTokenOffset()
-    outline.take(kind, at, scanner.getPosition())
-    if (kind === STRING) outline.string = { value: scanner.getTokenValue(), at }
-  }
-  return outline
-}
-
-class Outline {
-  readonly members = new Map<string, { from: number; to: number }>()
-  /** The first error, in words. */
-  fault: string | undefined
-  /** The last string, which is a name if a colon follows. */
-  string: { value: string; at: number } = { value: '', at: 0 }
-  readonly #text: string
-  /** The names in each open level; undefined for an array. */
-  readonly #levels: (Set<string> | undefined)[] = []
-  #member: { name: string; from: number; to: number } | undefined
-
-  constructor(text: string) {
-    this.#text = text
-  }
-
-  take(kind: number, from: number, to: number): void {
-    const outermost = this.#levels.length === 1
-    if (kind === COLON) this.#name(outermost, to)
-    else if (outermost && (kind === COMMA || kind === CLOSE_BRACE)) this.#endMember()
-    else if (this.#member) this.#grow(this.#member, from, to)
-    if (kind === OPEN_BRACE || kind === OPEN_BRACKET) this.#open(kind, from)
-    if (kind === CLOSE_BRACE || kind === CLOSE_BRACKET) this.#levels.pop()
-  }
-
-  #open(kind: number, at: number): void {
-    if (this.#levels.length === MAX_JSON_DEPTH) {
-      const place = lineAndColumn(this.#text, at)
-      throw badJson(`The body is nested more than ${MAX_JSON_DEPTH} levels deep (${place}).`)
-    }
-    this.#levels.push(kind === OPEN_BRACE ? new Set() : undefined)
-  }
-
-  #name(outermost: boolean, after: number): void {
-    const { value, at } = this.string
-    const names = this.#levels.at(-1)
-    if (outermost && value === '__proto__')
-      this.fault ??= `Forbidden member name __proto__${positionOf(this.#text, at)}.`
-    if (names?.has(value)) {
-      this.fault ??= `Duplicate member ${JSON.stringify(value.slice(0, 100))}${positionOf(this.#text, at)}.`
-    }
-    names?.add(value)
-    if (outermost) this.#member = { name: value, from: -1, to: after }
-  }
-
-  #grow(member: { from: number; to: number }, from: number, to: number): void {
-    if (member.from < 0) member.from = from
-    member.to = to
-  }
-
-  #endMember(): void {
-    const member = this.#member
-    if (member) this.members.set(member.name, { from: member.from, to: member.to })
-    this.#member = undefined
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return parseJson(text)
-  } catch {
-    throw badJson(`JSON syntax error${positionOfError(text)}.`)
-  }
-}
-
-/** JSON.parse reports a position for some errors only, and only in its message. */
-function positionOfError(text: string): string {
-  let at: number | undefined
-  const onError = (_error: number, offset: number) => {
-    at ??= offset
-  }
-  try {
-    visit(text, { onError }, { disallowComments: true, allowTrailingComma: false })
-  } catch {
-    // This parser is recursive, and text that is no JSON may be very deep.
-  }
-  return at === undefined ? '' : positionOf(text, at)
-}
-
-function positionOf(text: string, at: number): string {
-  return ` at ${lineAndColumn(text, at)}`
-}
-
-function lineAndColumn(text: string, at: number): string {
-  const before = text.slice(0, at)
-  const lines = before.split('\n')
-  return `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`
-}
-
-function badJson(detail: string): Problem {
-  return new Problem('bad_json', { detail })
+  return () => `req_${encodeBase32(random.bytes(ENTROPY_BYTES), CHARACTERS)}`
 }
 
 const MAX_ERRORS = 20

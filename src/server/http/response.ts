@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Response } from 'express'
-import { contextOf } from './context.ts'
+import { contextOf, type RequestContext } from './context.ts'
 import { rateLimitHeaders } from './limits.ts'
 import { type Problem, problemBody } from './problems.ts'
 
@@ -19,8 +18,8 @@ export const FIXED_HEADERS = { 'cache-control': 'no-store', 'x-content-type-opti
 /** Headers of every response of an operation, as the OpenAPI document describes them; `reply` sends them. */
 export const DESCRIBED_HEADERS = {
   'X-Request-Id': 'ID of the request in the log.',
-  RateLimit: 'Remaining requests within the limits of the API token and the organization.',
-  'RateLimit-Policy': 'Limits of the API token and the organization, in requests per second.',
+  RateLimit: 'Requests that remain under the rate limits of the API token and the organization.',
+  'RateLimit-Policy': 'Rate limits of the API token and the organization, in requests per second.',
 } as const
 
 /** How much a rejected client may still send before its connection is closed. */
@@ -41,7 +40,21 @@ export function send(request: IncomingMessage, response: ServerResponse, answer:
   if (answer.body !== undefined) headers['content-type'] = answer.contentType ?? 'application/json'
   if (answer.status !== 204) headers['content-length'] = Buffer.byteLength(body)
   response.writeHead(answer.status, headers)
-  response.end(request.method === 'HEAD' ? undefined : body)
+  const sent = request.method === 'HEAD' ? '' : body
+  if (answer.headers?.connection === 'close' && !request.complete) linger(request, response, sent)
+  else response.end(sent)
+}
+
+/** For a client that is still sending, before its connection is closed. */
+const LINGER_MS = 1_000
+
+/** Ends the response, and the connection with it, a while after the client has it: closing at once could lose the response. */
+function linger(request: IncomingMessage, response: ServerResponse, body: string | Uint8Array): void {
+  response.write(body)
+  const end = () => response.end()
+  const timer = setTimeout(end, LINGER_MS)
+  request.once('end', end)
+  response.once('close', () => clearTimeout(timer))
 }
 
 /** With a line break, for terminals. */
@@ -68,20 +81,16 @@ function drain(request: IncomingMessage): void {
 }
 
 /** Sends the one response to a request. */
-export function reply(
-  request: IncomingMessage,
-  response: ServerResponse & Pick<Response, 'locals'>,
-  answer: HttpResponse,
-): void {
+export function reply(request: IncomingMessage, response: ServerResponse, answer: HttpResponse): void {
   const context = contextOf(response)
-  const { requestId, limits } = context
-  send(request, response, {
-    ...answer,
-    headers: {
-      'x-request-id': requestId,
-      ...(Object.keys(limits).length === 0 ? {} : rateLimitHeaders(limits)),
-      ...answer.headers,
-    },
-  })
+  send(request, response, { ...answer, headers: { ...headersOfContext(context), ...answer.headers } })
   context.replied()
+}
+
+/** Headers that name the request and the limits that it counted against. */
+export function headersOfContext({ requestId, limits }: Pick<RequestContext, 'requestId' | 'limits'>) {
+  return {
+    'x-request-id': requestId,
+    ...(Object.keys(limits).length === 0 ? {} : rateLimitHeaders(limits)),
+  }
 }

@@ -39,7 +39,7 @@ test('every operation answers as the interface has it', async () => {
     201, 200, 200, 200, 204, 200, 202, 200, 200, 202, 200, 200, 202,
   ])
   expect(answers[0]?.json).toMatchObject({ endpoint: { endpointId: 'whe_made', ...draft }, secret: SECRET })
-  expect(answers[0]?.headers.get('location')).toBe(`${ORG}/webhooks/whe_made`)
+  expect(answers[0]?.location).toBe(`${ORG}/webhooks/whe_made`)
   expect(answers[2]?.headers.get('etag')).toBe('"u.1"')
   expect(answers[4]?.text).toBe('')
   expect(answers[6]?.json).toEqual({ webhookId: EVENT_ID })
@@ -73,6 +73,90 @@ test('a list goes on where its cursor says, and the cursor is for that list alon
   expect(types.json.eventTypes).toMatchObject([{ name: 'environment.started' }])
   const more = await ask(bed, `${ORG}/webhooks/event-types?limit=1&cursor=${types.json.cursor}`, { key })
   expect(more.json).toMatchObject({ eventTypes: [{ name: 'environment.stopped' }], cursor: null })
+})
+
+test('a time in a query may have any offset, and a cursor is for the instant', async () => {
+  const bed = await startServerBed()
+  const page = `${ORG}/webhooks/${ID}/deliveries`
+  const utc = '2026-01-31T12:00:00Z'
+  const log = await ask(bed, `${page}?since=${utc}&until=2026-01-31T12:00:00.5Z`, { key })
+  expect(bed.services.asked.at(-1)?.of).toMatchObject({
+    query: { since: Date.parse(utc), until: Date.parse(utc) + 500 },
+  })
+  const { cursor } = log.json
+  const same = `${page}?until=2026-01-31T12:00:00.500Z&since=2026-01-31T13:00:00%2B01:00&cursor=${cursor}`
+  expect((await ask(bed, same, { key })).status).toBe(200)
+  expect((await ask(bed, `${page}?since=${utc}&cursor=${cursor}`, { key })).status).toBe(422)
+})
+
+test('events are listed with their filters, and a cursor is for these', async () => {
+  const bed = await startServerBed()
+  const filters = 'type=environment.started&since=2026-01-31T12:00:00Z&include=payload'
+  const first = await ask(bed, `${ORG}/events?${filters}&limit=1`, { key })
+  expect(first.json.events).toMatchObject([{ eventId: DELIVERY_ID, statuses: { succeeded: 1 } }])
+  expect(bed.services.asked.at(-1)?.of).toMatchObject({
+    query: { limit: 1, type: 'environment.started', include: 'payload' },
+  })
+  const { cursor } = first.json
+  expect((await ask(bed, `${ORG}/events?${filters}&cursor=${cursor}`, { key })).json).toEqual({
+    events: [],
+    cursor: null,
+  })
+  for (const other of ['', 'type=environment.started&', 'include=all&'])
+    expect((await ask(bed, `${ORG}/events?${other}cursor=${cursor}`, { key })).status).toBe(422)
+})
+
+test('an event comes with its deliveries to the endpoints that there are', async () => {
+  const bed = await startServerBed()
+  const { json } = await ask(bed, `${ORG}/events/${DELIVERY_ID}`, { key })
+  expect(json).toMatchObject({
+    event: { eventId: DELIVERY_ID, deliveries: 2 },
+    deliveries: [{ deliveryId: DELIVERY_ID, endpointId: 'whe_billing', status: 'succeeded' }],
+  })
+  expect(bed.services.asked.at(-1)).toMatchObject({
+    operation: 'deliveries',
+    of: { endpoints: [{ name: `of-${ORGANIZATION}` }, { name: 'audit' }], query: { eventId: DELIVERY_ID } },
+  })
+})
+
+test('a delivery comes with its request on demand, without a signature', async () => {
+  const bed = await startServerBed()
+  const path = `${ORG}/webhooks/${ID}/deliveries/${DELIVERY_ID}`
+  expect((await ask(bed, path, { key })).json.delivery).not.toHaveProperty('request')
+  expect(bed.services.asked.map(({ operation }) => operation)).not.toContain('body')
+  expect((await ask(bed, `${path}?include=request`, { key })).json).toMatchObject({
+    delivery: {
+      request: {
+        headers: {
+          'content-type': 'application/json',
+          'webhook-id': DELIVERY_ID,
+          'webhook-timestamp': String(Date.parse('2026-01-31T12:00:00.000Z') / 1000),
+          'webhook-signature': '[redacted]',
+        },
+        body: expect.stringContaining('"type":"environment.started"'),
+      },
+    },
+  })
+  expect((await ask(bed, `${path}?include=secret`, { key })).status).toBe(422)
+})
+
+test('the deliveries of all endpoints may be those of one', async () => {
+  const bed = await startServerBed()
+  const asked = async (query: string) => {
+    bed.services.asked.length = 0
+    const { status, json } = await ask(bed, `${ORG}/deliveries${query}`, { key })
+    const names = bed.services.asked
+      .filter(({ operation }) => operation === 'deliveries')
+      .flatMap(({ of }) => (of as { endpoints: { name: string }[] }).endpoints.map(({ name }) => name))
+    return { status, names, cursor: json.cursor }
+  }
+  const { cursor, ...all } = await asked('')
+  expect(all).toEqual({ status: 200, names: [`of-${ORGANIZATION}`, 'audit'] })
+  expect(await asked('?endpointId=whe_audit')).toMatchObject({ status: 200, names: ['audit'] })
+  expect(await asked('?endpointId=whe_gone')).toMatchObject({ status: 200, names: [] })
+  expect(await asked(`?cursor=${cursor}`)).toMatchObject({ status: 200, cursor: null })
+  expect(await asked(`?endpointId=whe_audit&cursor=${cursor}`)).toMatchObject({ status: 422 })
+  expect(await asked('?endpointId=audit')).toMatchObject({ status: 422 })
 })
 
 test('a cursor of yesterday is refused as expired', async () => {
@@ -200,6 +284,68 @@ test('a key that asks too often waits, and so does an organization, whoever asks
   const event = { method: 'POST', key: KEYS.publisher, body: '{"type":"a.b","data":1}' }
   expect((await ask(bed, `${ORG}/events`, event)).status).toBe(202)
   expect((await ask(bed, `${ORG}/events`, event)).json).toMatchObject({ code: 'rate_limited' })
+})
+
+test('a batch counts as many requests as it has events, and keeps the text of each', async () => {
+  const bed = await startServerBed({ limits: { perKey: 1000, perOrganization: 5 } })
+  const batch = (events: string) => ({ method: 'POST', key: KEYS.publisher, body: `{"events": [${events}]}` })
+  const answer = await ask(
+    bed,
+    `${ORG}/events/batch`,
+    batch('{"type":"a.b","data":1.50},{"data":{},"type":"a.c"}'),
+  )
+  expect(answer.status).toBe(202)
+  expect(answer.json.results).toHaveLength(2)
+  expect(answer.headers.get('ratelimit')).toContain('"organization";r=3')
+  expect(bed.services.asked.at(-1)).toMatchObject({
+    operation: 'publishBatch',
+    of: {
+      publications: [
+        { type: 'a.b', dataText: '1.50' },
+        { type: 'a.c', dataText: '{}' },
+      ],
+    },
+  })
+  const limited = await ask(
+    bed,
+    `${ORG}/events/batch`,
+    batch(Array(4).fill('{"type":"a.b","data":1}').join()),
+  )
+  expect([limited.status, limited.json.code]).toEqual([429, 'rate_limited'])
+})
+
+test('a batch that is larger than what may come within a second takes all of it', async () => {
+  const bed = await startServerBed({ limits: { perKey: 1000, perOrganization: 3 } })
+  const body = `{"events": [${Array(10).fill('{"type":"a.b","data":1}').join()}]}`
+  const publish = async () =>
+    (await ask(bed, `${ORG}/events/batch`, { method: 'POST', key: KEYS.publisher, body })).status
+  expect([await publish(), await publish()]).toEqual([202, 429])
+})
+
+test('a response with bodies needs memory, and gives it back', async () => {
+  const mebibyte = 1024 * 1024
+  const bed = await startServerBed({ limits: { bytesPerOrganization: 3 * mebibyte } })
+  const get = async (path: string) => (await ask(bed, `${ORG}${path}`, { key })).json.code ?? 'answered'
+  const delivery = `/webhooks/${ID}/deliveries/${DELIVERY_ID}`
+  expect(await get('/events?include=payload')).toBe('overloaded')
+  expect(await get('/events')).toBe('answered')
+  for (let times = 0; times < 3; times += 1) {
+    expect(await get(`${delivery}?include=request`)).toBe('answered')
+    expect(await get(`/events/${EVENT_ID}`)).toBe('not_found')
+  }
+})
+
+test.each([
+  { events: '', status: 422 },
+  { events: Array(501).fill('{"type":"a.b","data":1}').join(), status: 422 },
+  { events: '{"type":"a.b","data":1,"id":"x"}', status: 422 },
+  { events: '1', status: 422 },
+  { events: `{"type":"a.b","data":"${'x'.repeat(1024 * 1024)}"}`, status: 413 },
+  { events: `{"type":"a.b","data":"${'x'.repeat(900 * 1024)}"}`, status: 202 },
+])('a batch of $events.length characters is answered with $status', async ({ events, status }) => {
+  const bed = await startServerBed()
+  const how = { method: 'POST', key: KEYS.publisher, body: `{"events": [${events}]}` }
+  expect((await ask(bed, `${ORG}/events/batch`, how)).status).toBe(status)
 })
 
 test('those who cannot see an organization do not use up its limit', async () => {

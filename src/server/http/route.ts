@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import type { ProblemCode } from './problems.ts'
+import type { ResponseStream } from './response-stream.ts'
 
 /**
  * A route, declared once: validation, authorization, the OpenAPI document and the tests that try every route all read the same
@@ -10,7 +11,7 @@ import type { ProblemCode } from './problems.ts'
 export type Permission = {
   verb: 'get' | 'create' | 'update'
   /** Of the group davit.dev. */
-  resource: 'webhookendpoints' | 'webhookevents' | 'registrycredentials' | 'secretssettings'
+  resource: 'webhookendpoints' | 'webhookevents' | 'registrycredentials' | 'secretssettings' | 'boxtemplates'
   subresource?: 'ping' | 'secret' | 'redeliver'
 }
 
@@ -27,6 +28,8 @@ export const PUBLISH: Permission = { verb: 'create', resource: 'webhookevents' }
 /** `settings:write`, which includes reads (interface §4.1, §5.2). */
 export const MANAGE_CREDENTIALS: Permission = { verb: 'update', resource: 'registrycredentials' }
 export const MANAGE_SETTINGS: Permission = { verb: 'update', resource: 'secretssettings' }
+/** As all reads over REST, for owners: who may change templates. */
+export const READ_BOX_TEMPLATES: Permission = { verb: 'update', resource: 'boxtemplates' }
 
 /** A caller with one of these permissions may see that the organization exists. */
 export const VISIBILITY: readonly Permission[] = [
@@ -53,12 +56,16 @@ export type RouteRequest<P, Q, B> = {
   idempotencyKey: string | undefined
   /** Value of If-Match, if it was sent and the route takes it. */
   ifMatch: string | undefined
+  /** Value of Last-Event-ID, if it was sent and the route takes it. */
+  lastEventId?: string | undefined
 }
 
 export type RouteReply<R> = {
   /** Absent for 204. */
   body?: R
   headers?: Readonly<Record<string, string>>
+  /** Instead of a body. */
+  stream?: ResponseStream
 }
 
 type Shape = z.ZodObject
@@ -69,6 +76,8 @@ export type RouteDeclaration<P extends Shape, Q extends Shape, B extends z.ZodTy
   method: 'get' | 'post' | 'put' | 'patch' | 'delete'
   /** As in OpenAPI, below `/organizations/{orgId}`. */
   path: `/${string}`
+  /** Matched without Express, whose router costs as much as the rest of a short request. Only for paths without IDs. */
+  direct?: boolean
   tag: string
   summary: string
   description?: string
@@ -77,20 +86,44 @@ export type RouteDeclaration<P extends Shape, Q extends Shape, B extends z.ZodTy
   params?: P
   query?: Q
   body?: B
+  /** Members of the body whose value is validated, and which the handler gets only as text. */
+  rawMembers?: readonly string[]
+  /** The body may be so long. Default: the limit of all routes. */
+  bodyBytes?: number
+  /** Bytes of memory for each byte of the body, until the response. Default 2, for its text. */
+  bodyFactor?: number
+  /** Most bytes of memory that building the response takes. The size of the response itself stays reserved until it was sent. */
+  answerBytes?(query: z.output<Q>): number
+  /** How many requests it counts as for the rate limits. Default 1. */
+  cost?(body: z.output<B>): number
   /** No body means `{}`. */
   bodyOptional?: boolean
-  success: { status: 200 | 201 | 202 | 204; description: string; body?: R; headers?: Record<string, string> }
+  success: {
+    status: 200 | 201 | 202 | 204
+    description: string
+    body?: R
+    headers?: Record<string, string>
+    /** The body is a stream of server-sent events. */
+    isStream?: boolean
+  }
   /** In addition to those that every route has. */
   problems?: readonly ProblemCode[]
   /** Takes an Idempotency-Key; every POST does. */
   idempotent?: boolean
   /** Takes If-Match. */
   conditional?: boolean
+  /** Takes Last-Event-ID. */
+  resumable?: boolean
   handle(request: RouteRequest<z.output<P>, z.output<Q>, z.output<B>>): Promise<RouteReply<z.input<R>>>
 }
 
 /** A route without its types. */
-export type Route = Omit<RouteDeclaration<Shape, Shape, z.ZodType, z.ZodType>, 'handle'> & {
+export type Route = Omit<
+  RouteDeclaration<Shape, Shape, z.ZodType, z.ZodType>,
+  'handle' | 'cost' | 'answerBytes'
+> & {
+  cost?(body: unknown): number
+  answerBytes?(query: Record<string, unknown>): number
   handle(
     request: RouteRequest<Record<string, unknown>, Record<string, unknown>, unknown>,
   ): Promise<RouteReply<unknown>>

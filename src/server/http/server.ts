@@ -4,6 +4,7 @@ import { createServer as createTlsServer, Server as TlsServer } from 'node:https
 import type { AddressInfo, Socket } from 'node:net'
 import type { Logger } from '../../lib/log.ts'
 import { type Clock, type Random, sleep } from '../../lib/time.ts'
+import { Connections } from './connections.ts'
 import { Problem, problemBody } from './problems.ts'
 import { createRequestIds } from './request.ts'
 import { FIXED_HEADERS, jsonLine, problemResponse, send } from './response.ts'
@@ -65,7 +66,7 @@ async function read({ certFile, keyFile }: CertificateFiles): Promise<Certificat
 /** The HTTP server below the app: it bounds what a client can hold of it, and tells each client that it rejects why. */
 
 export type ServerLimits = {
-  /** Connections that are served; some more get a 503, and beyond those the socket closes. */
+  /** Open connections: see connections.ts. */
   connections: number
   headersMs: number
   /** For the whole request; the body has an earlier deadline of its own. */
@@ -88,7 +89,7 @@ export const SERVER_LIMITS: ServerLimits = {
   headerBytes: 16 * 1024,
 }
 
-/** Connections beyond the limit that get a response before they end. */
+/** Connections beyond the limit, with requests in progress on all others, that get a 503 before they end. */
 const REJECTED_CONNECTIONS = 200
 /** How much a rejected client may still send, in reads of the socket, and how long it may stay silent. */
 const LINGER_CHUNKS = 64
@@ -96,7 +97,7 @@ const LINGER_MS = 1_000
 
 export type ServerOptions = {
   random: Random
-  limits?: ServerLimits
+  limits?: Partial<ServerLimits>
   /** Absent: plain http. */
   certificate?: Certificate | undefined
 }
@@ -106,13 +107,13 @@ export type RequestListener = (request: IncomingMessage, response: ServerRespons
 /** @throws Error for an invalid certificate */
 export function createHttpServer(
   listener: RequestListener,
-  { random, limits = SERVER_LIMITS, certificate }: ServerOptions,
+  { random, limits: given, certificate }: ServerOptions,
 ): Server | TlsServer {
+  const limits = { ...SERVER_LIMITS, ...given }
   const nextId = createRequestIds(random)
   /** The last request of a connection. */
   const requests = new WeakMap<Socket, IncomingMessage>()
-  const crowded = new WeakSet<Socket>()
-  let connections = 0
+  const connections = new Connections(limits.connections)
   const options = {
     headersTimeout: limits.headersMs,
     requestTimeout: limits.requestMs,
@@ -124,7 +125,8 @@ export function createHttpServer(
   }
   const answer: RequestListener = (request, response) => {
     requests.set(request.socket, request)
-    if (!crowded.has(request.socket)) return listener(request, response)
+    response.once('close', connections.requested(request.socket))
+    if (!connections.isRejected(request.socket)) return listener(request, response)
     const problem = new Problem('overloaded', { headers: { connection: 'close' } })
     send(request, response, problemResponse(problem, nextId()))
   }
@@ -137,14 +139,9 @@ export function createHttpServer(
   })
   server.timeout = limits.idleMs
   server.maxConnections = limits.connections + REJECTED_CONNECTIONS
-  // With TLS, counts established sessions: `maxConnections` and the handshake timeout bound the sockets below them.
-  server.on(certificate ? 'secureConnection' : 'connection', (socket: Socket) => {
-    connections += 1
-    if (connections > limits.connections) crowded.add(socket)
-    socket.once('close', () => {
-      connections -= 1
-    })
-  })
+  const handshake = certificate !== undefined
+  server.on('connection', (socket: Socket) => connections.opened(socket, { handshake }))
+  if (handshake) server.on('secureConnection', (socket: Socket) => connections.secured(socket))
   const refused = new WeakMap<Socket, number>()
   server.on('clientError', (error: Error & { code?: string }, socket: Socket) => {
     const seen = refused.get(socket) ?? 0
@@ -188,6 +185,7 @@ export type ApiServerOptions = {
   /** An address without brackets; port 0 is any free port. */
   address: { host: string; port: number }
   listener: RequestListener
+  limits?: Partial<ServerLimits>
   /** Absent for plain http. */
   certificate?: CertificateSource | undefined
   clock: Clock
@@ -200,14 +198,15 @@ export type ApiServer = {
   /**
    * Ends within `ms`. For the first `lingerMs` it still serves new requests, one for each connection, since load balancers need a
    * while to notice. After that it accepts no connection, closes idle ones, and answers the requests that are in flight.
+   * @param onClosing called when it begins to close: responses that have no end of their own have to end
    * @returns how many requests were cut off after `ms`
    */
-  drain(times: { ms: number; lingerMs: number }): Promise<number>
+  drain(how: { ms: number; lingerMs: number; onClosing?: () => void }): Promise<number>
 }
 
 /** @throws Error when the address cannot be listened on, or the certificate is invalid */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
-  const { address, listener, certificate, clock, random } = options
+  const { address, listener, limits = {}, certificate, clock, random } = options
   const answering = new Set<ServerResponse>()
   let draining = false
   let closing = false
@@ -222,7 +221,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       })
       listener(request, response)
     },
-    { random, certificate: certificate?.current() },
+    { random, limits, certificate: certificate?.current() },
   )
   certificate?.listen((renewed) => {
     if (server instanceof TlsServer) server.setSecureContext(renewed)
@@ -231,11 +230,12 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   return {
     address: server.address() as AddressInfo,
     inFlight: () => answering.size,
-    async drain({ ms, lingerMs }) {
+    async drain({ ms, lingerMs, onClosing }) {
       draining = true
       for (const response of answering) response.shouldKeepAlive = false
       if (lingerMs > 0) await sleep(clock, lingerMs)
       closing = true
+      onClosing?.()
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
       await Promise.race([closed, sleep(clock, ms - lingerMs)])
       const left = answering.size

@@ -19,7 +19,6 @@ import {
   warnOnEndpoint,
 } from './context.ts'
 import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
-import type { EventBody } from './payloads.ts'
 import {
   type AttemptResult,
   afterAttempt,
@@ -125,6 +124,7 @@ async function prepareFromObject(ctx: EngineContext, delivery: Delivery): Promis
   const object = await ctx.objects.read(delivery)
   const state = object.status?.state
   if (state !== undefined && isFinal(state)) {
+    delivery.endVersion = object.metadata.resourceVersion
     ctx.engine.finish(delivery, state, true)
     return undefined
   }
@@ -293,7 +293,9 @@ export async function writeDecidedStatus(
     const before: WebhookDeliveryStatus = current.status ?? {}
     const status = isFinal(before.state) ? before : decide(before)
     try {
-      if (status !== before) await ctx.objects.writeStatus(delivery, current.metadata.resourceVersion, status)
+      const { resourceVersion } = current.metadata
+      if (status === before) delivery.endVersion = resourceVersion
+      else await ctx.objects.writeStatus(delivery, resourceVersion, status)
       return afterWrite(ctx, delivery, status)
     } catch (error) {
       current = await afterFailure(ctx, delivery, current, error, exponentialMs(failures, PAUSES))
@@ -385,11 +387,6 @@ async function recordOfEntry(
   ctx.engine.runInBackground(promoteFailed(ctx, delivery, storage), queue, 'settles')
 }
 
-/** A body for after the end of its entry, which frees the entry's own. An object only names a large one. */
-function bodyOfView(body: EventBody): EventBody {
-  return { ...body, buffer: body.bytes > INLINE_PAYLOAD_BYTES ? undefined : body.buffer }
-}
-
 async function recordSuccess(
   ctx: EngineContext,
   delivery: Delivery,
@@ -401,16 +398,23 @@ async function recordSuccess(
   await ctx.streaks.succeeded(queue.endpoint, view)
   const isUrgent = view?.endpoint.spec.ordered ?? false
   // A failure before is to be seen, and an object that a call without an answer may still create has to show the end.
-  const object = delivery.attempts > 1 || storage.objectMayExist === true
-  const body = bodyOfView(bodyOf(storage))
+  const isOwed = delivery.attempts > 1 || storage.objectMayExist === true
+  const body = bodyOf(storage)
+  const isLarge = body.bytes > INLINE_PAYLOAD_BYTES
+  // The view will refer to the segment of its body, which retention keeps while the entry is open.
+  const isPromised = !isOwed && isLarge && ctx.engine.hasRoomForView(queue.endpoint.namespace)
+  // The end of the entry frees its body.
+  const bodyOfView = { ...body, buffer: isLarge ? undefined : body.buffer }
+  const object = isOwed || isPromised
   await ctx.outcomes.record({ kind: 'sent', position: delivery, attempt, object }, { isUrgent })
-  if (!object) {
-    endEntry(ctx, delivery, storage, 'succeeded')
-    ctx.engine.addView(delivery, storage, body)
+  if (isOwed) {
+    queue.pass(delivery)
+    ctx.engine.runInBackground(promoteToObject(ctx, delivery, storage), queue, 'settles')
     return
   }
-  queue.pass(delivery)
-  ctx.engine.runInBackground(promoteToObject(ctx, delivery, storage), queue, 'settles')
+  endEntry(ctx, delivery, storage, 'succeeded')
+  if (isPromised && body.open === 1) ctx.payloads.drop(body)
+  ctx.engine.addView(delivery, storage, { body: bodyOfView, isPromised })
 }
 
 async function promoteFailed(ctx: EngineContext, delivery: Delivery, storage: InLog): Promise<void> {

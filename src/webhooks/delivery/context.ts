@@ -11,6 +11,7 @@ import type { EndpointHealth } from '../endpoints/health.ts'
 import type { LastAttempts } from '../endpoints/last-attempts.ts'
 import type { BegunAttempts } from '../log/crash-series.ts'
 import type { ShardClaims } from '../log/fencing.ts'
+import type { RejectionLimits } from '../log/retention-plan.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
 import type { WebhookSender } from '../sender/send-failures.ts'
 import type { CarefulAttempts } from './careful-attempts.ts'
@@ -43,6 +44,10 @@ export type EngineDependencies = {
   payloads: Payloads
   outcomes: OutcomeRecorder
   segments: OpenSegments
+  /** How long an entry stays in the log while its object is rejected. */
+  keptInLog: RejectionLimits
+  /** The wall time for ages, milliseconds since 1970: a jump ahead does not make everything old at once. */
+  ages: Pick<Clock, 'now'>
   /** Which replica drives a shard, according to the log. */
   claims: ShardClaims
   /** Attempts of careful owners, according to the log. */
@@ -67,8 +72,12 @@ export interface EngineActions {
   /** Ends a delivery whose end is durable. @param hasObject whether a WebhookDelivery shows it */
   finish(delivery: Delivery, state: DeliveryState, hasObject: boolean): void
   drop(delivery: Delivery): void
-  /** Shows a delivery that the log has as a success in an object, if there is time. */
-  addView(delivery: Delivery, storage: InLog, body: EventBody): void
+  /** The API server starts to reject objects of deliveries to the endpoint that have not ended. */
+  rejected(endpoint: EndpointIdentity): void
+  /** Whether a delivery of the organization that succeeds now gets a view. */
+  hasRoomForView(organization: string): boolean
+  /** Shows a delivery that the log has as a success in an object. @param view promised: its entry stays open until then */
+  addView(delivery: Delivery, storage: InLog, view: { body: EventBody; isPromised: boolean }): void
   /** Tracks work that a handoff has to wait for. @param how `settles` if too much of it must stop the queue */
   runInBackground(work: Promise<unknown>, queue: EndpointQueue, how?: 'settles'): void
   /** Gives the entries of the segment that were only counted a delivery in their queue. */

@@ -4,8 +4,10 @@ import { Fifo } from '../../lib/fair-queue.ts'
 import type { AttemptClass } from '../../lib/metrics.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
+import type { LeftOut } from '../endpoints/plan.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
 import { type LogState, NO_RECORDS } from '../log/fold.ts'
+import type { LogSize } from '../log/retention-plan.ts'
 import type { LogDelivery, LogSegment } from '../log/store.ts'
 import type { EventBody } from './payloads.ts'
 import { longestWaitMs } from './retry-schedule.ts'
@@ -32,8 +34,8 @@ export type InLog = {
   status?: WebhookDeliveryStatus
   /** The object is being created; settles when it exists or cannot be created now. */
   promotion?: Promise<void> | undefined
-  /** Since when its object is refused (quota, policy), milliseconds since 1970. */
-  refusedSince?: number
+  /** Its object is rejected (quota, policy): since when, milliseconds since 1970, and how the API server first put it. */
+  rejection?: { since: number; message: string }
   /** Since when Davit has no right to create it, monotonic. */
   lacksRightSince?: number
   /** A call to create it was made, here or by an earlier owner, and may still take effect. Its end then needs an object as well. */
@@ -66,7 +68,7 @@ export type Delivery = {
   storage: InLog | typeof IN_OBJECT
   /** Its attempt may have ended an earlier owner: it is tried when no other such attempt is made. */
   isSuspect?: boolean
-  /** The version in which its object shows its end, if this process wrote it. */
+  /** The version in which its object shows its end, if this process wrote or read it. */
   endVersion?: string
 }
 
@@ -152,8 +154,7 @@ export class EndpointQueue {
   /** Members in the log's order; kept only while the endpoint is ordered. */
   #sequence: Delivery[] | undefined
   #head = 0
-  /** When a delivery last succeeded and got no object, milliseconds since 1970. */
-  leftOutAt: number | undefined
+  leftOut: LeftOut | undefined
   #inFlight = 0
   #concurrency = 8
   #bytes = 0
@@ -167,6 +168,13 @@ export class EndpointQueue {
 
   get size(): number {
     return this.#members.size
+  }
+
+  /** How the API server put it that it rejects the object of a delivery that has not ended; undefined if it rejects none. */
+  get rejection(): string | undefined {
+    for (const { storage } of this.#members)
+      if (storage.kind === 'log' && storage.rejection) return storage.rejection.message
+    return undefined
   }
 
   get bytes(): number {
@@ -351,6 +359,8 @@ export type OpenSegment = {
   readonly open: OpenEntries
   /** By index of the event. */
   readonly bodies: ReadonlyMap<number, EventBody>
+  /** All segments that came before it, and itself. */
+  readonly upTo: LogSize
 }
 
 export type UnresolvedEntry = { opened: OpenSegment; open: OpenEntry }

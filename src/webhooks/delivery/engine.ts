@@ -75,6 +75,8 @@ export class DeliveryEngine implements EngineActions {
   readonly #timers: Timers<Delivery>
   readonly #work: BackgroundWork
   readonly views: ViewWriter
+  /** Called for an endpoint of which the API server starts to reject the object of a delivery that has not ended. */
+  onRejected: ((endpoint: EndpointIdentity) => void) | undefined
   #running = false
   /** Cancels the next check whether outcomes can be stored. */
   #recheck: (() => void) | undefined
@@ -327,14 +329,25 @@ export class DeliveryEngine implements EngineActions {
     this.#options.onEnded?.(delivery, state, hasObject)
   }
 
-  addView(delivery: Delivery, storage: InLog, body: EventBody): void {
+  hasRoomForView(organization: string): boolean {
+    return this.views.hasRoom(organization)
+  }
+
+  addView(delivery: Delivery, storage: InLog, view: { body: EventBody; isPromised: boolean }): void {
+    const { body, isPromised } = view
     const write = async () => {
       const result = await this.ctx.objects.storeView(delivery, storage, body)
       if (result.kind === 'stored') this.#options.onViewWritten?.(delivery)
       if (result.kind === 'refused') warnOfRefusedObject(this.ctx, delivery, result.message)
-      return result.kind === 'stored'
+      return result.kind
     }
-    this.views.add(delivery, { write, mayExist: () => storage.objectMayExist === true })
+    const mayExist = () => storage.objectMayExist === true
+    const closeEntry = () => this.#record('moved', delivery)
+    this.views.add(delivery, { write, mayExist, ...(isPromised ? { closeEntry } : {}) })
+  }
+
+  rejected(endpoint: EndpointIdentity): void {
+    this.onRejected?.(endpoint)
   }
 
   drop(delivery: Delivery): void {
@@ -353,8 +366,12 @@ export class DeliveryEngine implements EngineActions {
   }
 
   /** Tells the other replicas that the delivery has ended. */
-  recordEnd({ version, index, queue }: Delivery): void {
-    this.#work.add(this.ctx.outcomes.record({ kind: 'ended', position: { version, index } }), queue)
+  recordEnd(delivery: Pick<Delivery, 'version' | 'index' | 'queue'>): void {
+    this.#record('ended', delivery)
+  }
+
+  #record(kind: 'ended' | 'moved', { version, index, queue }: Parameters<typeof this.recordEnd>[0]): void {
+    this.#work.add(this.ctx.outcomes.record({ kind, position: { version, index } }), queue)
   }
 
   leave(delivery: Delivery): void {

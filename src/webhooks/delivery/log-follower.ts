@@ -60,7 +60,7 @@ async function resumeEntry(engine: DeliveryEngine, { opened, open }: UnresolvedE
   }
   const delivery = engine.resetEntry(opened, open)
   if (delivery.storage.kind === 'log') {
-    // Whoever creates an object records that before.
+    // A replica that creates an object records that first.
     delivery.storage.objectMayExist = state !== NO_RECORDS
     delivery.storage.unansweredAt = clock.monotonic()
   }
@@ -132,6 +132,7 @@ export class LogFollower {
 
   addSegment(segment: LogSegment): void {
     const { ctx } = this.#engine
+    this.#options.keys.segmentSeen(segment.version, Math.min(segment.writtenAt, ctx.clock.now()))
     this.#noteUndelivered(segment)
     const opened = ctx.segments.add(segment)
     if (!opened) {

@@ -1,3 +1,5 @@
+import type { Position } from '../../apis/delivery-segment.ts'
+import type { LogSize } from '../log/retention-plan.ts'
 import type { LogDelivery, LogSegment } from '../log/store.ts'
 import { OpenEntries, type OpenSegment } from './endpoint-queue.ts'
 import type { EventBody } from './payloads.ts'
@@ -12,6 +14,8 @@ export class OpenSegments {
   /** The last one looked up: most records refer to the same segment as the record before. */
   #recent: OpenSegment | undefined
   #lowWater: number
+  /** All that was added so far. */
+  #added: LogSize = { bytes: 0, deliveries: 0 }
   /** Called when no entry of the event is open any more. */
   onBodyClosed: ((body: EventBody) => void) | undefined
 
@@ -31,10 +35,15 @@ export class OpenSegments {
   add(segment: LogSegment): OpenSegment | undefined {
     if (segment.version <= this.#lowWater || this.#byVersion.has(segment.version)) return undefined
     const { deliveries, undelivered: _, bodies: __, ...header } = segment
+    this.#added = {
+      bytes: this.#added.bytes + segment.bytes,
+      deliveries: this.#added.deliveries + deliveries.length,
+    }
     const opened: OpenSegment = {
       segment: header,
       open: new OpenEntries(deliveries),
       bodies: openBodies(segment.name, deliveries),
+      upTo: this.#added,
     }
     let at = this.#segments.length
     while (at > 0 && (this.#segments[at - 1]?.segment.version ?? 0) > segment.version) at -= 1
@@ -42,6 +51,19 @@ export class OpenSegments {
     this.#byVersion.set(segment.version, opened)
     this.#advance()
     return opened
+  }
+
+  /** What was added after the segment, which keeps it in the log while it is open. */
+  after({ upTo }: OpenSegment): LogSize {
+    const { bytes, deliveries } = this.#added
+    return { bytes: bytes - upTo.bytes, deliveries: deliveries - upTo.deliveries }
+  }
+
+  /** Whether the entry is closed; false while its segment is not known. */
+  isClosed({ version, index }: Position): boolean {
+    if (version <= this.#lowWater) return true
+    const opened = this.#byVersion.get(version)
+    return opened !== undefined && !opened.open.has(index)
   }
 
   at(version: number): OpenSegment | undefined {

@@ -22,6 +22,7 @@ import {
 import { Semaphore } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
+import { objectBytes } from '../log/written-bytes.ts'
 import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
 import type { EventBody, Payloads } from './payloads.ts'
 import { isFinal } from './plan.ts'
@@ -45,7 +46,10 @@ export type StoreResult =
   | { kind: 'payloadLost' }
   | { kind: 'refused'; message: string }
 
-/** All calls share the connections: thousands of objects must not keep the log from getting one. Organizations take turns. */
+/**
+ * All calls share the connections: thousands of objects must not keep the log from getting one. Organizations take turns, and one whose
+ * calls hang does not get all slots.
+ */
 const CALLS_AT_A_TIME = 24
 
 export type DeliveryObjectsListener = {
@@ -58,16 +62,13 @@ export type DeliveryObjectsListener = {
 const REFUSALS = ['Quota', 'Forbidden', 'Invalid', 'BadRequest', 'TooLarge'] as const
 /** After so long an API server has read all roles. */
 const ROLES_KNOWN_MS = 60_000
-/** Stored size of an object without payload and attempts, and of an attempt. */
-const OBJECT_BYTES = 1400
-const ATTEMPT_BYTES = 150
 
 export class DeliveryObjects {
   readonly #resources: Resources
   readonly #payloads: Payloads
   readonly #clock: Clock
   readonly #listener: DeliveryObjectsListener
-  readonly #slots = new Semaphore({ atOnce: CALLS_AT_A_TIME })
+  readonly #slots = new Semaphore({ atOnce: CALLS_AT_A_TIME, reserves: true })
 
   constructor(
     resources: Resources,
@@ -189,8 +190,8 @@ export class DeliveryObjects {
   }
 
   #reportWrite({ queue, bodyBytes }: Delivery, attempts: number): void {
-    const bytes = Math.min(bodyBytes, INLINE_PAYLOAD_BYTES)
-    this.#listener.onWritten?.(queue.endpoint.namespace, OBJECT_BYTES + bytes + attempts * ATTEMPT_BYTES)
+    const inline = bodyBytes > INLINE_PAYLOAD_BYTES ? 0 : bodyBytes
+    this.#listener.onWritten?.(queue.endpoint.namespace, objectBytes(inline, attempts))
   }
 
   /** Its body, or for a large one its place in the log. Undefined if its segment is gone. @throws ApiError; UnreadableError */

@@ -12,6 +12,7 @@ function segment(version: number, deliveries: number, payload = '{}'): LogSegmen
     createdAt: 0,
     bytes: 1000,
     unreadable: 0,
+    written: new Map(),
     bodies: [payload],
     deliveries: Array.from({ length: deliveries }, (_, index) => ({
       index,
@@ -53,6 +54,20 @@ describe('the low-water mark', () => {
     expect(segments.lowWater).toBe(0)
     segments.close(old, 0)
     expect(segments.lowWater).toBe(20)
+  })
+
+  it('tells which entries are closed ahead of it, and believes nothing of a segment that it does not know', () => {
+    const segments = new OpenSegments(5)
+    opened(segments, segment(10, 1))
+    segments.close(opened(segments, segment(20, 2)), 1)
+    const isClosed = (version: number, index: number) => segments.isClosed({ version, index })
+    expect([isClosed(5, 0), isClosed(10, 0), isClosed(20, 0), isClosed(20, 1)]).toEqual([
+      true,
+      false,
+      false,
+      true,
+    ])
+    expect(isClosed(15, 0)).toBe(false)
   })
 
   it('moves past a segment without a delivery', () => {

@@ -75,9 +75,11 @@ describe('a delivery that was sent well, and whose object is on its way,', () =>
     bed.start()
     await bed.accept(bed.event([one]))
     await bed.elapse(5 * SECOND)
-    refused()
-    bed.api.fail(isCreate, { hold: made.promise })
-    bed.sender.answers.set('/one', 200)
+    bed.sender.answers.set('/one', () => {
+      refused()
+      bed.api.fail(isCreate, { hold: made.promise })
+      return 200
+    })
     await bed.elapse(35 * SECOND)
     expect(bed.begun('one')).toHaveLength(2)
     return { bed, one, made }

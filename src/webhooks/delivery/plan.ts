@@ -75,7 +75,7 @@ export function afterAttempt(
 const ENDED_CONTROLLER = 'the Davit controller stopped during this attempt'
 
 /**
- * The status of a delivery whose attempt ended its owner, and no other attempt can have: it failed, and is retried later.
+ * The status of a delivery whose attempt crashed its owner, as no other attempt can have: it failed, and is retried later.
  * @param begun when it started, and how many were made before @param scale factor on the wait @param now milliseconds since 1970
  */
 export function setAsideStatus(

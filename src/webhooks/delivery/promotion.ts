@@ -1,11 +1,13 @@
 import { messageId } from '../../apis/ids.ts'
 import type { CancelReason, DeliveryState } from '../../apis/webhook-delivery.ts'
-import { withOwnership, withoutOwnership } from '../../ha/ownership.ts'
+import { ownershipHere, withOwnership } from '../../ha/ownership.ts'
 import { ApiError } from '../../kube/client.ts'
-import { FairQueue } from '../../lib/fair-queue.ts'
+import { FairQueue, SharedCapacity } from '../../lib/fair-queue.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { withPeriod } from '../../lib/text.ts'
 import { exponentialMs } from '../../lib/time.ts'
+import { NO_RECORDS } from '../log/fold.ts'
+import { rejectedTooLong } from '../log/retention-plan.ts'
 import { type EngineContext, hasLostShard, retryUntilDurable, warnOnEndpoint } from './context.ts'
 import { type Delivery, IN_OBJECT, type InLog, type OpenSegment } from './endpoint-queue.ts'
 import type { StoreResult } from './objects.ts'
@@ -16,24 +18,28 @@ import { isFinal } from './plan.ts'
  * then closes the entry; until it is durable everything here may be repeated.
  */
 
-/** An entry whose object is refused is driven from the log for so long, then canceled. */
-const REFUSED_FOR_MS = 10 * 60_000
 /** The API server gives up a request after a minute, answered or not. */
 const MAY_COME_MS = 65_000
 
 /**
- * Creates the object and closes the entry. A second call for the same entry waits for the first.
- * @param onCreated called when the object exists and its entry is still open @throws Error if the process ends before
+ * Creates the object and closes the entry; tries until then. A second call for the same entry waits for the first.
+ * @throws Error if the process ends before, or the shard is lost
  */
-export async function promoteToObject(
+export async function promoteToObject(ctx: EngineContext, delivery: Delivery, storage: InLog): Promise<void> {
+  const create = () => retryUntilDurable(ctx, 'create WebhookDelivery', () => store(ctx, delivery, storage))
+  await promoteWith(ctx, delivery, storage, create)
+}
+
+/** @param create makes the object @throws what `create` throws; the entry is then as it was before */
+async function promoteWith(
   ctx: EngineContext,
   delivery: Delivery,
   storage: InLog,
-  onCreated: () => void = () => undefined,
+  create: () => Promise<StoreResult | undefined>,
 ): Promise<void> {
   while (storage.promotion) await storage.promotion
   if (delivery.storage !== storage) return
-  const promotion = promote(ctx, delivery, storage, onCreated)
+  const promotion = create().then((result) => afterCreation(ctx, delivery, storage, result))
   storage.promotion = promotion.catch(() => undefined)
   try {
     await promotion
@@ -43,15 +49,15 @@ export async function promoteToObject(
 }
 
 /**
- * Call before the object of an entry without an outcome is created. Whoever takes over an entry without records can rely on it that no
- * call of an earlier owner will still create its object.
+ * Call before the object of an entry without an outcome is created. A replica that takes over an entry without records can rely on this:
+ * no earlier owner has a call in progress that creates its object.
  */
 export async function recordCreation(
   { outcomes }: EngineContext,
   delivery: Delivery,
   { objectMayExist, segment }: InLog,
 ): Promise<void> {
-  const isRecorded = objectMayExist || segment.open.get(delivery.index)?.state.creating
+  const isRecorded = objectMayExist || segment.open.get(delivery.index)?.state !== NO_RECORDS
   if (!isRecorded) await outcomes.record({ kind: 'creating', position: delivery })
 }
 
@@ -74,14 +80,12 @@ function mayCome({ clock }: EngineContext, { objectMayExist, unansweredAt = 0 }:
   return objectMayExist === true && clock.monotonic() - unansweredAt < MAY_COME_MS
 }
 
-async function promote(
+async function afterCreation(
   ctx: EngineContext,
   delivery: Delivery,
   storage: InLog,
-  onCreated: () => void,
+  result: StoreResult | undefined,
 ): Promise<void> {
-  const result = await retryUntilDurable(ctx, 'create WebhookDelivery', () => store(ctx, delivery, storage))
-  onCreated()
   const end = endOf(storage)
   if (!result) {
     if (end) endEntry(ctx, delivery, storage, end)
@@ -95,7 +99,7 @@ async function promote(
     endEntry(ctx, delivery, storage, end)
   } else if (result.kind === 'namespaceGone') await cancelEntry(ctx, delivery, storage, 'NamespaceGone')
   else if (result.kind === 'payloadLost') await cancelEntry(ctx, delivery, storage, 'PayloadLost')
-  else await continueRefused(ctx, delivery, storage, result.message)
+  else await keepInLog(ctx, delivery, storage, result.message)
 }
 
 function endOf({ status }: InLog): DeliveryState | undefined {
@@ -110,17 +114,26 @@ function showInObject(ctx: EngineContext, delivery: Delivery, storage: InLog): v
   else ctx.engine.remoteOutcomes.markPromoted(delivery)
 }
 
-/** Quota or policy: the entry goes on from the log for a while. */
-async function continueRefused(
+/** Quota or policy: the entry goes on from the log as long as the log can keep it. */
+async function keepInLog(
   ctx: EngineContext,
   delivery: Delivery,
   storage: InLog,
   message: string,
 ): Promise<void> {
-  const now = ctx.clock.now()
-  storage.refusedSince ??= now
-  warnOfRefusedObject(ctx, delivery, message)
-  if (now - storage.refusedSince > REFUSED_FOR_MS && !mayCome(ctx, storage))
+  const { ages, engine, segments, keptInLog } = ctx
+  const { queue } = delivery
+  const now = ages.now()
+  if (!storage.rejection) {
+    const isFirst = queue.rejection === undefined
+    storage.rejection = { since: now, message }
+    warnOfRefusedObject(ctx, delivery, message)
+    if (isFirst) engine.rejected(queue.endpoint)
+  }
+  // The attempt may succeed.
+  if (delivery.stage === 'sending' || mayCome(ctx, storage)) return
+  const waits = { rejectedSince: storage.rejection.since, acceptedAt: delivery.acceptedAt }
+  if (rejectedTooLong(waits, segments.after(storage.segment), keptInLog, now))
     await cancelEntry(ctx, delivery, storage, 'CannotStore')
 }
 
@@ -155,21 +168,30 @@ export function endEntry(ctx: EngineContext, delivery: Delivery, storage: InLog,
   ctx.engine.finish(delivery, state, false)
 }
 
+/** Whether the entry is promoted here. One with an outcome promotes itself, unless its object is rejected and its next attempt is not due. */
+function isOwedObject({ stage }: Delivery, { status, rejection }: InLog): boolean {
+  return !status || (rejection !== undefined && (stage === 'waiting' || stage === 'queued'))
+}
+
 /** Calls to create an object. */
 const MAX_CREATING = 16
 /** These, and those that wait until a record of theirs is written. */
 const MAX_OPEN = 128
-const RETRIES = { firstMs: 2000, longestMs: 60_000 }
+const RETRIES = { firstMs: 2000, longestMs: 120_000 }
+const LOGGED_FROM = 3
 
-/** Promotes entries a few at a time, in turns by organization, so that a large backlog does not hold up endpoints that make progress. */
+/**
+ * Promotes entries a few at a time, in turns by organization, so that a large backlog does not hold up endpoints that make progress.
+ * An entry whose object cannot be created gives its place back: `PromotionScheduler` adds it again.
+ */
 export class PromotionQueue {
   readonly #ctx: EngineContext
   readonly #queue = new FairQueue<Delivery>()
   readonly #queued = new Set<Delivery>()
   readonly #retries = new WeakMap<InLog, { dueAt: number; failures: number }>()
-  readonly #withoutOwnership = withoutOwnership()
-  readonly #creating = new Semaphore({ atOnce: MAX_CREATING })
-  #open = 0
+  readonly #withoutOwnership = ownershipHere()
+  readonly #creating = new Semaphore({ atOnce: MAX_CREATING, reserves: true })
+  readonly #open = new SharedCapacity(MAX_OPEN)
 
   constructor(ctx: EngineContext) {
     this.#ctx = ctx
@@ -185,14 +207,15 @@ export class PromotionQueue {
 
   #pump(): void {
     const { giveUp, shards, engine } = this.#ctx
-    while (this.#open < MAX_OPEN && !giveUp.aborted) {
-      const delivery = this.#queue.take()
+    while (!giveUp.aborted) {
+      const delivery = this.#queue.take((organization) => this.#open.hasRoom(organization))
       if (!delivery) return
-      this.#open += 1
+      const { namespace } = delivery.queue.endpoint
+      this.#open.take(namespace, 1)
       const promote = () => this.#promote(delivery)
       const promoted = withOwnership(shards, delivery.queue.shard, promote).finally(() => {
         this.#queued.delete(delivery)
-        this.#open -= 1
+        this.#open.give(namespace, 1)
         // The next one may be of another shard.
         this.#withoutOwnership(() => this.#pump())
       })
@@ -202,37 +225,42 @@ export class PromotionQueue {
 
   async #promote(delivery: Delivery): Promise<void> {
     const { storage } = delivery
-    const { giveUp, clock, log } = this.#ctx
     if (storage.kind !== 'log' || !this.#isWanted(delivery, storage)) return
+    let failure: unknown
     try {
       await recordCreation(this.#ctx, delivery, storage)
       await this.#create(delivery, storage)
     } catch (error) {
-      if (!giveUp.aborted && !hasLostShard(this.#ctx))
-        log.error('delivery_object_failed', 'failed to create a WebhookDelivery; retrying', { error })
+      failure = error
     }
-    if (!this.#isWanted(delivery, storage)) return
-    const failures = (this.#retries.get(storage)?.failures ?? 0) + 1
-    this.#retries.set(storage, { dueAt: clock.monotonic() + exponentialMs(failures, RETRIES), failures })
+    if (this.#isWanted(delivery, storage)) this.#retryLater(storage, failure)
   }
 
-  /** An outcome that came meanwhile promotes the entry itself. */
+  #retryLater(storage: InLog, failure: unknown): void {
+    const { giveUp, clock, log } = this.#ctx
+    const failures = (this.#retries.get(storage)?.failures ?? 0) + 1
+    this.#retries.set(storage, { dueAt: clock.monotonic() + exponentialMs(failures, RETRIES), failures })
+    // The first failures while an API server restarts are not worth a log line.
+    if (failure === undefined || failures < LOGGED_FROM || giveUp.aborted || hasLostShard(this.#ctx)) return
+    log.warn('delivery_object_failed', 'failed to create a WebhookDelivery; retrying', { error: failure })
+  }
+
   #isWanted(delivery: Delivery, storage: InLog): boolean {
     const { queue } = delivery
-    if (delivery.storage !== storage || storage.status || queue.closed) return false
+    if (delivery.storage !== storage || queue.closed || !isOwedObject(delivery, storage)) return false
     return this.#ctx.shards.owns(queue.shard)
   }
 
   /** Holds its place until the object exists: the next can be created while the record of that is written. */
   async #create(delivery: Delivery, storage: InLog): Promise<void> {
+    const { promise: created, resolve: givePlaceBack } = Promise.withResolvers<void>()
+    const create = () => store(this.#ctx, delivery, storage).finally(givePlaceBack)
     let promoted = Promise.resolve()
     const untilCreated = async () => {
       // An attempt may have ended while it waited for its place, and from then on it decides whether there is an object.
       if (!this.#isWanted(delivery, storage)) return
-      await new Promise<void>((resolve) => {
-        promoted = promoteToObject(this.#ctx, delivery, storage, resolve)
-        promoted.then(resolve, () => resolve())
-      })
+      promoted = promoteWith(this.#ctx, delivery, storage, create)
+      await Promise.race([created, promoted.catch(() => undefined)])
     }
     await this.#creating.run(untilCreated, { group: delivery.queue.endpoint.namespace })
     await promoted
@@ -250,7 +278,7 @@ const BATCH_MS = 250
 const PROGRESS_MS = 2000
 const MAX_IN_LOG_MS = 120_000
 
-/** Promotes entries that have had no outcome for a while: held, waiting in an ordered queue, or hanging. */
+/** Promotes entries that have had no outcome for a while (held, waiting in an ordered queue, or hanging), and those whose object is rejected. */
 export class PromotionScheduler {
   readonly #ctx: EngineContext
   readonly #queue: PromotionQueue
@@ -258,7 +286,7 @@ export class PromotionScheduler {
   /** When this replica got the segment or took its entries over, monotonic. */
   readonly #since = new WeakMap<OpenSegment, number>()
   /** A check covers segments of many shards, whichever of them started it. */
-  readonly #withoutOwnership = withoutOwnership()
+  readonly #withoutOwnership = ownershipHere()
   #batch: { since: number; segments: OpenSegment[] } | undefined
 
   constructor(ctx: EngineContext) {
@@ -303,7 +331,7 @@ export class PromotionScheduler {
     const { storage, queue } = delivery
     const { clock, shards } = this.#ctx
     if (storage.kind !== 'log' || !shards.owns(queue.shard)) return
-    if (storage.promotion || storage.status || queue.closed) return
+    if (storage.promotion || queue.closed || !isOwedObject(delivery, storage)) return
     const makesProgress =
       !queue.ordered && !queue.paused && clock.monotonic() - queue.lastSuccess < PROGRESS_MS
     if (isOld || !makesProgress) this.#queue.add(delivery, storage)

@@ -103,7 +103,7 @@ test('a delivery that ends its owner alone has failed, is retried after five min
     attemptCount: 1,
     attempts: [{ error: 'the Davit controller stopped during this attempt' }],
   })
-  expect(bed.events.map(({ reason }) => reason)).toEqual(['SetAside'])
+  expect(bed.events.map(({ reason }) => reason)).toEqual(['DeliverySetAside'])
   await bed.accept(bed.event([good]))
   await bed.elapse(SECOND)
   expect(bed.begun('good')).toHaveLength(1)

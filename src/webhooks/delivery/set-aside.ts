@@ -18,7 +18,7 @@ export function attemptBegunBefore(
 }
 
 /**
- * Tells the endpoint's owners that an attempt ended its controller.
+ * Tells the endpoint's owners that an attempt crashed its controller.
  * @returns what follows for the status, however often it has to be decided
  */
 export function setAside(
@@ -28,8 +28,12 @@ export function setAside(
 ): (before: WebhookDeliveryStatus) => WebhookDeliveryStatus {
   const delivery = messageId(name)
   const fields = { delivery, namespace: endpoint.namespace, endpoint: endpoint.name }
-  ctx.log.warn('delivery_set_aside', 'a controller stopped during this attempt; retrying it later', fields)
-  const message = `The Davit controller stopped while it sent the delivery ${delivery}, and no other attempt can have been the cause. Davit counts the attempt as failed and will retry the delivery in five minutes.`
-  warnOnEndpoint(ctx, endpoint, 'SetAside', message)
+  ctx.log.warn(
+    'delivery_set_aside',
+    'a controller stopped during this attempt, which will be repeated later',
+    fields,
+  )
+  const message = `The Davit controller crashed at least twice while it was sending the delivery ${delivery}, so this delivery is the likely cause. Davit counts the attempt as failed and will retry the delivery in five minutes.`
+  warnOnEndpoint(ctx, endpoint, 'DeliverySetAside', message)
   return (before) => setAsideStatus(before, begun, { now: ctx.clock.now(), scale: ctx.waitScale })
 }

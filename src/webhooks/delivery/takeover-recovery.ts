@@ -94,7 +94,8 @@ export class RecoveryFromObjects {
   readonly #seen = new Set<string>()
   /** By the UID of their endpoints. */
   readonly #organizations: ReadonlyMap<string, string>
-  #recorded = 0
+  /** Ended, perhaps without a record of that. */
+  readonly #unrecorded: Delivery[] = []
   /** Objects of those shards that show no end. */
   unfinished = 0
   /** The newest segment that one of them came from. */
@@ -188,7 +189,7 @@ export class RecoveryFromObjects {
     const unresolved = this.#unresolved.get(key) ?? this.#openEntry(found)
     const isEnded = isFinal(status?.state)
     if (!isEnded) this.unfinished += 1
-    // An object that states a segment newer than itself was made before the store was set back.
+    // An object that states a segment newer than itself is from another cluster, or from before the store was set back.
     const isPossible = found.version < Number(metadata.resourceVersion)
     if (!isEnded && isPossible) this.newest = Math.max(this.newest, found.version)
     const attempts = unresolved ? attemptsOf(unresolved.open.state).length : 0
@@ -196,24 +197,23 @@ export class RecoveryFromObjects {
     if (unresolved) this.#close(key, unresolved)
     const known = unresolved?.open.delivery ?? this.#known(found) ?? missing
     const pending = known?.left ? undefined : known
-    if (isEnded) this.#addEnded(status?.completedAt, found, pending, unresolved)
-    else this.#continue(outline, pending, found)
+    if (!isEnded) this.#continue(outline, pending, found)
+    else if (pending || unresolved) this.#addEnded(pending, unresolved)
+    else if (isPossible) this.#addUnrecorded(status?.completedAt, found)
   }
 
-  #addEnded(
-    completedAt: string | undefined,
-    found: Delivery,
-    pending: Delivery | undefined,
-    unresolved: UnresolvedEntry | undefined,
-  ): void {
+  #addEnded(pending: Delivery | undefined, unresolved: UnresolvedEntry | undefined): void {
     const isRecorded = unresolved !== undefined && unresolved.open.state.end !== 'none'
     if (pending) {
       // Without a record of its end, `end` writes one.
       if (!isRecorded) this.#engine.objectBacked.add(pending)
       this.#engine.end(pending)
-    } else if (!unresolved) this.#recordEndOnce(completedAt, found)
-    // Recorded under a void claim, if at all: the others learn of its object and its end only now.
-    else if (!isRecorded) this.#engine.recordEnd(found)
+    } else if (unresolved && !isRecorded) {
+      // Recorded under a void claim, if at all: the others learn of its object and its end only now.
+      const { opened, open } = unresolved
+      const queue = this.#engine.queueOf(open.entry)
+      this.#engine.recordEnd({ version: opened.segment.version, index: open.entry.index, queue })
+    }
   }
 
   /** Also one that another replica has promoted and this one has not let go of yet. */
@@ -223,7 +223,7 @@ export class RecoveryFromObjects {
   }
 
   /** For an end whose writer may have died before recording it. An orderly handoff implies the record. */
-  #recordEndOnce(completedAt: string | undefined, found: Delivery): void {
+  #addUnrecorded(completedAt: string | undefined, found: Delivery): void {
     const isOld = !(this.#engine.ctx.clock.now() - Date.parse(completedAt ?? '') < UNRECORDED_MS)
     const { recordedEnds, claims } = this.#follower
     const { shard } = found.queue
@@ -232,9 +232,23 @@ export class RecoveryFromObjects {
     const isRecorded = recordedEnds
       ? record !== undefined && !claims.isFenced(shard, record.version, record.writer)
       : claims.wasReleasedCleanly(shard)
-    if (isOld || isRecorded || this.#recorded >= MAX_RECORDED) return
-    this.#recorded += 1
-    this.#engine.recordEnd(found)
+    if (!isOld && !isRecorded && this.#unrecorded.length < MAX_RECORDED) this.#unrecorded.push(found)
+  }
+
+  /**
+   * Records ends that may not have been recorded. Call it when all objects were added: the log has a position alone, and an object may state
+   * that of another delivery, whose end it would be for the other replicas.
+   */
+  recordEnds(): void {
+    for (const found of this.#unrecorded) if (!this.#isOfAnother(found)) this.#engine.recordEnd(found)
+  }
+
+  /** Whether another delivery is pending at the position that the object states. Every replica knows all that are. */
+  #isOfAnother(found: Delivery): boolean {
+    const { ctx, objectBacked, remoteOutcomes } = this.#engine
+    const pending = objectBacked.at(found) ?? remoteOutcomes.deferredAt(found)
+    const isEntry = ctx.segments.at(found.version)?.open.has(found.index) === true
+    return (pending !== undefined && !isSameDelivery(pending, found)) || (isEntry && !this.#openEntry(found))
   }
 
   #openEntry({ version, index, name, queue }: Delivery): UnresolvedEntry | undefined {
@@ -272,7 +286,7 @@ export class RecoveryFromObjects {
     else this.#engine.add(delivery)
     const decide = setAside(ctx, delivery, begun)
     startOwnedWork(ctx, delivery.queue, () =>
-      retryUntilDurable(ctx, 'store attempt that ended a controller', async () => {
+      retryUntilDurable(ctx, 'store attempt that crashed a controller', async () => {
         const object = await ctx.objects.find(delivery)
         if (!object) return ctx.engine.drop(delivery)
         await writeDecidedStatus(ctx, delivery, object, decide)

@@ -281,6 +281,7 @@ export class ShardTakeover {
     } finally {
       follower.endsDuringList = undefined
     }
+    objects.recordEnds()
     this.#isComplete = true
     follower.recordedEnds = undefined
     // The watch of segments may be behind what the previous owner acted on.

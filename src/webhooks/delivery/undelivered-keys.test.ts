@@ -46,3 +46,24 @@ describe('an event with a key', () => {
     expect(bed.begun('one')).toHaveLength(2)
   })
 })
+
+describe('a key that was used by a clock that was ahead', () => {
+  it.each([
+    { hours: 23, sent: 0 },
+    { hours: 25, sent: 1 },
+  ])('is used again by an event $hours hours later, which is sent $sent times', async ({ hours, sent }) => {
+    const bed = new EngineBed()
+    const endpoint = await bed.endpoint('one')
+    bed.sender.answers.set('/one', 200)
+    bed.start()
+    const year = 365 * 24 * 60 * MINUTE
+    bed.clock.setWallBy(year)
+    await bed.accept(bed.event([], 'key'))
+    bed.clock.setWallBy(-year)
+    await bed.accept(bed.event([], 'another key'))
+    bed.clock.setWallBy(hours * 60 * MINUTE)
+    await bed.accept(bed.event([endpoint], 'key'))
+    await bed.elapse(MINUTE)
+    expect(bed.begun('one')).toHaveLength(sent)
+  })
+})

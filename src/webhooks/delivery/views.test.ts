@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
 import { queueDelivery } from '../../../test/support/queue-deliveries.ts'
+import { OwnershipEpochs } from '../../ha/ownership.ts'
 import { EndpointQueue } from './endpoint-queue.ts'
 import { ViewWriter } from './views.ts'
 
@@ -12,11 +13,12 @@ function start(perSecond: number, share = 1) {
   const giveUp = new AbortController()
   const written: string[] = []
   const queues = new Map<string, EndpointQueue>()
-  const bed = { share, owns: true, leftOut: 0, lasts: 0, fails: 0 }
+  const bed = { share, owns: true, leftOut: 0, lasts: 0, fails: 0, rejects: false }
+  const epochs = new OwnershipEpochs()
   const views = new ViewWriter({
     clock,
     log: { info() {}, warn() {}, error() {} },
-    shards: { owns: () => bed.owns },
+    shards: { owns: () => bed.owns, epochs },
     giveUp: giveUp.signal,
     perSecond,
     share: () => bed.share,
@@ -26,8 +28,9 @@ function start(perSecond: number, share = 1) {
       },
     },
   })
-  /** A view for an endpoint, named `<organization>/<endpoint>`. */
-  const add = (name: string, count = 1) => {
+  const closed: string[] = []
+  /** Views for an endpoint, named `<organization>/<endpoint>`. @param isPromised whether they were, so that their entries are open */
+  const add = (name: string, count = 1, isPromised = false) => {
     const [namespace = '', endpoint = ''] = name.split('/')
     const queue = queues.get(name) ?? new EndpointQueue({ namespace, name: endpoint, uid: name })
     queues.set(name, queue)
@@ -40,20 +43,37 @@ function start(perSecond: number, share = 1) {
           bed.fails -= 1
           throw new Error('unavailable')
         }
+        if (bed.rejects) return 'refused' as const
         written.push(name)
-        return true
+        return 'stored' as const
       }
-      views.add(queueDelivery(queue, number), { write, mayExist: () => wasTried })
+      const promise = isPromised ? { closeEntry: () => void closed.push(name) } : {}
+      views.add(queueDelivery(queue, number), { write, mayExist: () => wasTried, ...promise })
     }
   }
   const told: string[] = []
   views.onLeftOut = ({ name }) => told.push(name)
   const abandoned: string[] = []
   views.onAbandoned = ({ queue }) => abandoned.push(queue.endpoint.name)
-  return { bed, clock, giveUp, views, written, add, queues, told, abandoned }
+  return { bed, clock, epochs, giveUp, views, written, add, queues, told, abandoned, closed }
 }
 
 describe('views', () => {
+  it('of an earlier ownership of the shard are not written when that is owned again', async () => {
+    const { add, clock, epochs, written, abandoned, queues } = start(1)
+    add('acme/one')
+    const { shard = -1 } = queues.get('acme/one') ?? {}
+    epochs.begin([shard])
+    epochs.runWithin(shard, () => add('acme/one', 4))
+    await settle()
+    const atOnce = written.length
+    epochs.end([shard])
+    epochs.begin([shard])
+    epochs.runWithin(shard, () => add('acme/one'))
+    await clock.elapse(10 * SECOND)
+    expect([atOnce, written.length, abandoned]).toEqual([2, 3, []])
+  })
+
   it('are written at once while there are few, and then at the rate', async () => {
     const { add, clock, written, views } = start(10)
     add('acme/one', 60)
@@ -91,13 +111,47 @@ describe('views', () => {
     add('loud/one', 1000)
     expect(views.waiting).toBeLessThanOrEqual(300)
     const leftOut = bed.leftOut
-    expect(leftOut).toBeGreaterThan(700)
-    expect(queues.get('loud/one')?.leftOutAt).toBe(clock.now())
+    expect(leftOut).toBeGreaterThanOrEqual(699)
+    expect(queues.get('loud/one')?.leftOut).toEqual({ at: clock.now(), rejectedAt: undefined })
     expect(told).toEqual(['one'])
     add('quiet/one', 1)
     expect(bed.leftOut).toBe(leftOut)
     await clock.elapse(SECOND)
     expect(written).toContain('quiet/one')
+  })
+
+  it('of a small burst are all written, however many a neighbor has waiting', async () => {
+    const { add, bed, clock, written } = start(15)
+    add('loud/one', 1000)
+    await clock.elapse(10 * SECOND)
+    add('loud/one', 1000)
+    const leftOut = bed.leftOut
+    add('quiet/one', 20)
+    expect(bed.leftOut).toBe(leftOut)
+    await clock.elapse(5 * SECOND)
+    expect(written.filter((name) => name === 'quiet/one')).toHaveLength(20)
+  })
+
+  it('are as many for each of many loud organizations as can be written in half a minute', async () => {
+    const { add, clock, written } = start(10)
+    for (let number = 0; number < 10; number += 1) add(`organization-${number}/one`, 100)
+    await clock.elapse(30 * SECOND)
+    const perOrganization = Map.groupBy(written, (name) => name)
+    expect(perOrganization.size).toBe(10)
+    for (const views of perOrganization.values()) expect(views.length).toBeGreaterThanOrEqual(30)
+  })
+
+  it('that are rejected are reported as rejected, even if others were left out before', async () => {
+    const { add, bed, clock, queues, told } = start(10)
+    add('acme/one', 400)
+    expect(told).toEqual(['one'])
+    bed.rejects = true
+    await clock.elapse(SECOND)
+    expect(queues.get('acme/one')?.leftOut).toEqual({ at: clock.now(), rejectedAt: clock.now() })
+    const { rejectedAt } = queues.get('acme/one')?.leftOut ?? {}
+    add('acme/one', 400)
+    expect(queues.get('acme/one')?.leftOut?.rejectedAt).toBe(rejectedAt)
+    expect(told).toEqual(['one', 'one'])
   })
 
   it('have the share of this replica, and none where they are turned off', async () => {
@@ -138,6 +192,42 @@ describe('views', () => {
     add('acme/one')
     await clock.elapse(70 * SECOND)
     expect([written.length, bed.leftOut]).toEqual([1, 1])
+  })
+
+  it('that were promised are written even if there is no room any more, and close their entries then', async () => {
+    const { add, bed, clock, written, closed, views } = start(1)
+    add('acme/one', 33)
+    expect(views.hasRoom('acme')).toBe(false)
+    add('acme/promised', 2, true)
+    expect([bed.leftOut, closed]).toEqual([2, []])
+    await clock.elapse(MINUTE)
+    expect(written.filter((name) => name === 'acme/promised')).toHaveLength(2)
+    expect([closed.length, bed.leftOut]).toEqual([2, 2])
+  })
+
+  it('that were promised close their entries when they are left out', async () => {
+    const { add, bed, clock, closed } = start(1)
+    bed.fails = 1000
+    add('acme/one', 1, true)
+    await clock.elapse(30 * SECOND)
+    expect(closed).toEqual([])
+    await clock.elapse(MINUTE)
+    expect([closed, bed.leftOut]).toEqual([['acme/one'], 1])
+    bed.owns = false
+    add('acme/other', 1, true)
+    await clock.elapse(SECOND)
+    expect(closed).toEqual(['acme/one', 'acme/other'])
+  })
+
+  it('that were promised leave their entries to the next owner of a shard that was lost', async () => {
+    const { add, clock, epochs, queues, closed, written } = start(1)
+    add('acme/one', 3)
+    const { shard = -1 } = queues.get('acme/one') ?? {}
+    epochs.begin([shard])
+    epochs.runWithin(shard, () => add('acme/one', 1, true))
+    epochs.end([shard])
+    await clock.elapse(MINUTE)
+    expect([written.length, closed]).toEqual([3, []])
   })
 
   it('are left to nobody after the shard went to another replica, and end with the process', async () => {

@@ -1,19 +1,20 @@
-import { type ShardOwnership, withOwnership, withoutOwnership } from '../../ha/ownership.ts'
+import { ownershipHere, type ShardOwnership } from '../../ha/ownership.ts'
 import { FairQueue, KeyedSums, remainingShare } from '../../lib/fair-queue.ts'
 import type { Logger } from '../../lib/log.ts'
 import { TokenBucket } from '../../lib/rate-limit.ts'
 import { type Clock, sleep } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
 import type { Delivery } from './endpoint-queue.ts'
+import type { StoreResult } from './objects.ts'
 
 /**
  * Views: the WebhookDeliveries of deliveries that succeeded at the first attempt. The log has their state, so these objects are for
  * people alone. They are written behind the delivery, within a rate for the whole installation, and some are left out when there are more.
  */
 
-/** Deliveries wait for no longer than this at the full rate. */
+/** Deliveries wait for about this long at most, at the full rate. */
 const WAITING_SECONDS = 30
-/** At most this many, whatever the rate: each may hold a body of 16 KiB. */
+/** Of all organizations, whatever the rate: each may hold a body of 16 KiB. */
 const MAX_WAITING = 1000
 /** Views that could be written at once after a pause. */
 const BURST_SECONDS = 2
@@ -29,13 +30,19 @@ const NEWS_MS = 60_000
 const MAX_AGE_MS = 60_000
 
 export type ViewObject = {
-  /** Creates the object with its final status; false if that is not possible. */
-  write: () => Promise<boolean>
+  /** Creates the object with its final status, if that is possible. */
+  write: () => Promise<StoreResult['kind']>
   /** Whether the object may exist, perhaps without its status. */
   mayExist: () => boolean
+  /**
+   * For a view that was promised when there was room: its entry in the log stays open until the view is written or left out. If another
+   * replica may own the shard by then, the entry is that one's.
+   */
+  closeEntry?: () => void
 }
 
-type View = ViewObject & { delivery: Delivery; since: number }
+/** @property asAdded runs `act` in the epoch in which the delivery succeeded */
+type View = ViewObject & { delivery: Delivery; since: number; asAdded: <T>(act: () => T) => T }
 
 export type ViewWriterOptions = {
   clock: Clock
@@ -59,8 +66,8 @@ export class ViewWriter {
   readonly #waiting = new KeyedSums()
   readonly #running = new Set<Promise<void>>()
   /** Views are of many shards, whichever of them started the loop. */
-  readonly #withoutOwnership = withoutOwnership()
-  /** Called for an endpoint whose first view in minutes is left out. */
+  readonly #withoutOwnership = ownershipHere()
+  /** Called for an endpoint whose first view in a minute is left out, or rejected. */
   onLeftOut: ((endpoint: EndpointIdentity) => void) | undefined
   /** Called for a view that is left out although its object may exist, which then gets no status. */
   onAbandoned: ((delivery: Delivery) => void) | undefined
@@ -83,13 +90,13 @@ export class ViewWriter {
     return perSecond * share() * (clock.monotonic() < this.#slowedUntil ? 0.5 : 1)
   }
 
-  /** Writes a view soon, or never, if the organization has too many waiting. */
+  /** Writes a view soon, or never, if it was not promised and the organization has too many waiting. */
   add(delivery: Delivery, object: ViewObject): void {
-    if (!this.#hasRoom(delivery.queue.endpoint.namespace)) {
-      this.#leaveOut(delivery)
+    if (!object.closeEntry && !this.hasRoom(delivery.queue.endpoint.namespace)) {
+      this.#leaveOut(delivery, 'tooMany')
       return
     }
-    this.#push({ ...object, delivery, since: this.#options.clock.monotonic() })
+    this.#push({ ...object, delivery, since: this.#options.clock.monotonic(), asAdded: ownershipHere() })
     if (this.#isRunning) return
     this.#isRunning = true
     void this.#withoutOwnership(() => this.#writeAll())
@@ -104,11 +111,16 @@ export class ViewWriter {
     this.#waiting.add(namespace, 1)
   }
 
-  #hasRoom(namespace: string): boolean {
+  /**
+   * Whether the organization may have another view waiting. Organizations take turns, so what one has waiting lasts longer the more of them
+   * there are, however much the others have.
+   */
+  hasRoom(namespace: string): boolean {
     const { perSecond, share } = this.#options
-    const max = Math.min(MAX_WAITING, perSecond * share() * WAITING_SECONDS)
     const used = { organization: this.#waiting.of(namespace), all: this.#waiting.total }
-    return remainingShare(used, { organization: max, all: max }) > 0
+    const inTurns = this.#views.size + (used.organization === 0 ? 1 : 0)
+    const organization = (perSecond * share() * WAITING_SECONDS) / inTurns
+    return remainingShare(used, { organization, all: MAX_WAITING }) > 0
   }
 
   async #writeAll(): Promise<void> {
@@ -146,16 +158,20 @@ export class ViewWriter {
   }
 
   async #write(view: View): Promise<void> {
-    const { delivery, write, since } = view
+    const { delivery, write, closeEntry, since, asAdded } = view
     const { clock, giveUp, log, shards } = this.#options
+    // Another replica may have claimed the shard since: then the log does not have this success, and the object is the next owner's.
+    if (asAdded(() => shards.epochs?.isRevoked)) return
     const startedAt = clock.monotonic()
     const { shard } = delivery.queue
     if (startedAt - since > MAX_AGE_MS || !shards.owns(shard)) {
-      this.#abandon(view)
+      this.#abandon(view, 'tooMany')
       return
     }
     try {
-      if (!(await withOwnership(shards, shard, write))) this.#abandon(view)
+      const result = await asAdded(write)
+      if (result === 'stored') asAdded(() => closeEntry?.())
+      else this.#abandon(view, result === 'refused' ? 'rejected' : 'tooMany')
     } catch (error) {
       log.warn('delivery_view_failed', 'failed to create the WebhookDelivery of a success; retrying', {
         error,
@@ -171,18 +187,21 @@ export class ViewWriter {
     this.#slowedUntil = this.#options.clock.monotonic() + SLOWED_MS
   }
 
-  #abandon({ delivery, mayExist }: View): void {
-    this.#leaveOut(delivery)
+  #abandon(view: View, reason: 'tooMany' | 'rejected'): void {
+    const { delivery, mayExist, closeEntry, asAdded } = view
+    this.#leaveOut(delivery, reason)
     if (mayExist()) this.onAbandoned?.(delivery)
+    asAdded(() => closeEntry?.())
   }
 
-  #leaveOut(delivery: Delivery): void {
+  #leaveOut({ queue }: Delivery, reason: 'tooMany' | 'rejected'): void {
     const { clock, metrics } = this.#options
-    const { queue } = delivery
     const now = clock.now()
-    const isNews = queue.leftOutAt === undefined || now - queue.leftOutAt > NEWS_MS
-    queue.leftOutAt = now
+    const isNews = (at = Number.NEGATIVE_INFINITY) => now - at > NEWS_MS
+    const { at, rejectedAt } = queue.leftOut ?? {}
+    const isRejected = reason === 'rejected'
+    queue.leftOut = { at: now, rejectedAt: isRejected ? now : rejectedAt }
     metrics.viewLeftOut()
-    if (isNews) this.onLeftOut?.(queue.endpoint)
+    if (isNews(at) || (isRejected && isNews(rejectedAt))) this.onLeftOut?.(queue.endpoint)
   }
 }

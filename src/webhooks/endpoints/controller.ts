@@ -1,4 +1,9 @@
-import { type RedeliverItem, type RedeliverRequest, readRedeliverRequest } from '../../apis/annotations.ts'
+import {
+  handledExcept,
+  type RedeliverItem,
+  type RedeliverRequest,
+  readRedeliverRequest,
+} from '../../apis/annotations.ts'
 import { messageId } from '../../apis/ids.ts'
 import { PING_ANNOTATION, REDELIVER_ANNOTATION } from '../../apis/webhook-endpoint.ts'
 import type { ResourceReader } from '../../kube/client.ts'
@@ -8,8 +13,9 @@ import type { EventRecorder } from '../../kube/recorder.ts'
 import { statusPatch } from '../../kube/status.ts'
 import { withPeriod } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
-import { findOriginals, type Original } from '../events/originals.ts'
+import { type FoundOriginals, findOriginals, type Original } from '../events/originals.ts'
 import type { Publisher } from '../events/publish.ts'
+import type { PublishQuota, QuotaExceeded } from '../events/quota.ts'
 import type { LogStore } from '../log/log-store.ts'
 import {
   type EndpointDirectory,
@@ -21,11 +27,13 @@ import type { EventTypeStore } from './event-types.ts'
 import type { DisabledNotifier } from './notifier.ts'
 import {
   type AttemptSummary,
+  cannotStore,
   conditionOf,
   createdMs,
   decideCoverage,
   disabledText,
   endpointStatus,
+  type LeftOut,
   type Problem,
   requestOf,
 } from './plan.ts'
@@ -44,6 +52,8 @@ export type ReconcileEndpointOptions = {
   catalogue: EventTypeStore
   signingKeys: SigningKeyReconciler
   publisher: Publisher
+  /** Whether the organization may have another redelivery. */
+  quota: Pick<PublishQuota, 'remaining'>
   resources: ResourceReader
   /** The delivery log. */
   store: Pick<LogStore, 'page' | 'read'>
@@ -52,16 +62,24 @@ export type ReconcileEndpointOptions = {
   notifier: DisabledNotifier
   recorder: EventRecorder
   clock: Clock
-  /** When a delivery to the endpoint last succeeded and got no object, milliseconds since 1970. */
-  leftOutAt: (endpointUid: string) => number | undefined
+  /** When successes of the endpoint last got no object. */
+  leftOut: (endpointUid: string) => LeftOut | undefined
+  /** How the API server rejects the object of a delivery to the endpoint that has not ended; undefined if it rejects none. */
+  rejectedObject: (endpointUid: string) => string | undefined
   /** The last attempt that the status may show. */
   attempts: (endpointUid: string) => AttemptSummary
   /** Why webhooks cannot be sent to the URL, for its owner; undefined if they can. */
   rejectUrl: (url: string) => string | undefined
 }
 
-/** Ids of deliveries that were looked for, and those that were found. */
-type Originals = { asked: ReadonlySet<string>; found: ReadonlyMap<string, Original> }
+/** How often it is checked whether the objects of its deliveries are still rejected. */
+const REJECTION_CHECKED_MS = 60_000
+
+/** Ids of deliveries that were asked for, and what was found of them. */
+type Originals = FoundOriginals & { asked: ReadonlySet<string> }
+
+/** Redeliveries that wait for room are tried again after this time. */
+const WAIT_MS = 10_000
 
 export class EndpointReconciler implements Reconciler {
   readonly #options: ReconcileEndpointOptions
@@ -79,11 +97,11 @@ export class EndpointReconciler implements Reconciler {
     // May search the log, which outcomes that count for the endpoint must not wait for.
     const originals = await this.#findOriginals(known, signal)
     return await statuses.exclusively({ namespace, name, uid }, async (view) =>
-      view ? await this.#pass(view, originals) : noRequeue(),
+      view ? await this.#pass(view, originals, signal) : noRequeue(),
     )
   }
 
-  async #pass(seen: EndpointView, originals: Originals): Promise<ReconcileResult> {
+  async #pass(seen: EndpointView, originals: Originals, signal: AbortSignal): Promise<ReconcileResult> {
     const { signingKeys, directory, statuses, notifier, clock } = this.#options
     const { namespace = '', name, uid } = seen.endpoint.metadata
     const problems = this.#problemsOf(seen)
@@ -91,26 +109,32 @@ export class EndpointReconciler implements Reconciler {
     problems.push(...keys.problems)
     const handled = { ...seen.endpoint.status?.lastHandled, ...seen.decision.handled, ...keys.handled }
     for (const problem of seen.decision.problems) this.#recordEvent(seen, 'InvalidRequest', problem)
-    Object.assign(handled, await this.#ping(seen), await this.#redeliver(seen, originals))
+    const { waits, ...redelivered } = await this.#redeliver(seen, originals, signal)
+    Object.assign(handled, await this.#ping(seen), redelivered)
     const announced = await this.#publishDisabled(seen)
     const view = directory.find({ namespace, name, uid }) ?? seen
-    const leftOutAt = this.#options.leftOutAt(uid)
+    const leftOut = this.#options.leftOut(uid)
     const attempts = this.#options.attempts(uid)
-    const found = { problems, handled, announced, rolled: keys.rolled, leftOutAt, attempts }
+    const found = { problems, handled, announced, rolled: keys.rolled, leftOut, attempts }
     let desired = endpointStatus(view, clock.now(), found)
     await statuses.write(view, (now) => {
       desired = endpointStatus(now, clock.now(), found)
       return statusPatch(now.endpoint.status ?? {}, desired)
     })
     notifier.notifyIfDisabled(view.endpoint.metadata, desired)
-    const { changesAt } = decideCoverage(conditionOf(desired, 'SuccessesShown'), leftOutAt, clock.now())
-    const next = Math.min(keys.requeueAt ?? Number.POSITIVE_INFINITY, changesAt ?? Number.POSITIVE_INFINITY)
+    const { changesAt } = decideCoverage(conditionOf(desired, 'SuccessesShown'), leftOut, clock.now())
+    const isRejected = problems.some(({ reason }) => reason === 'CannotStoreDelivery')
+    const rejectedUntil = isRejected ? clock.now() + REJECTION_CHECKED_MS : undefined
+    const roomAt = waits ? clock.now() + WAIT_MS : undefined
+    const next = Math.min(
+      ...[keys.requeueAt, changesAt, rejectedUntil, roomAt].map((at) => at ?? Number.POSITIVE_INFINITY),
+    )
     return next === Number.POSITIVE_INFINITY ? noRequeue() : requeueAfter(Math.max(1000, next - clock.now()))
   }
 
   #problemsOf({ endpoint }: EndpointView): Problem[] {
-    const { organizations, catalogue, rejectUrl } = this.#options
-    const { namespace = '' } = endpoint.metadata
+    const { organizations, catalogue, rejectUrl, rejectedObject } = this.#options
+    const { namespace = '', uid } = endpoint.metadata
     const problems: Problem[] = []
     if (!organizations.get(namespace)) {
       const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true.`
@@ -119,6 +143,8 @@ export class EndpointReconciler implements Reconciler {
     const rejection = rejectUrl(endpoint.spec.url)
     if (rejection)
       problems.push({ reason: 'UrlNotAllowed', message: withPeriod(`spec.url is not allowed: ${rejection}`) })
+    const rejected = rejectedObject(uid)
+    if (rejected !== undefined) problems.push(cannotStore(rejected))
     const unknown = catalogue.unknown(endpoint.spec.eventTypes)
     if (unknown.length > 0) {
       problems.push({ reason: 'UnknownEventTypes', message: unknownTypesText(unknown) })
@@ -156,24 +182,56 @@ export class EndpointReconciler implements Reconciler {
     const { clock, retentionMs } = this.#options
     const { items } = redeliverRequestOf(view)
     const asked = new Set(view.enabled ? items.map(({ deliveryId }) => deliveryId) : [])
-    if (asked.size === 0) return { asked, found: new Map() }
+    if (asked.size === 0 || this.#quotaExceeded(view)) return { asked, found: new Map(), later: asked }
     const search = { retentionMs, now: clock.now(), signal }
-    return { asked, found: await findOriginals(this.#options, view.endpoint, [...asked], search) }
+    return { asked, ...(await findOriginals(this.#options, view.endpoint, [...asked], search)) }
   }
 
-  async #redeliver(view: EndpointView, { asked, found }: Originals): Promise<{ redeliver?: string }> {
+  /** @returns `waits` if a redelivery waits for room */
+  async #redeliver(
+    view: EndpointView,
+    originals: Originals,
+    signal: AbortSignal,
+  ): Promise<{ redeliver?: string; waits?: true }> {
     const request = redeliverRequestOf(view)
     if (request.handled === undefined) return {}
     // The list was changed since they were looked for, which is a reason for another pass.
-    if (view.enabled && request.items.some(({ deliveryId }) => !asked.has(deliveryId))) return {}
+    if (view.enabled && request.items.some(({ deliveryId }) => !originals.asked.has(deliveryId))) return {}
     for (const item of request.invalid)
       this.#recordEvent(view, 'InvalidRequest', `${REDELIVER_ANNOTATION}: ${item}`)
     if (request.items.length > 0 && !view.enabled) {
       this.#recordEvent(view, 'EndpointDisabled', whileDisabled('redelivery'))
-    } else {
-      for (const item of request.items) await this.#redeliverOne(view, item, found.get(item.deliveryId))
+      return { redeliver: request.handled }
     }
-    return { redeliver: request.handled }
+    const waiting = await this.#redeliverItems(view, request.items, originals, signal)
+    if (waiting.length === 0) return { redeliver: request.handled }
+    const handled = handledExcept(request.handled, waiting)
+    return { waits: true, ...(handled === undefined ? {} : { redeliver: handled }) }
+  }
+
+  /** @returns the items that wait for another pass */
+  async #redeliverItems(
+    view: EndpointView,
+    items: readonly RedeliverItem[],
+    { found, later }: Originals,
+    signal: AbortSignal,
+  ): Promise<RedeliverItem[]> {
+    const waiting: RedeliverItem[] = []
+    let exceeded: QuotaExceeded | undefined
+    for (const item of items) {
+      signal.throwIfAborted()
+      exceeded ??= this.#quotaExceeded(view)
+      if (exceeded || later.has(item.deliveryId)) waiting.push(item)
+      else await this.#redeliverOne(view, item, found.get(item.deliveryId))
+    }
+    if (exceeded)
+      this.#recordEvent(view, exceeded.reason, `Requested redeliveries are waiting. ${exceeded.message}`)
+    return waiting
+  }
+
+  #quotaExceeded({ endpoint }: EndpointView): QuotaExceeded | undefined {
+    const remaining = this.#options.quota.remaining(endpoint.metadata.namespace ?? '')
+    return typeof remaining === 'number' ? undefined : remaining
   }
 
   async #redeliverOne(

@@ -1,6 +1,11 @@
-import { expect, test } from 'vitest'
-import { type WebhookEndpoint, webhookEndpoint } from '../../apis/webhook-endpoint.ts'
-import { EndpointDirectory } from './directory.ts'
+import { describe, expect, test } from 'vitest'
+import { FakeClock } from '../../../test/support/fake-clock.ts'
+import { calling, FaultyApi } from '../../../test/support/faulty-api.ts'
+import { MemoryStore } from '../../../test/support/memory-store.ts'
+import { type WebhookEndpoint, webhookEndpoint, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
+import { ApiError } from '../../kube/client.ts'
+import { EndpointDirectory, EndpointStatusWriter } from './directory.ts'
+import { EndpointHealth } from './health.ts'
 
 function endpoint(version: number, uid = 'uid-1'): WebhookEndpoint {
   return webhookEndpoint.parse({
@@ -94,4 +99,65 @@ test('keys that were made anew are there, and the late end of those before takes
   directory.applyKeys('acme', 'billing', keys(9))
   directory.removeKeys('acme', 'billing', 8)
   expect(keysIn(directory)).toBe('9')
+})
+
+describe('a status that the API server rejects', () => {
+  const REF = { namespace: 'acme', name: 'billing' }
+  const isStatus = calling('patch', webhookEndpoints)
+
+  async function bed(status: object = {}) {
+    const clock = new FakeClock()
+    const store = new MemoryStore(() => clock.now())
+    const api = new FaultyApi(store)
+    const spec = { url: 'https://receiver.example', eventTypes: ['*'] }
+    await store.create(webhookEndpoints, { metadata: REF, spec })
+    const directory = new EndpointDirectory()
+    const show = (raw: object) => directory.apply(webhookEndpoint.parse(raw))
+    show(await store.patch(webhookEndpoints, REF, { status }, { subresource: 'status' }))
+    const logged: [event: string, endpoint: unknown, cause: string][] = []
+    const note = (event: string, _message: string, fields: Record<string, unknown> = {}) =>
+      void logged.push([event, fields.endpoint, String(fields.error)])
+    const statuses = new EndpointStatusWriter(api, directory, { info: note, warn: note, error: note })
+    const health = new EndpointHealth(statuses, clock)
+    const view = () => {
+      const found = directory.get('acme', 'billing')
+      if (!found) throw new Error('the endpoint is unknown')
+      return found
+    }
+    const identity = () => ({ ...REF, uid: view().endpoint.metadata.uid })
+    return { api, store, health, statuses, logged, show, view, identity }
+  }
+
+  const REJECTED = { before: new ApiError('Invalid', 'spec.url: Invalid value', { status: 422 }) }
+  const LINE = ['endpoint_status_rejected', 'billing', 'ApiError: spec.url: Invalid value']
+
+  test('is logged once for each version of the endpoint, and keeps no delivery from ending', async () => {
+    const { api, store, health, logged, show, view, identity } = await bed({ consecutiveFailures: 3 })
+    const recover = api.fail(isStatus, REJECTED, 1000)
+    const ended: string[] = []
+    const exhausted = async (id: string) =>
+      await health.exhausted(identity(), id, async () => void ended.push(id))
+    await exhausted('msg_1')
+    await exhausted('msg_2')
+    await health.succeeded(identity(), view())
+    expect(ended).toEqual(['msg_1', 'msg_2'])
+    expect(logged).toEqual([LINE])
+    show(await store.patch(webhookEndpoints, REF, { spec: { concurrency: 2 } }))
+    await exhausted('msg_3')
+    expect(logged).toEqual([LINE, LINE])
+    recover()
+    await exhausted('msg_4')
+    expect(view().endpoint.status).toMatchObject({ consecutiveFailures: 4, lastCounted: 'msg_4' })
+    expect(logged).toHaveLength(2)
+  })
+
+  test('is logged for every writer, but not for a deleted endpoint', async () => {
+    const { api, store, statuses, logged, view } = await bed()
+    api.fail(isStatus, REJECTED)
+    await statuses.write(view(), () => ({ observedGeneration: 1 }))
+    expect(logged).toEqual([LINE])
+    await store.delete(webhookEndpoints, REF)
+    await statuses.write(view(), () => ({ observedGeneration: 1 }))
+    expect(logged).toEqual([LINE])
+  })
 })

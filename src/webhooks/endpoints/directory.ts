@@ -8,6 +8,7 @@ import {
 } from '../../apis/webhook-endpoint.ts'
 import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { EventRecorder, RecordedEvent } from '../../kube/recorder.ts'
+import type { Logger } from '../../lib/log.ts'
 import { KeyedMutex } from '../../lib/semaphore.ts'
 import type { SigningKey } from '../sender/key-rotation.ts'
 import { decideState, type StateDecision } from './plan.ts'
@@ -205,11 +206,15 @@ const MAX_ATTEMPTS = 5
 export class EndpointStatusWriter {
   readonly #resources: ResourceReader & ResourceWriter
   readonly #directory: EndpointDirectory
+  readonly #log: Logger
   readonly #mutex = new KeyedMutex()
+  /** By UID, the version of the endpoint for which a rejected status was last logged. */
+  readonly #rejected = new LRUCache<string, string>({ max: MAX_REMOVED })
 
-  constructor(resources: ResourceReader & ResourceWriter, directory: EndpointDirectory) {
+  constructor(resources: ResourceReader & ResourceWriter, directory: EndpointDirectory, log: Logger) {
     this.#resources = resources
     this.#directory = directory
+    this.#log = log
   }
 
   /** Runs `act` with the newest view, if any, while nothing else in this process writes this endpoint's status. */
@@ -221,7 +226,8 @@ export class EndpointStatusWriter {
   }
 
   /**
-   * Writes a merge patch of the status; call it within `exclusively`. A deleted endpoint is not an error.
+   * Writes a merge patch of the status; call it within `exclusively`. A deleted endpoint is not an error. A rejected status is logged and
+   * given up: deliveries do not wait for it.
    * @param decide the patch for the current endpoint, or undefined for none; called again after a conflict
    * @throws ApiError if a retry may succeed
    */
@@ -234,12 +240,22 @@ export class EndpointStatusWriter {
       try {
         return await this.#patch(view.endpoint, status)
       } catch (error) {
-        if (isApiError(error, 'NotFound', 'Invalid')) return
+        if (isApiError(error, 'NotFound')) return
+        if (isApiError(error, 'Invalid')) return this.#logRejected(view, error)
         if (!isApiError(error, 'Conflict') || attempt === MAX_ATTEMPTS) throw error
       }
       await this.read(namespace, name)
       view = this.#directory.find({ namespace, name, uid })
     }
+  }
+
+  /** Once for each version of the endpoint: every success after a failure would write its status. */
+  #logRejected({ endpoint: { metadata } }: EndpointView, error: unknown): void {
+    const { namespace, name, uid, resourceVersion } = metadata
+    if (this.#rejected.get(uid) === resourceVersion) return
+    this.#rejected.set(uid, resourceVersion)
+    const message = 'API server rejected the status of a WebhookEndpoint; it is not disabled automatically'
+    this.#log.error('endpoint_status_rejected', message, { namespace, endpoint: name, error })
   }
 
   /** The API server ignores the UID in a status patch: only the version protects an endpoint created again. */

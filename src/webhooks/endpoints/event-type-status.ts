@@ -51,7 +51,7 @@ export function eventTypeFindings(type: string, older: string | undefined): Cond
   }
   const duplicate = {
     reason: 'DuplicateType',
-    message: `The older EventType ${older} already defines the type ${type} and is used instead. Change spec.type in one of the two EventTypes, or delete one of the two.`,
+    message: `The older EventType ${older} already defines the type ${type} and is used instead. Change spec.type in one of the EventTypes, or delete one of them.`,
   }
   return [{ type: 'Ready', status: 'False', ...duplicate }, ...whileTrue('Stalled', duplicate)]
 }

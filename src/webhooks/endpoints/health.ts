@@ -68,10 +68,10 @@ export class EndpointHealth {
     await this.#outcomes.run(endpoint.uid, async () => {
       // An entry made now would never be removed: another replica counts, until this one owns the shard again.
       if (this.#epochs?.mayWrite === false)
-        throw new Error('this replica no longer owns the shard of the endpoint')
+        throw new Error("this replica no longer owns the endpoint's shard")
       const unstored = this.#unstored.get(endpoint.uid) ?? deliveryId
       // The status keeps only the last one counted: after another one, a crash would count this one again.
-      if (unstored !== deliveryId) throw new Error(`the outcome of ${unstored} is not stored yet`)
+      if (unstored !== deliveryId) throw new Error(`the outcome of ${unstored} has not been stored yet`)
       this.#unstored.set(endpoint.uid, deliveryId)
       await this.#statuses.exclusively(endpoint, async (view) => {
         if (view) await this.#statuses.write(view, (now) => this.#patchFor(now, deliveryId))

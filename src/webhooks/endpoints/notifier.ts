@@ -1,7 +1,7 @@
 import type { ObjectMeta } from '../../apis/meta.ts'
 import type { WebhookEndpointStatus } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
-import { type ShardOwnership, withoutOwnership } from '../../ha/ownership.ts'
+import { ownershipHere, type ShardOwnership } from '../../ha/ownership.ts'
 import type { Organizations } from '../../kube/organizations.ts'
 import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
 import type { Logger } from '../../lib/log.ts'
@@ -30,7 +30,7 @@ export function disabledMail(endpoint: DisabledEndpoint): { subject: string; tex
       `Davit disabled the webhook endpoint whe_${name} in the organization ${namespace}${disabledAt ? ` at ${disabledAt}` : ''}.`,
       '',
       disabledText({ consecutiveFailures, failingSince }),
-      'Davit will hold unfinished deliveries for seven days and continue them when you enable the endpoint.',
+      'Davit will hold unfinished deliveries for seven days, and resume them if you enable the endpoint within that time.',
       'Events that are published while the endpoint is disabled will not be delivered to it.',
       '',
       'To see why the attempts failed, run:',
@@ -78,7 +78,7 @@ export class DisabledNotifier {
   readonly #running = new Set<Promise<void>>()
   readonly #mails = new Semaphore({ atOnce: MAILS_AT_A_TIME })
   readonly #stopping = new AbortController()
-  readonly #withoutOwnership = withoutOwnership()
+  readonly #withoutOwnership = ownershipHere()
 
   constructor(options: DisabledNotifierOptions) {
     this.#options = options
@@ -163,7 +163,7 @@ export class DisabledNotifier {
       this.#options.log.warn('owner_mail_failed', 'failed to send an email to owners', fields)
       return notNotified(
         MAIL_REFUSED,
-        `No email has been sent yet: ${withPeriod(cause)} Davit will keep retrying for a week.`,
+        `No email has been sent yet: ${withPeriod(cause)} Davit keeps trying until a week after the endpoint was disabled.`,
       )
     }
   }

@@ -148,6 +148,8 @@ describe('whether all successes are shown', () => {
     observedGeneration: 1,
   })
 
+  const leftOutSince = (at: number, rejectedAt?: number) => ({ at, rejectedAt })
+
   /** When the condition changed. */
   function changesIn(steps: readonly { minutes: number; leavesOut: boolean }[]): number[] {
     const changes: number[] = []
@@ -157,7 +159,8 @@ describe('whether all successes are shown', () => {
     for (const { minutes, leavesOut } of steps) {
       now += minutes * MINUTE
       if (leavesOut) leftOutAt = now
-      const { condition } = decideCoverage(before, leftOutAt, now)
+      const leftOut = leftOutAt === undefined ? undefined : leftOutSince(leftOutAt)
+      const { condition } = decideCoverage(before, leftOut, now)
       if (!condition || condition.status === before?.status) continue
       changes.push(now)
       before = conditionSince(condition.status === 'True' ? 'True' : 'False', now)
@@ -167,14 +170,23 @@ describe('whether all successes are shown', () => {
 
   test('is not in question until one is left out, and then for five minutes after the last', () => {
     expect(decideCoverage(undefined, undefined, NOW)).toEqual({})
-    expect(decideCoverage(undefined, NOW - MINUTE, NOW)).toMatchObject({
+    expect(decideCoverage(undefined, leftOutSince(NOW - MINUTE), NOW)).toMatchObject({
       condition: { status: 'False', reason: 'TooMany' },
       changesAt: NOW + 4 * MINUTE,
     })
     const before = conditionSince('False', NOW - 10 * MINUTE)
-    expect(decideCoverage(before, NOW - 5 * MINUTE, NOW)).toEqual({
+    expect(decideCoverage(before, leftOutSince(NOW - 5 * MINUTE), NOW)).toEqual({
       condition: expect.objectContaining({ status: 'True', reason: 'AllShown' }),
     })
+  })
+
+  test('names the quota or policy for five minutes after it rejected one, and not the number', () => {
+    const reasonOf = (at: number, rejectedAt?: number) =>
+      decideCoverage(undefined, leftOutSince(at, rejectedAt), NOW).condition?.reason
+    expect(reasonOf(NOW, NOW)).toBe('CannotStoreDelivery')
+    expect(reasonOf(NOW, NOW - 4 * MINUTE)).toBe('CannotStoreDelivery')
+    expect(reasonOf(NOW, NOW - 5 * MINUTE)).toBe('TooMany')
+    expect(reasonOf(NOW)).toBe('TooMany')
   })
 
   test('changes at most once in five minutes, whatever happens', () => {

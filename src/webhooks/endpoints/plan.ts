@@ -10,6 +10,7 @@ import {
   type WebhookEndpointStatus,
 } from '../../apis/webhook-endpoint.ts'
 import { type ConditionUpdate, mergeConditions, whileTrue } from '../../kube/status.ts'
+import { withPeriod } from '../../lib/text.ts'
 import { keysInStatus, type SigningKey } from '../sender/key-rotation.ts'
 import { fingerprintOf } from '../sender/signature.ts'
 
@@ -104,6 +105,7 @@ export type Problem = {
     | 'UrlNotAllowed'
     | 'SigningSecretsUnreadable'
     | 'SigningSecretRefused'
+    | 'CannotStoreDelivery'
     | 'UnknownEventTypes'
   message: string
 }
@@ -171,7 +173,8 @@ function readyCondition(decision: StateDecision, obstacle: Obstacle | undefined)
   const type = 'Ready'
   if (obstacle) return { type, status: 'False', ...obstacle }
   if (decision.state === 'disabled') {
-    const message = 'The endpoint is disabled as requested. Davit sends nothing to it until you enable it.'
+    const message =
+      'The endpoint has been disabled as requested. Davit will not send anything to it until you enable it.'
     return { type, status: 'True', reason: 'Paused', message }
   }
   const message = 'The endpoint receives the events it subscribes to.'
@@ -218,8 +221,7 @@ export type EndpointObservations = {
   announced: string | undefined
   /** A signing key was created on request. */
   rolled: boolean
-  /** When a success last got no object, milliseconds since 1970. */
-  leftOutAt?: number | undefined
+  leftOut?: LeftOut | undefined
   attempts?: AttemptSummary
 }
 
@@ -244,7 +246,7 @@ export function endpointStatus(
       decision.disabledReason === 'ConsecutiveFailures'
         ? before.conditions?.find(({ type }) => type === 'OwnersNotified')
         : undefined,
-    coverage: decideCoverage(conditionOf(before, COVERAGE), found.leftOutAt, now).condition,
+    coverage: decideCoverage(conditionOf(before, COVERAGE), found.leftOut, now).condition,
   })
   return defined({
     state: decision.state,
@@ -283,20 +285,24 @@ const COVERAGE = 'SuccessesShown'
 /** The condition changes at most once in this time. */
 const COVERAGE_HELD_MS = 5 * 60_000
 
+/** When a delivery that succeeded last got no object, and when last because that was rejected (quota, policy); milliseconds since 1970. */
+export type LeftOut = { at: number; rejectedAt: number | undefined }
+
 /**
  * Whether every delivery that succeeded has an object.
- * @param leftOutAt when one last got none, milliseconds since 1970
  * @returns no condition while none was ever left out; `changesAt`: when to decide again
  */
 export function decideCoverage(
   before: Condition | undefined,
-  leftOutAt: number | undefined,
+  leftOut: LeftOut | undefined,
   now: number,
 ): { condition?: ConditionUpdate; changesAt?: number } {
-  const allUntil = (leftOutAt ?? Number.NEGATIVE_INFINITY) + COVERAGE_HELD_MS
+  const until = (at = Number.NEGATIVE_INFINITY) => at + COVERAGE_HELD_MS
+  const allUntil = until(leftOut?.at)
   const isLeftOut = now < allUntil
   if (!before && !isLeftOut) return {}
-  const condition = isLeftOut ? SOME_LEFT_OUT : ALL_COVERED
+  const why = now < until(leftOut?.rejectedAt) ? SOME_REJECTED : SOME_LEFT_OUT
+  const condition = isLeftOut ? why : ALL_COVERED
   const heldUntil = before ? Date.parse(before.lastTransitionTime) + COVERAGE_HELD_MS : now
   if (before && before.status !== condition.status && now < heldUntil) {
     const { type, status, reason, message } = before
@@ -311,6 +317,13 @@ const SOME_LEFT_OUT: ConditionUpdate = {
   reason: 'TooMany',
   message:
     'Some deliveries that succeeded on the first attempt have no WebhookDelivery because Davit limits the number of WebhookDelivery objects it creates. The REST API lists all deliveries.',
+}
+const SOME_REJECTED: ConditionUpdate = {
+  type: COVERAGE,
+  status: 'False',
+  reason: 'CannotStoreDelivery',
+  message:
+    'Some deliveries that succeeded on the first attempt have no WebhookDelivery because the API server rejected it. The Event CannotStoreDelivery names the quota or policy. The REST API lists all deliveries.',
 }
 const ALL_COVERED: ConditionUpdate = {
   type: COVERAGE,
@@ -407,6 +420,12 @@ export function planChange(
   }
   const spec = { ...Object.fromEntries(entries), ...(status ? { state: status } : {}) }
   return { kind: 'patch', ...(Object.keys(spec).length > 0 ? { spec } : {}), ...asked }
+}
+
+/** @param rejection how the API server rejects the object of a delivery that has not ended */
+export function cannotStore(rejection: string): Problem {
+  const message = `Davit cannot create a WebhookDelivery: ${withPeriod(rejection)} Davit keeps the delivery in its log and retries, but cancels it when the log can no longer keep it. Remove the quota or policy that prevents this.`
+  return { reason: 'CannotStoreDelivery', message }
 }
 
 /** Whether the controller has seen the spec and the request. @param generation of the patched object */

@@ -417,7 +417,7 @@ export class SigningKeyReconciler {
       return { problems: [], handled, rolled: false }
     } catch (error) {
       if (!(error instanceof KeysDamagedError)) throw error
-      const message = `Davit sends nothing to this endpoint: the Secret ${error.secret}, which holds its signing secrets, does not contain valid data. Ask your cluster operator to restore the Secret, or to delete it so that Davit creates a new signing secret.`
+      const message = `Davit is not sending anything to this endpoint: the Secret ${error.secret}, which holds its signing secrets, does not contain valid data. Ask your cluster operator to restore the Secret, or to delete it so that Davit can create a new signing secret.`
       const problems: Problem[] = [{ reason: 'SigningSecretsUnreadable', message }]
       return { problems, handled: {}, rolled: false, requeueAt: this.#options.clock.now() + PROBLEM_RETRY_MS }
     }

@@ -18,6 +18,7 @@ import { DisabledNotifier } from './notifier.ts'
 const REF = { namespace: 'acme', name: 'one' }
 const HOUR = 3_600_000
 const nothing = () => undefined
+const quiet = { info: nothing, warn: nothing, error: nothing }
 
 async function world(status: object = {}) {
   const clock = new FakeClock()
@@ -34,7 +35,7 @@ async function world(status: object = {}) {
   const replica = async () => {
     const directory = new EndpointDirectory()
     directory.apply(await read())
-    const statuses = new EndpointStatusWriter(store, directory)
+    const statuses = new EndpointStatusWriter(store, directory, quiet)
     const { uid } = (await read()).metadata
     const state = { owns: true, refuses: false }
     const organizations = new Organizations()
@@ -52,7 +53,7 @@ async function world(status: object = {}) {
       statuses,
       shards: { owns: () => state.owns },
       clock,
-      log: { info: nothing, warn: nothing, error: nothing },
+      log: quiet,
       metrics: { mailed: nothing },
     })
     const look = () => {
@@ -106,7 +107,7 @@ describe('an exhausted delivery', () => {
     streaks.forget(shard)
     epochs.end([shard])
     expect(await late('msg_1')).toMatchObject({
-      message: 'this replica no longer owns the shard of the endpoint',
+      message: "this replica no longer owns the endpoint's shard",
     })
     epochs.begin([shard])
     await epochs.runWithin(shard, () => streaks.exhausted(of, 'msg_2', async () => undefined))

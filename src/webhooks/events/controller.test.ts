@@ -6,8 +6,8 @@ import { namespaces } from '../../apis/core-kinds.ts'
 import { eventTypes } from '../../apis/event-type.ts'
 import type { EndpointQueue } from '../delivery/endpoint-queue.ts'
 import type { PendingCounters } from '../delivery/pending-counts.ts'
+import type { ByteWindow } from '../log/written-bytes.ts'
 import type { EventsReconciler } from './controller.ts'
-import type { ByteWindow } from './quota.ts'
 import type { WebhookEventStore } from './store.ts'
 
 let bed: EventsBed
@@ -83,18 +83,25 @@ test('what a disabled endpoint holds takes no room until its bytes do', async ()
   await publish('two')
   await reconciler.reconcile('acme')
   expect(appended).toHaveLength(1)
-  expect(recorded).toEqual([['billing', 'TooMuchOpen']])
+  expect(recorded).toEqual([['billing', 'TooManyUnfinishedBytes']])
 })
 
 test.each([
-  { of: 'acme', bytes: 1001 },
-  { of: 'other', bytes: 1501 },
-])('events wait for ten minutes after $bytes bytes were written for $of', async ({ of, bytes }) => {
-  written.add(of, bytes)
+  { of: ['acme'], bytes: 1001 },
+  { of: ['other', 'another'], bytes: 751 },
+])('events wait for ten minutes after $bytes bytes were written for each of $of', async ({ of, bytes }) => {
+  for (const organization of of) written.add(organization, bytes)
   await publish('one')
   await reconciler.reconcile('acme')
   expect(await stateOf('one')).toBeUndefined()
   await clock.elapse(600_000)
+  await reconciler.reconcile('acme')
+  expect(await stateOf('one')).toBe('accepted')
+})
+
+test('what another organization writes beyond its own limit does not stop this one', async () => {
+  written.add('other', 9000)
+  await publish('one')
   await reconciler.reconcile('acme')
   expect(await stateOf('one')).toBe('accepted')
 })

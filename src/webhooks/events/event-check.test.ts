@@ -14,7 +14,7 @@ test.each([
   { given: KNOWN, data: `"${'x'.repeat(LIMIT - 2)}"`, why: 'exactly 256 KiB' },
   { given: KNOWN, data: 'null', why: 'null' },
 ])('an event of $why may be published', ({ given, data }) => {
-  expect(refuseEvent(given, data)).toBeUndefined()
+  expect(refuseEvent(given, { dataText: data }, 0)).toBeUndefined()
 })
 
 test.each([
@@ -60,5 +60,17 @@ test.each([
     want: { reason: 'TooLarge', part: 'data', message: expect.stringContaining('262146 bytes') },
   },
 ])('an event of type $given.name is refused: $want.reason', ({ given, data, want }) => {
-  expect(refuseEvent(given, data)).toEqual(want)
+  expect(refuseEvent(given, { dataText: data }, 0)).toEqual(want)
+})
+
+test.each([
+  { ahead: 300_000, want: undefined },
+  {
+    ahead: 300_001,
+    want: { reason: 'InTheFuture', part: 'timestamp', message: 'must be at most five minutes in the future' },
+  },
+  { ahead: -1e12, want: undefined },
+])('an event that happens $ahead ms ahead of the clock: $want.reason', ({ ahead, want }) => {
+  const now = 2e12
+  expect(refuseEvent(KNOWN, { dataText: '{}', happenedAt: now + ahead }, now)).toEqual(want)
 })

@@ -60,7 +60,7 @@ describe('originals without an object', () => {
   test('are found in one search, however many are asked for', async () => {
     const { find, idAt, list } = await bed()
     const asked = Array.from({ length: 20 }, (_, age) => idAt(age))
-    const found = await find(asked)
+    const { found } = await find(asked)
     expect([...found.keys()].sort()).toEqual([...asked].sort())
     expect(found.get(idAt(7))).toEqual({ deliveryId: idAt(7), type: 'user.created', payload: '{"age":7}' })
     expect(list).toHaveBeenCalledOnce()
@@ -69,14 +69,14 @@ describe('originals without an object', () => {
   test('that never were end the search an hour before the time in their ids', async () => {
     const { find, list } = await bed()
     const invented = Array.from({ length: 100 }, () => messageId(nameAt(NOW - 2 * HOUR_MS)))
-    expect(await find(invented)).toEqual(new Map())
+    expect(await find(invented)).toEqual({ found: new Map(), later: new Set() })
     expect(list).toHaveBeenCalledOnce()
   })
 
   test('that are older than the log keeps, or from no time at all, are not searched for', async () => {
     const { find, idAt, list } = await bed()
     const first = messageId(nameAt(0))
-    expect(await find([idAt(26), first, 'msg_unreadable'])).toEqual(new Map())
+    expect(await find([idAt(26), first, 'msg_unreadable'])).toEqual({ found: new Map(), later: new Set() })
     expect(list).not.toHaveBeenCalled()
   })
 
@@ -84,14 +84,31 @@ describe('originals without an object', () => {
     const { find, store } = await bed()
     const ahead = nameAt(NOW + HOUR_MS)
     await append(store, { id: ahead, namespace: 'acme', type: 'user.created', payload: '{}' }, NOW)
-    expect([...(await find([messageId(ahead)])).keys()]).toEqual([messageId(ahead)])
+    expect([...(await find([messageId(ahead)])).found.keys()]).toEqual([messageId(ahead)])
+  })
+
+  test('of large bodies are found in parts, and the rest is for another search', async () => {
+    const { find, store } = await bed()
+    const ids: string[] = []
+    for (let n = 0; n < 5; n += 1) {
+      const id = nameAt(NOW)
+      ids.push(messageId(id))
+      const payload = JSON.stringify('x'.repeat(6 * 1024 * 1024))
+      await append(store, { id, namespace: 'acme', type: 'user.created', payload }, NOW)
+    }
+    const first = await find(ids)
+    expect(first.found.size).toBe(3)
+    expect([...first.found.keys(), ...first.later].sort()).toEqual([...ids].sort())
+    const second = await find([...first.later])
+    expect([...second.found.keys()].sort()).toEqual([...first.later].sort())
+    expect(second.later).toEqual(new Set())
   })
 
   test('of another endpoint are not found', async () => {
     const { find, store } = await bed()
     const id = nameAt(NOW)
     await append(store, { id, namespace: 'globex', type: 'user.created', payload: '{}' }, NOW, 'u-2')
-    expect(await find([messageId(id)])).toEqual(new Map())
+    expect(await find([messageId(id)])).toEqual({ found: new Map(), later: new Set() })
   })
 })
 

@@ -8,7 +8,7 @@ const PUBLISHED = {
   namespace: 'acme',
   type: 'environment.started',
   dataText: '{"n":9007199254740993, "x":1.0}',
-  acceptedAt: Date.parse('2026-01-31T12:00:00.007Z'),
+  happenedAt: Date.parse('2026-01-31T12:00:00.007Z'),
 }
 
 test('an event is stored with the exact body that its receivers get', () => {

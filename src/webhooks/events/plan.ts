@@ -38,14 +38,14 @@ type Keyed = {
   fingerprint?: string
 }
 
-/** @property dataText valid JSON, sent byte for byte @property acceptedAt milliseconds since 1970 */
-export type NewEvent = Keyed & { dataText: string; acceptedAt: number }
+/** @property dataText valid JSON, sent byte for byte @property happenedAt for the body, milliseconds since 1970 */
+export type NewEvent = Keyed & { dataText: string; happenedAt: number }
 
 export function acceptEvent(
-  { name, dataText, acceptedAt, ...event }: NewEvent,
+  { name, dataText, happenedAt, ...event }: NewEvent,
   targets: readonly DeliveryTarget[],
 ): AcceptedEvent {
-  const payload = webhookPayload(event.type, acceptedAt, dataText)
+  const payload = webhookPayload(event.type, happenedAt, dataText)
   return { event: { id: name, ...event, payload }, targets }
 }
 
@@ -70,6 +70,7 @@ export type RefusalReason =
   | 'UnknownType'
   | 'NotJson'
   | 'TooLarge'
+  | 'InTheFuture'
   | 'SchemaMismatch'
   | 'SchemaInvalid'
   | 'NotAnOrganization'
@@ -77,12 +78,19 @@ export type RefusalReason =
 export type Refusal = { reason: RefusalReason; message: string }
 
 /** @property part the invalid part of the event @property message for REST, next to the name of the part */
-export type EventRefusal = { reason: RefusalReason; part: 'type' | 'data'; message: string }
+export type EventRefusal = { reason: RefusalReason; part: 'type' | 'data' | 'timestamp'; message: string }
 
-/** The first rule that the event breaks (interface S8); undefined if none, its schema aside. */
+/** For clocks that are ahead of Davit's. */
+const MAX_AHEAD_MS = 5 * 60_000
+
+/**
+ * The first rule that the event breaks (interface S8); undefined if none, its schema aside.
+ * @param happenedAt if it was given, milliseconds since 1970 @param now the same
+ */
 export function refuseEvent(
   type: { name: string; known: boolean },
-  dataText: string,
+  { dataText, happenedAt = 0 }: { dataText: string; happenedAt?: number | undefined },
+  now: number,
 ): EventRefusal | undefined {
   if (type.name.startsWith(RESERVED_PREFIX)) {
     const message = 'the prefix "webhook." is reserved for events that Davit publishes'
@@ -96,10 +104,12 @@ export function refuseEvent(
     const message = `must be at most ${MAX_DATA_BYTES} bytes of JSON, but is ${bytes} bytes`
     return { reason: 'TooLarge', part: 'data', message }
   }
+  if (happenedAt - now > MAX_AHEAD_MS)
+    return { reason: 'InTheFuture', part: 'timestamp', message: 'must be at most five minutes in the future' }
   return undefined
 }
 
-/** `deliveries` is the number of endpoints that get it. */
+/** `deliveries` is the number of endpoints to which it is sent. */
 export type EventDecision = { kind: 'accepted'; deliveries: number } | { kind: 'refused'; refusal: Refusal }
 
 /**

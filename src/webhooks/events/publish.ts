@@ -100,8 +100,8 @@ function isPremature(
   event: EventOutline,
   { append, isInLog }: ValidatedEvent,
 ): boolean {
-  const isForNobody = append.every(({ targets }) => targets.length === 0)
-  return isForNobody && !isInLog && unconfirmed.isUnanswered(eventName(event))
+  const hasNoTargets = append.every(({ targets }) => targets.length === 0)
+  return hasNoTargets && !isInLog && unconfirmed.isUnanswered(eventName(event))
 }
 
 async function append(
@@ -151,10 +151,12 @@ async function validateEvent(
   if (event === 'unreadable') return rejected(UNREADABLE)
   const { data = null, dataText: given } = event.spec
   const dataText = given === undefined ? JSON.stringify(data) : given.trim()
-  const refusal = await check(options, namespace, event.spec.type, dataText)
+  const { timestamp } = event.spec
+  const happenedAt = timestamp === undefined ? undefined : Date.parse(timestamp)
+  const refusal = await check(options, namespace, event.spec.type, { dataText, happenedAt })
   if (refusal) return rejected(refusal)
   const targets = matchEndpoints(type, subscribers)
-  const accepted = { name, namespace, type, dataText, acceptedAt: clock.now(), key: name }
+  const accepted = { name, namespace, type, dataText, happenedAt: happenedAt ?? clock.now(), key: name }
   return {
     decision: { kind: 'accepted', deliveries: targets.length },
     append: [acceptEvent(accepted, targets)],
@@ -176,10 +178,10 @@ async function readEvent(
 }
 
 async function check(
-  { resources, organizations, catalogue, validator }: PublishEventsOptions,
+  { resources, organizations, catalogue, validator, clock }: PublishEventsOptions,
   namespace: string,
   type: string,
-  dataText: string,
+  content: { dataText: string; happenedAt: number | undefined },
 ): Promise<Refusal | undefined> {
   if (!organizations.get(namespace) && !(await isOrganization(resources, namespace))) {
     const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true.`
@@ -187,12 +189,12 @@ async function check(
   }
   // For the same reason as in `isOrganization`.
   const entry = catalogue.get(type) ?? (await findEventType(resources, type))
-  const refusal = refuseEvent({ name: type, known: entry !== undefined }, dataText)
+  const refusal = refuseEvent({ name: type, known: entry !== undefined }, content, clock.now())
   if (refusal) return { reason: refusal.reason, message: sentenceOf(refusal) }
   if (!entry) return undefined
   let data: unknown
   try {
-    data = parseJson(dataText)
+    data = parseJson(content.dataText)
   } catch {
     return { reason: 'NotJson', message: 'spec.dataText must be valid JSON.' }
   }
@@ -202,7 +204,7 @@ async function check(
 /** For a condition. */
 function sentenceOf({ reason, part, message }: EventRefusal): string {
   const sentence =
-    part === 'data' ? `The data ${message}.` : `${message.charAt(0).toUpperCase()}${message.slice(1)}.`
+    part === 'type' ? `${message.charAt(0).toUpperCase()}${message.slice(1)}.` : `The ${part} ${message}.`
   return reason === 'UnknownType' ? `${sentence} To list event types, run: kubectl get eventtypes` : sentence
 }
 
@@ -262,8 +264,8 @@ export class Publisher {
     const { uid, namespace = '', name } = endpoint.metadata
     const id = derivedName(request.at, `ping ${uid} ${request.value}`)
     const dataText = JSON.stringify({ endpointId: ENDPOINT_PREFIX + name })
-    const acceptedAt = this.#options.clock.now()
-    const event = { name: id, namespace, type: PING_TYPE, dataText, acceptedAt, key: id }
+    const happenedAt = this.#options.clock.now()
+    const event = { name: id, namespace, type: PING_TYPE, dataText, happenedAt, key: id }
     await this.#append(acceptEvent(event, [{ name, uid }]))
     return id
   }
@@ -294,8 +296,8 @@ export class Publisher {
     const targets = matchEndpoints(DISABLED_TYPE, others)
     if (targets.length === 0) return 0
     const dataText = JSON.stringify(data)
-    const acceptedAt = this.#options.clock.now()
-    const event = { name: id, namespace, type: DISABLED_TYPE, dataText, acceptedAt, key: id }
+    const happenedAt = this.#options.clock.now()
+    const event = { name: id, namespace, type: DISABLED_TYPE, dataText, happenedAt, key: id }
     await this.#append(acceptEvent(event, targets))
     return targets.length
   }

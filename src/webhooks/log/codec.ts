@@ -10,11 +10,10 @@ import {
   type SegmentEvent,
   type SegmentLines,
 } from '../../apis/delivery-segment.ts'
-import { timeOfName } from '../../apis/ids.ts'
 import { DNS_LABEL } from '../../apis/meta.ts'
 import { memoize } from '../../lib/memoize.ts'
 import { copyString } from '../../lib/text.ts'
-import { isKeyLine } from './idempotency-keys.ts'
+import { isKeyLine, keyRecordOf, usedAt } from './idempotency-keys.ts'
 import type { LogDelivery, LoggedEvent, SegmentContent, SegmentKeys, UndeliveredEvent } from './store.ts'
 
 /**
@@ -26,9 +25,9 @@ import type { LogDelivery, LoggedEvent, SegmentContent, SegmentKeys, Undelivered
 /** Bodies up to this size are copied into the delivery's object; larger ones stay in their segment. */
 export const INLINE_PAYLOAD_BYTES = 16 * 1024
 
-/** @param dataText valid JSON @param acceptedAt milliseconds since 1970 */
-export function webhookPayload(type: string, acceptedAt: number, dataText: string): string {
-  const timestamp = new Date(acceptedAt).toISOString()
+/** @param dataText valid JSON @param happenedAt milliseconds since 1970 */
+export function webhookPayload(type: string, happenedAt: number, dataText: string): string {
+  const timestamp = new Date(happenedAt).toISOString()
   return `{"type":${JSON.stringify(type)},"timestamp":"${timestamp}","data":${dataText}}`
 }
 
@@ -135,12 +134,16 @@ function undeliveredIn(events: readonly (LoggedEvent | undefined)[]): Undelivere
   return found
 }
 
+/** Where a key is does not matter to when it was used. */
+const NOWHERE = { position: { version: 0, index: 0 }, deliveries: 0, firstDelivery: 0 }
+
 function keysIn(events: readonly (SegmentEvent | undefined)[]): SegmentKeys | undefined {
   let keys: SegmentKeys | undefined
   for (const event of events) {
     if (event?.fingerprint === undefined) continue
+    const record = keyRecordOf(event, NOWHERE)
     keys ??= { newestAt: 0 }
-    keys.newestAt = Math.max(keys.newestAt, timeOfName(event.id) || 0)
+    keys.newestAt = Math.max(keys.newestAt, record ? usedAt(record) : 0)
   }
   return keys
 }

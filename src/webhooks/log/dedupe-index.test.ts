@@ -54,6 +54,35 @@ describe('a key that is used again', () => {
     expect(keys.isDuplicate(used(after), 12, 0, AT + 5 * MINUTE)).toBe(true)
   })
 
+  const HOUR = 60 * MINUTE
+  const YEAR = 365 * KEY_LIFE_MS
+
+  it.each([
+    { after: KEY_LIFE_MS - HOUR, repeat: true },
+    { after: KEY_LIFE_MS + HOUR, repeat: false },
+  ])('$after ms after a first use by a clock a year ahead is a repeat: $repeat', ({ after, repeat }) => {
+    const keys = new DedupeIndex()
+    keys.segmentSeen(10, AT + YEAR)
+    keys.isDuplicate(used(YEAR), 10, 0, 0)
+    // The clock was set right.
+    keys.segmentSeen(11, AT + 1000)
+    keys.segmentSeen(20, AT + after)
+    expect(keys.isDuplicate(used(after), 20, 0, 1)).toBe(repeat)
+  })
+
+  it.each([
+    { order: 'first', ms: [YEAR, 0] },
+    { order: 'second', ms: [0, YEAR] },
+  ])('at the same time, by clocks of which the $order is a year ahead, is a repeat', ({ ms }) => {
+    const keys = new DedupeIndex()
+    const repeats = ms.map((ahead, at) => {
+      // By the clock of the reader, which is right.
+      keys.segmentSeen(10 + at, AT)
+      return keys.isDuplicate(used(ahead), 10 + at, 0, at)
+    })
+    expect(repeats).toEqual([false, true])
+  })
+
   it('is kept as long as any other', () => {
     const keys = new DedupeIndex()
     keys.isDuplicate(used(0), 10, 0, AT)

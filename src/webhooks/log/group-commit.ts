@@ -1,4 +1,4 @@
-import { withoutOwnership } from '../../ha/ownership.ts'
+import { ownershipHere } from '../../ha/ownership.ts'
 import { TokenBucket } from '../../lib/rate-limit.ts'
 import { type Clock, type DualTimestamp, dualTimestamp } from '../../lib/time.ts'
 
@@ -104,7 +104,7 @@ export class GroupCommit<I, R> {
   #draining = 0
   #idle: (() => void)[] = []
   /** A batch holds items of several shards. */
-  readonly #unowned = withoutOwnership()
+  readonly #unowned = ownershipHere()
 
   constructor(options: GroupCommitOptions<I, R>) {
     this.#options = options

@@ -3,6 +3,7 @@ import type { SegmentEvent } from '../../apis/delivery-segment.ts'
 import { sortableName } from '../../apis/ids.ts'
 import {
   claimLine,
+  correctedBy,
   doneLine,
   isBefore,
   isKeyAlive,
@@ -11,6 +12,8 @@ import {
   type KeyRecord,
   keptLine,
   keyRecordOf,
+  MAX_AHEAD_MS,
+  usedAt,
 } from './idempotency-keys.ts'
 
 const NOW = Date.parse('2026-01-31T12:00:00.000Z')
@@ -66,4 +69,25 @@ test('of two places the one that comes first in the log is before the other, and
     false,
     false,
   ])
+})
+
+test('a key of the future stands for a day from when its line was written at the latest, and copies of the line know that', () => {
+  const ahead = { ...RECORD, id: sortableName(NOW + 365 * KEY_LIFE_MS, new Uint8Array(10)) }
+  const corrected = correctedBy(ahead, NOW)
+  expect([usedAt(ahead), usedAt(corrected)]).toEqual([NOW + 365 * KEY_LIFE_MS, NOW])
+  expect(isKeyAlive(corrected, NOW + KEY_LIFE_MS - 1)).toBe(true)
+  expect(isKeyAlive(corrected, NOW + KEY_LIFE_MS)).toBe(false)
+  const copy = keyRecordOf(keptLine(corrected).event, PLACE)
+  expect(copy).toStrictEqual(corrected)
+  // A later reader knows less, an earlier one more.
+  expect(correctedBy(corrected, NOW + 1000)).toBe(corrected)
+  expect(usedAt(correctedBy(corrected, NOW - 60 * 60_000))).toBe(NOW - 60 * 60_000)
+})
+
+test('a clock that is a little ahead is believed', () => {
+  expect(correctedBy(RECORD, NOW - MAX_AHEAD_MS)).toBe(RECORD)
+  expect(correctedBy(RECORD, NOW - MAX_AHEAD_MS - 1)).toStrictEqual({
+    ...RECORD,
+    usedBy: NOW - MAX_AHEAD_MS - 1,
+  })
 })

@@ -9,6 +9,7 @@ import {
   type SegmentLines,
 } from '../../apis/delivery-segment.ts'
 import { timeOfName } from '../../apis/ids.ts'
+import { LogTimes } from './log-times.ts'
 
 /**
  * Keys in the delivery log: the first position with a key counts, later ones are duplicates. See "Keys" in README.md. An idempotency key
@@ -18,6 +19,9 @@ import { timeOfName } from '../../apis/ids.ts'
 
 /** How long an idempotency key stands for its request. */
 export const KEY_LIFE_MS = 24 * 60 * 60 * 1000
+
+/** An id whose time is further ahead of the log than this has its time from a wrong clock. Writers may be a minute ahead. */
+export const MAX_AHEAD_MS = 2 * 60_000
 
 /** In place of an event type; no event type has a colon. */
 const CLAIM = 'davit:claim'
@@ -41,6 +45,8 @@ export type KeyRecord = {
   deliveries: number
   /** Index of its first delivery in the segment at `position`. */
   firstDelivery: number
+  /** When the key was used at the latest, milliseconds since 1970. Present if the clock that made the id was ahead. */
+  usedBy?: number
 }
 
 type Mark = Pick<KeyRecord, 'id' | 'namespace' | 'key' | 'fingerprint'>
@@ -55,8 +61,9 @@ export function doneLine(mark: Mark): AcceptedEvent {
 }
 
 export function keptLine(record: KeyRecord): AcceptedEvent {
-  const { position, kind, deliveries, firstDelivery } = record
-  return keyLine(record, KEPT, `${formatPosition(position)} ${kind} ${deliveries} ${firstDelivery}`)
+  const { position, kind, deliveries, firstDelivery, usedBy } = record
+  const words = [formatPosition(position), kind, deliveries, firstDelivery, usedBy]
+  return keyLine(record, KEPT, words.filter((word) => word !== undefined).join(' '))
 }
 
 function keyLine({ id, namespace, key, fingerprint }: Mark, type: string, payload: string): AcceptedEvent {
@@ -74,15 +81,31 @@ export function keyRecordOf(
   if (type === CLAIM) return { ...mark, ...offset, kind: 'claim' }
   if (type === DONE) return { ...mark, ...offset, kind: 'done' }
   if (type !== KEPT) return { ...mark, ...offset, kind: 'event' }
-  const [text = '', kind, deliveries, firstDelivery] = payload.split(' ')
+  const [text = '', kind, deliveries, firstDelivery, usedBy] = payload.split(' ')
   const position = parsePosition(text)
   if (!position || (kind !== 'event' && kind !== 'claim' && kind !== 'done')) return undefined
-  return { ...mark, kind, position, deliveries: Number(deliveries), firstDelivery: Number(firstDelivery) }
+  const place = { position, deliveries: Number(deliveries), firstDelivery: Number(firstDelivery) }
+  return { ...mark, kind, ...place, ...(usedBy === undefined ? {} : { usedBy: Number(usedBy) }) }
+}
+
+type Use = Pick<KeyRecord, 'id' | 'usedBy'>
+
+/** When the key was used: its life begins then. Milliseconds since 1970 */
+export function usedAt({ id, usedBy = Number.POSITIVE_INFINITY }: Use): number {
+  return Math.min(timeOfName(id), usedBy)
+}
+
+/**
+ * Corrects the time of a record whose id lies in the future: a clock that was ahead would make its keys live as much longer.
+ * @param writtenBy when the record was written at the latest, milliseconds since 1970
+ */
+export function correctedBy<T extends Use>(record: T, writtenBy: number): T {
+  return usedAt(record) - writtenBy > MAX_AHEAD_MS ? { ...record, usedBy: writtenBy } : record
 }
 
 /** Whether the key still stands for its request. @param now milliseconds since 1970 */
-export function isKeyAlive(record: Pick<KeyRecord, 'id'>, now: number): boolean {
-  return now - timeOfName(record.id) < KEY_LIFE_MS
+export function isKeyAlive(record: Use, now: number): boolean {
+  return now - usedAt(record) < KEY_LIFE_MS
 }
 
 /** Of several positions with one key the first counts (interface S6). */
@@ -102,7 +125,8 @@ export function keyRecordsOf(spec: SegmentLines, version: number): KeyRecord[] {
   })
 }
 
-function targetsByEvent(deliveries: string): Map<number, { count: number; first: number }> {
+/** The deliveries of each event of a segment, by index of the event. */
+export function targetsByEvent(deliveries: string): Map<number, { count: number; first: number }> {
   const targets = new Map<number, { count: number; first: number }>()
   const lines = deliveries === '' ? [] : deliveries.split('\n')
   lines.forEach((line, index) => {
@@ -114,15 +138,17 @@ function targetsByEvent(deliveries: string): Map<number, { count: number; first:
   return targets
 }
 
-type FirstUse = { id: string; version: number; eventIndex: number; receivers: number; seenAt: number }
+type SeenUse = { id: string; version: number; seenAt: number }
+type FirstUse = SeenUse & { eventIndex: number; receivers: number }
 
 /** As long as a retry after a crash can take. */
 const REMEMBERED_MS = 15 * 60_000
 /** The newest are remembered: some 30 MB. */
 const MAX_KEYS = 200_000
 
-/** The first positions of recent keys. Times are milliseconds of the monotonic clock: a wall clock set ahead would forget all keys at once. */
+/** The first positions of recent keys. `now` is of the monotonic clock: a wall clock set ahead would forget all keys at once. */
 export class DedupeIndex {
+  readonly #times = new LogTimes()
   /** In the order in which they were read or looked up. */
   readonly #first = new Map<string, FirstUse>()
   readonly #maxKeys: number
@@ -135,6 +161,11 @@ export class DedupeIndex {
     return this.#first.size
   }
 
+  /** Call in log order. @param time by which it was written, milliseconds since 1970 */
+  segmentSeen(version: number, time: number): void {
+    this.#times.add(version, time)
+  }
+
   /** Call in log order. @returns true if an earlier position has the key, unless that key had expired by then */
   isDuplicate(
     event: Pick<SegmentEvent, 'id' | 'namespace' | 'key'> & { receivers: number },
@@ -145,7 +176,7 @@ export class DedupeIndex {
     if (event.key === undefined) return false
     const key = `${event.namespace}/${event.key}`
     const first = this.#first.get(key)
-    if (first && !isExpired(first.id, event.id))
+    if (first && !this.#isExpired(first, { id: event.id, version, seenAt: now }))
       return first.version !== version || first.eventIndex !== eventIndex
     // Re-insert it as the newest.
     this.#first.delete(key)
@@ -167,15 +198,22 @@ export class DedupeIndex {
     return first.receivers
   }
 
+  /** By the times in the ids, so that all replicas decide alike. A clock that was ahead is corrected by the log. */
+  #isExpired(first: SeenUse, later: SeenUse): boolean {
+    const [from, to] = [this.#corrected(first), this.#corrected(later)]
+    if (later.seenAt - first.seenAt >= KEY_LIFE_MS - MAX_AHEAD_MS) return true
+    const slack = from.usedBy === undefined ? 0 : MAX_AHEAD_MS
+    return usedAt(to) - usedAt(from) >= KEY_LIFE_MS - slack
+  }
+
+  #corrected({ id, version }: SeenUse): Use {
+    return correctedBy({ id }, this.#times.writtenBy(version))
+  }
+
   #forget(now: number): void {
     for (const [key, { seenAt }] of this.#first) {
       if (this.#first.size <= this.#maxKeys && now - seenAt <= REMEMBERED_MS) return
       this.#first.delete(key)
     }
   }
-}
-
-/** By the times in the ids, so that all replicas decide alike. */
-function isExpired(first: string, later: string): boolean {
-  return timeOfName(later) - timeOfName(first) >= KEY_LIFE_MS
 }

@@ -45,7 +45,16 @@ function delivery(index: number, eventIndex: number, namespace: string) {
 function segment(deliveries: LogSegment['deliveries']): LogSegment {
   const bodies = deliveries.map(() => '"payload"')
   const times = { writtenAt: 1, createdAt: 2 }
-  return { name: 'segment', version: 7, ...times, deliveries, bodies, unreadable: 0, bytes: 1000 }
+  return {
+    name: 'segment',
+    version: 7,
+    ...times,
+    deliveries,
+    bodies,
+    unreadable: 0,
+    bytes: 1000,
+    written: new Map(),
+  }
 }
 
 test.each([

@@ -10,6 +10,7 @@ function finished(name: string, succeeded: boolean): FinishedDelivery {
     completedAt: 0,
     bytes: 2048,
     version: 1,
+    index: 0,
     objectVersion: 0,
     isRemoved: false,
     isAbandoned: false,

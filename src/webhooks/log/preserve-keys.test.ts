@@ -73,3 +73,20 @@ test('keys come through however often their segments are written anew', async ()
   const places = new Map(records(bed).map((record) => [record.key, record]))
   expect([...places.values()].toSorted((a, b) => a.position.version - b.position.version)).toEqual(before)
 })
+
+test('a key of the future is kept for a day, however often its segment is written anew', async () => {
+  const bed = new RetentionBed(TIGHT)
+  const year = 365 * KEY_LIFE_MS
+  bed.clock.setWallBy(year)
+  await bed.segment('ahead', 100, keyed(bed))
+  bed.clock.setWallBy(-year)
+  const isKnown = () => records(bed).some(({ key }) => key === 'key-1')
+  for (let round = 0; round < 8; round += 1) {
+    await bed.segment(`s${round}`, 100, keyed(bed, 2))
+    await settle(bed)
+    expect(isKnown()).toBe(true)
+    await bed.clock.elapse(KEY_LIFE_MS / 8)
+  }
+  await settle(bed)
+  expect(isKnown()).toBe(false)
+})

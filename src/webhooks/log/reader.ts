@@ -9,6 +9,7 @@ import type { LogStore, StoredSegment } from './log-store.ts'
 import { stopAtLowWater } from './read-back.ts'
 import { MIN_AGE_MS } from './retention-plan.ts'
 import type { LoggedOutcomes, LogSegment } from './store.ts'
+import { writtenBy } from './written-bytes.ts'
 
 /** Reading the log: segments, records, large bodies, and how far this process has read. */
 
@@ -67,22 +68,33 @@ export function readLiveSegment(raw: StoredSegment, bytes?: number): LogSegment 
   return raw.metadata.deletionTimestamp === undefined ? readSegment(raw, bytes) : undefined
 }
 
+/** When a segment was stored, milliseconds since 1970: by its writer's clock if the API server did not say. */
+export function storedAtOf(
+  { creationTimestamp = '' }: { creationTimestamp?: string | undefined },
+  { writtenAt }: { writtenAt: number },
+): number {
+  return Date.parse(creationTimestamp) || writtenAt
+}
+
 /** Of a segment without its text, as JSON. */
 export const SEGMENT_OVERHEAD_BYTES = 800
 
+/** About its size as JSON. */
+export function segmentBytes({ spec }: StoredSegment): number {
+  return SEGMENT_OVERHEAD_BYTES + storedBytes(spec)
+}
+
 /** @param bytes its size as JSON; absent: about that @throws ZodError if it is no segment */
-export function readSegment(
-  raw: StoredSegment,
-  bytes = SEGMENT_OVERHEAD_BYTES + storedBytes(raw.spec),
-): LogSegment {
+export function readSegment(raw: StoredSegment, bytes = segmentBytes(raw)): LogSegment {
   const { metadata, spec } = readDeliverySegment(raw)
   return {
     name: metadata.name,
     version: Number(metadata.resourceVersion),
     writtenAt: spec.writtenAt,
-    createdAt: Date.parse(metadata.creationTimestamp ?? '') || spec.writtenAt,
+    createdAt: storedAtOf(metadata, spec),
     ...decodeDeliveries(spec),
     bytes,
+    written: writtenBy(spec, bytes),
   }
 }
 
@@ -100,7 +112,7 @@ export function readLoggedOutcomes(raw: StoredSegment, log: Logger): LoggedOutco
     name,
     version: Number(raw.metadata.resourceVersion),
     writer: spec.writer,
-    createdAt: Date.parse(metadata.creationTimestamp ?? '') || spec.writtenAt,
+    createdAt: storedAtOf(metadata, spec),
     lowWater: Number(spec.lowWater),
     size: storedBytes(raw.spec),
     records,
@@ -133,11 +145,13 @@ export function segmentsOf(log: LogWatch) {
 
 /** How far the clocks of the replica that deletes and of the one that watches may differ, plus the time from decision to deletion. */
 const MISSED_MARGIN_MS = 20_000
+/** After so much time without a word of a sequence, segments may have been appended and deleted. */
+export const MISSED_AFTER_MS = MIN_AGE_MS - MISSED_MARGIN_MS
 
 export function outcomesOf(log: LogWatch) {
   return {
     ...fromLowWater(log),
-    gapDetection: { afterMs: MIN_AGE_MS - MISSED_MARGIN_MS, onGap: log.onOutcomesMissed },
+    gapDetection: { afterMs: MISSED_AFTER_MS, onGap: log.onOutcomesMissed },
     decode: (raw: StoredSegment) => readLoggedOutcomes(raw, log.logger),
   }
 }

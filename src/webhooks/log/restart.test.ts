@@ -1,14 +1,17 @@
 import { expect, test } from 'vitest'
 import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { fc } from '../../../test/support/fast-check.ts'
+import type { ApiCall } from '../../../test/support/faulty-api.ts'
 import { logOn } from '../../../test/support/log-on.ts'
-import { deliverySegments } from '../../apis/delivery-segment.ts'
+import { type AcceptedEvent, deliverySegments } from '../../apis/delivery-segment.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { deliveryOutline } from '../../apis/webhook-delivery.ts'
+import { ApiError } from '../../kube/client.ts'
 import { Retention } from './retention-loop.ts'
 
 const MINUTE = 60_000
-const DAY = 24 * 60 * MINUTE
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
 
 /** So tight that all goes that may go. */
 const limits = {
@@ -31,6 +34,7 @@ async function retain(bed: EngineBed): Promise<void> {
     limits,
     directory: bed.directory,
     lowWater: () => bed.segments.lowWater,
+    isClosed: (position) => bed.segments.isClosed(position),
     healthy: () => true,
     cancelHeld: nothing,
     eventLog: { append: () => Promise.reject(new Error('there are no keys')) },
@@ -88,8 +92,24 @@ class Answers {
   }
 }
 
-async function play(steps: readonly Step[]) {
+/** Whose deliveries wait in the log: its endpoint is disabled, and a quota rejects their objects. */
+const WITHOUT_ROOM = 'without-room'
+
+/** @returns a function that lifts the quota */
+function rejectObjects(bed: EngineBed): () => void {
+  const isRejected = ({ verb, body }: ApiCall) => verb === 'create' && namespaceOf(body) === WITHOUT_ROOM
+  return bed.api.fail(isRejected, { before: new ApiError('Quota', 'exceeded quota: no-objects') }, 1_000_000)
+}
+
+function namespaceOf(body: object | undefined): string | undefined {
+  return (body as { metadata?: { namespace?: string } } | undefined)?.metadata?.namespace
+}
+
+/** @param holdsMark whether an entry of another organization, which stays open, is in the segment of each event */
+async function play(steps: readonly Step[], holdsMark = false) {
   let bed = new EngineBed()
+  let lift = rejectObjects(bed)
+  const held = await bed.endpoint('held', { state: 'disabled' }, WITHOUT_ROOM)
   const endpoints = [
     await bed.endpoint('objects'),
     await bed.endpoint('segments'),
@@ -98,12 +118,16 @@ async function play(steps: readonly Step[]) {
   bed.start()
   const accepted: string[] = []
   const answers = new Answers()
+  const accept = async (event: AcceptedEvent) => {
+    const [id = ''] = await bed.accept(event, ...(holdsMark ? [bed.event([held])] : []))
+    accepted.push(id)
+  }
   const acts: Record<Step, () => Promise<unknown>> = {
-    accept: async () => accepted.push(...(await bed.accept(bed.event(endpoints)))),
+    accept: () => accept(bed.event(endpoints)),
     'accept large': async () => {
       const { event, targets } = bed.event(endpoints)
       const payload = event.payload.replace('"data":1', `"data":"${'x'.repeat(20_000)}"`)
-      accepted.push(...(await bed.accept({ event: { ...event, payload }, targets })))
+      await accept({ event: { ...event, payload }, targets })
     },
     succeed: () => answers.give(bed, () => 200),
     'one fails': () => answers.give(bed, (path) => (path === '/objects' ? 503 : 200)),
@@ -111,39 +135,62 @@ async function play(steps: readonly Step[]) {
     'pass ten minutes': () => bed.elapse(10 * MINUTE),
     retain: () => retain(bed),
     restart: async () => {
-      bed = await bed.restarted()
+      bed = await bed.restarted((next) => {
+        lift = rejectObjects(next)
+      })
     },
   }
   for (const next of steps) {
     await acts[next]()
     await bed.elapse(300)
   }
-  for (let round = 0; round < 12 + accepted.length; round += 1) {
-    await answers.give(bed, () => 200)
-    await bed.elapse(10 * MINUTE)
+  const finish = async () => {
+    lift()
+    for (let round = 0; round < 12 + accepted.length; round += 1) {
+      await answers.give(bed, () => 200)
+      await bed.elapse(10 * MINUTE)
+    }
   }
-  return { bed, accepted, answers, paths: ['/objects', '/segments', '/ordered'] }
+  return { bed, finish, accepted, answers, paths: ['/objects', '/segments', '/ordered'] }
 }
 
 test('whatever retention deletes before a restart, nothing that succeeded is sent again, and nothing is lost', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 6, maxLength: 24 }), async (steps) => {
-      const { accepted, answers, paths } = await play(steps)
-      for (const id of accepted) {
-        for (const path of paths) {
-          const successes = answers.of(200, path, id)
-          const exhausted = answers.of(503, path, id) >= 8
-          expect({ path, id, successes }).toEqual({ path, id, successes: exhausted ? 0 : 1 })
+    fc.asyncProperty(
+      fc.array(step, { minLength: 6, maxLength: 24 }),
+      fc.boolean(),
+      async (steps, holdsMark) => {
+        const { finish, accepted, answers, paths } = await play(steps, holdsMark)
+        await finish()
+        for (const id of accepted) {
+          for (const path of paths) {
+            const successes = answers.of(200, path, id)
+            const exhausted = answers.of(503, path, id) >= 8
+            expect({ path, id, successes }).toEqual({ path, id, successes: exhausted ? 0 : 1 })
+          }
         }
-      }
-    }),
+      },
+    ),
     { numRuns: 100 },
   )
 }, 60_000)
 
+test('an entry that holds the mark keeps no object of another delivery, and none of those is sent again', async () => {
+  const { bed, answers, accepted } = await play(['accept', 'one fails', 'pass ten minutes', 'succeed'], true)
+  const before = bed.objects.length
+  await bed.elapse(HOUR)
+  await retain(bed)
+  expect([before, bed.objects.length]).toEqual([3, 0])
+  const next = await bed.restarted(rejectObjects)
+  await next.elapse(MINUTE)
+  expect(next.underWay).toEqual([])
+  expect(answers.of(200, '/objects', accepted[0] ?? '')).toBe(1)
+})
+
 test('in the end nothing is left but the newest outcomes and what the bound on deliveries keeps', async () => {
   const steps: Step[] = ['accept', 'accept large', 'succeed', 'restart', 'accept', 'succeed']
-  const { bed } = await play(steps)
+  const { bed, finish } = await play(steps)
+  await finish()
   await retain(bed)
   await retain(bed)
   expect(bed.store.all(deliverySegments)).toHaveLength(0)

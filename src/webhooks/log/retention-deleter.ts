@@ -1,4 +1,4 @@
-import { readDeliverySegment } from '../../apis/delivery-segment.ts'
+import { type Position, readDeliverySegment } from '../../apis/delivery-segment.ts'
 import { unlessUnreadable } from '../../apis/log-format.ts'
 import { deliveryOutline, webhookDeliveries } from '../../apis/webhook-delivery.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
@@ -6,10 +6,10 @@ import type { Logger } from '../../lib/log.ts'
 import { inGroups } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
 import { isFinal } from '../delivery/plan.ts'
-import { isKeyAlive, keptLine, keyRecordsOf } from './idempotency-keys.ts'
+import { correctedBy, isKeyAlive, keptLine, keyRecordsOf, usedAt } from './idempotency-keys.ts'
 import type { LogStore } from './log-store.ts'
 import type { FinishedDelivery, FinishedIndex, PayloadRefs } from './retention-index.ts'
-import type { LogSweep, UnverifiedSegment } from './segment-sweep.ts'
+import type { LogSweep, SegmentDeletion, UnverifiedSegment } from './segment-sweep.ts'
 import type { EventLog } from './store.ts'
 
 /**
@@ -123,18 +123,22 @@ async function readAndDelete(resources: Resources, ref: Ref): Promise<'gone' | '
 
 /**
  * Appends the segment's live idempotency keys as short lines without bodies, so that it may be deleted.
- * @param name of the segment @param now milliseconds since 1970 @throws ApiError, OverloadedError transient
+ * @param name of the segment @param now milliseconds since 1970 @param writtenBy when it was written at the latest, for keys of the future
+ * @throws ApiError, OverloadedError transient
  */
 export async function preserveKeys(
   { store, eventLog }: { store: Pick<LogStore, 'read'>; eventLog: EventLog },
   name: string,
   now: number,
+  writtenBy = Number.POSITIVE_INFINITY,
 ): Promise<void> {
   const raw = await store.read('events', name)
   // No reader could use the keys of a segment that cannot be decoded.
   const segment = raw && unlessUnreadable(() => readDeliverySegment(raw))
   if (!segment) return
-  const records = keyRecordsOf(segment.spec, Number(segment.metadata.resourceVersion))
+  const records = keyRecordsOf(segment.spec, Number(segment.metadata.resourceVersion)).map((record) =>
+    usedAt(record) > now ? correctedBy(record, writtenBy) : record,
+  )
   const kept = records.filter((record) => isKeyAlive(record, now)).map(keptLine)
   // An append is of one organization; concurrent appends share a segment.
   const appends = [...Map.groupBy(kept, ({ event }) => event.namespace).values()]
@@ -146,12 +150,12 @@ type DeleterOptions = {
   store: Pick<LogStore, 'remove'>
   clock: Clock
   log: Logger
-  lowWater: () => number
+  isClosed: (position: Position) => boolean
   finished: FinishedIndex
   sweep: LogSweep
   /** @param object `<namespace>/<name>` */
   onDeleted: (object: string) => void
-  preserveKeys: (segment: string) => Promise<void>
+  preserveKeys: (segment: SegmentDeletion) => Promise<void>
 }
 
 const RETRY_AFTER_MS = 60_000
@@ -218,7 +222,7 @@ export class Deleter {
     const { store, preserveKeys: preserve } = this.#options
     const hasKeys = segment.keysUntil !== undefined && segment.keysUntil > now
     const act = async () => {
-      if (hasKeys) await preserve(segment.name)
+      if (hasKeys) await preserve(segment)
       await store.remove(segment.sequence, segment.name)
       segment.deleted()
     }
@@ -227,8 +231,8 @@ export class Deleter {
   }
 
   #nextDelivery(now: number): Promise<Wait> | undefined {
-    const { clock, log, resources, lowWater, onDeleted } = this.#options
-    const finished = this.#options.finished.take(lowWater(), now)
+    const { clock, log, resources, isClosed, onDeleted } = this.#options
+    const finished = this.#options.finished.take(isClosed, now)
     if (!finished) return undefined
     const ref = { namespace: finished.endpoint.namespace, name: finished.name }
     const act = async () => {

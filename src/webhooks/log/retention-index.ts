@@ -1,3 +1,4 @@
+import type { Position } from '../../apis/delivery-segment.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { INLINE_PAYLOAD_BYTES } from './codec.ts'
@@ -116,8 +117,9 @@ export type FinishedDelivery = {
   readonly completedAt: number
   /** About the size of its object in the store. */
   readonly bytes: number
-  /** Version of its segment. While its log entry is open, deleting the object would send it again. */
+  /** Of its entry in the log: while that is open, deleting the object would send it again. */
   readonly version: number
+  readonly index: number
   /** The object's resourceVersion with the final status; 0 if unknown. */
   readonly objectVersion: number
   isRemoved: boolean
@@ -222,17 +224,16 @@ export class FinishedIndex {
   }
 
   /**
-   * Removes and returns the next one to delete. @param lowWater every log entry up to this version is closed
+   * Removes and returns the next one to delete. @param isClosed whether the entry at a position of the log is closed
    * @param now milliseconds since 1970
    */
-  take(lowWater: number, now: number): FinishedDelivery | undefined {
-    const found = this.#next(lowWater, now)
+  take(isClosed: (position: Position) => boolean, now: number): FinishedDelivery | undefined {
+    const found = this.#next(isClosed, now)
     if (found) this.#remove(found)
     return found
   }
 
-  #next(lowWater: number, now: number): FinishedDelivery | undefined {
-    const isClosed = ({ version }: FinishedDelivery) => version <= lowWater
+  #next(isClosed: (position: Position) => boolean, now: number): FinishedDelivery | undefined {
     for (const found of this.#unconditional()) if (isClosed(found)) return found
     const { maxFinishedBytes, maxFinishedPerEndpoint } = this.#limits
     const isOver = this.#bytes > maxFinishedBytes * this.#share()

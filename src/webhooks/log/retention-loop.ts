@@ -1,5 +1,6 @@
-import { parsePosition } from '../../apis/delivery-segment.ts'
+import { type Position, parsePosition } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName } from '../../apis/ids.ts'
+import { isShardRecord } from '../../apis/outcome-segment.ts'
 import type { DeliveryOutline, DeliveryState } from '../../apis/webhook-delivery.ts'
 import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
@@ -24,6 +25,8 @@ import type { EventLog, LoggedOutcomes, LogSegment } from './store.ts'
 
 /** Older than any finished delivery is kept, in milliseconds since 1970. */
 const LONG_AGO = 0
+/** Closed in every log. */
+const BEFORE_ALL: Position = { version: 0, index: 0 }
 /** Smaller corrections of the clock apply at once. */
 const TOLERANCE_MS = 60_000
 const UNSEEN_MS = 10 * 60_000
@@ -139,6 +142,8 @@ type RetentionOptions = {
   directory: EndpointDirectory
   /** Every log entry up to this version is closed. */
   lowWater: () => number
+  /** Whether the entry at a position of the log is closed: also ahead of the mark, which one entry of another organization may hold. */
+  isClosed: (position: Position) => boolean
   healthy: () => boolean
   /** Cancels some deliveries that waited too long for a disabled endpoint; called every few seconds. @param now milliseconds since 1970 */
   cancelHeld: (now: number) => void
@@ -188,7 +193,7 @@ export class Retention {
       finished: this.#finished,
       sweep: this.#sweep,
       onDeleted: (object) => this.#refs.release(object),
-      preserveKeys: (segment) => preserveKeys(options, segment, this.time.now()),
+      preserveKeys: ({ name, createdAt }) => preserveKeys(options, name, this.time.now(), createdAt),
     })
     options.directory.listen({
       changed: () => undefined,
@@ -203,18 +208,15 @@ export class Retention {
     const { namespace, name, creationTimestamp } = metadata
     if (spec.payloadRef) this.#refs.hold(`${namespace}/${name}`, spec.payloadRef.segment)
     if (!isFinal(status?.state) || !isOurs) return
-    const objectVersion = Number(metadata.resourceVersion) || 0
-    const position = parsePosition(spec.position)
     this.#add({
       endpoint: { namespace, name: spec.endpoint, uid: spec.endpointUid },
       name,
       succeeded: status?.state === 'succeeded',
       // Its process died before it wrote the status, and no other process writes it.
       completedAt: isUnwritten ? LONG_AGO : this.#completedAt(status?.completedAt, creationTimestamp),
-      // A position ahead of the object itself was invented, or restored from another cluster: no entry of this log is open for it.
-      version: position !== undefined && position.version < objectVersion ? position.version : 0,
+      ...(parsePosition(spec.position) ?? BEFORE_ALL),
       bytes: finishedBytes(spec.payload ?? spec.payloadRef?.bytes ?? MAX_DATA_BYTES),
-      objectVersion,
+      objectVersion: Number(metadata.resourceVersion) || 0,
     })
   }
 
@@ -251,10 +253,18 @@ export class Retention {
     this.#refs.forget(name)
   }
 
-  outcomesSeen({ name, version, createdAt, lowWater, size }: LoggedOutcomes): void {
+  outcomesSeen({ name, version, createdAt, lowWater, size, records }: LoggedOutcomes): void {
     if (!this.#following) return
     this.#arrivals.arrived(this.#options.clock.monotonic())
-    this.#sweep.outcomesSeen({ name, version, lowWater, createdAt, bytes: outcomesBytes(size) })
+    const hasClaims = records.some(isShardRecord)
+    this.#sweep.outcomesSeen({
+      name,
+      version,
+      lowWater,
+      createdAt,
+      bytes: outcomesBytes(size),
+      ...(hasClaims ? { hasClaims } : {}),
+    })
   }
 
   /** Call it after `objectFound` for every object, and when the endpoints are known. */
@@ -374,6 +384,7 @@ export class Retention {
       succeeded,
       completedAt,
       version: delivery.version,
+      index: delivery.index,
       bytes: finishedBytes(delivery.bodyBytes),
       objectVersion: Number(delivery.endVersion) || 0,
     })
@@ -381,10 +392,12 @@ export class Retention {
 
   /** @returns false if the shard was handed off: another process counts and deletes the delivery */
   #add(given: NewFinishedDelivery): boolean {
-    const { endpoint, name } = given
+    const { endpoint, name, version, objectVersion } = given
     if (this.#options.isOurs?.(shardOf(endpoint.uid)) === false) return false
     const isNew = !this.#finished.has(endpoint.uid)
-    const finished = this.#finished.add(given)
+    // A position ahead of the object itself was invented, or restored from another cluster: no entry of this log is open for it.
+    const isPossible = objectVersion === 0 || version < objectVersion
+    const finished = this.#finished.add(isPossible ? given : { ...given, ...BEFORE_ALL })
     if (this.#refs.size > 0) this.#refs.finished(`${endpoint.namespace}/${name}`, finished)
     if (isNew && !this.#options.directory.find(endpoint)) this.#deletedEndpoints.suspect(endpoint)
     return true

@@ -31,6 +31,7 @@ const anyLog = fc
         age: fc.integer({ min: -HOUR, max: 2 * DAY }),
         holders: fc.constantFrom<Holders>('none', 'none', 'none', 'succeeded', 'finished', 'unfinished'),
         behind: fc.nat(6),
+        hasClaims: fc.boolean(),
       }),
       { maxLength: 30 },
     ),
@@ -40,13 +41,15 @@ const anyLog = fc
   .map(({ steps, lowWater, room }) => {
     const holders = new Map<number, Holders>()
     const log = { segments: [] as SegmentSummary[], outcomes: [] as OutcomesSummary[] }
-    for (const [index, { kind, bytes, organization, age, holders: held, behind }] of steps.entries()) {
+    for (const [index, step] of steps.entries()) {
+      const { kind, bytes, organization, age, holders: held, behind, hasClaims } = step
       const version = index + 1
       const createdAt = NOW - age
       if (kind === 'segment') {
         log.segments.push({ version, bytes, organization, createdAt })
         holders.set(version, held)
-      } else log.outcomes.push({ version, bytes, createdAt, lowWater: Math.max(0, index - behind) })
+      } else
+        log.outcomes.push({ version, bytes, createdAt, lowWater: Math.max(0, index - behind), hasClaims })
     }
     const state = {
       ...log,
@@ -101,7 +104,7 @@ test('of any log that fits, only segments of more than a day ago go', () => {
   )
 })
 
-test('of any log, outcomes stay as long as one segment that they speak of does', () => {
+test('of any log, outcomes stay as long as one segment that they speak of does, or claims before their own', () => {
   fc.assert(
     fc.property(anyLog, ({ log }) => {
       const going = new Set(outcomesToDelete(log, NOW))
@@ -110,7 +113,8 @@ test('of any log, outcomes stay as long as one segment that they speak of does',
           ({ version }) => version > found.lowWater && version < found.version,
         )
         const young = Math.abs(NOW - found.createdAt) < 2 * MINUTE
-        expect(going.has(found)).toBe(!spokenOf && !young && found !== log.outcomes.at(-1))
+        const isLater = found.hasClaims && found !== log.outcomes.find(({ hasClaims }) => hasClaims)
+        expect(going.has(found)).toBe(!spokenOf && !young && !isLater && found !== log.outcomes.at(-1))
       }
     }),
   )

@@ -97,6 +97,17 @@ test('a delivery whose entry in the log is open stays: it would be delivered aga
   expect(bed.names(webhookDeliveries)).toEqual([])
 })
 
+test('a delivery goes when its own entry is closed, although the mark waits for another one', async () => {
+  const bed = new RetentionBed()
+  await bed.endpoint('billing')
+  bed.lowWater = 6
+  bed.closed.add('7/0')
+  await bed.delivery({ age: 2 * DAY, version: 7 })
+  const open = await bed.delivery({ age: 2 * DAY, version: 8 })
+  await bed.settle()
+  expect(bed.names(webhookDeliveries)).toEqual([open])
+})
+
 test('a view that was abandoned goes at once, if it was made at all', async () => {
   const bed = new RetentionBed()
   const endpoint = await bed.endpoint('billing')
@@ -328,4 +339,20 @@ test('started, it deletes at most a hundred a second, looks at what is held ever
   await bed.clock.elapse(10_000)
   expect(bed.names(webhookDeliveries)).toHaveLength(1)
   expect(bed.clock.pending).toBe(0)
+})
+
+test('what a backup brought from another cluster goes in its time, and keeps nothing else from going', async () => {
+  const bed = new RetentionBed({ maxFinishedPerEndpoint: 1000 })
+  const endpoint = await bed.endpoint('billing')
+  for (let n = 0; n < 70; n += 1) {
+    const restored = await bed.entry(endpoint, 10)
+    bed.retention.endedWithObject({ ...restored, version: 100_000_000 + n }, 'canceled')
+  }
+  bed.retention.endedWithObject(await bed.entry(endpoint, 10), 'exhausted')
+  bed.clock.advance(7 * DAY - HOUR)
+  await bed.settle()
+  expect(bed.names(webhookDeliveries)).toHaveLength(71)
+  bed.clock.advance(2 * HOUR)
+  await bed.settle()
+  expect(bed.names(webhookDeliveries)).toEqual([])
 })

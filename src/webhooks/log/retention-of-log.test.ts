@@ -51,6 +51,22 @@ test('outcomes stay as long as a segment that they speak of cannot be deleted', 
   expect([bed.names(deliverySegments), bed.names(outcomeSegments)]).toEqual([[], ['o2']])
 })
 
+test('claims stay as long as an earlier claim, also those that came by the watch', async () => {
+  const bed = new RetentionBed()
+  const claim = { kind: 'claim', shards: [3] } as const
+  await bed.segment('s1')
+  await bed.readLog()
+  await bed.outcomes('o1', 100, [claim])
+  await bed.outcomes('o2', 101, [claim])
+  await bed.outcomes('o3', 101)
+  await bed.outcomes('o4', 101)
+  for (let n = 0; n < 5; n += 1) {
+    await bed.clock.elapse(MINUTE)
+    await bed.retention.pass()
+  }
+  expect(bed.names(outcomeSegments)).toEqual(['o1', 'o2', 'o4'])
+})
+
 test('nothing of the log goes before all of it was read', async () => {
   const bed = new RetentionBed()
   await bed.segment('s1')

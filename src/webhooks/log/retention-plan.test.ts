@@ -8,6 +8,7 @@ import {
   type OutcomesSummary,
   outcomesToDelete,
   type RetentionLimits,
+  rejectedTooLong,
   type SegmentSummary,
   segmentsToDelete,
 } from './retention-plan.ts'
@@ -205,6 +206,22 @@ test.each([
   expect(versions(outcomesToDelete(log, NOW))).toEqual(want ? [9] : [])
 })
 
+test('of the outcomes with claims only the oldest may go, so that a reader who finds one finds all later ones', () => {
+  const claims = { hasClaims: true }
+  const all = [
+    outcomes(5, 3),
+    outcomes(6, 3, claims),
+    outcomes(7, 6, claims),
+    outcomes(8, 7),
+    outcomes(99, 5),
+  ]
+  // The first claim speaks of a segment that is left, and the second one of none.
+  const held = logOf({ segments: [segment(4)], outcomes: all.slice(1) })
+  expect(versions(outcomesToDelete(held, NOW))).toEqual([8])
+  expect(versions(outcomesToDelete(logOf({ outcomes: all }), NOW))).toEqual([5, 6, 8])
+  expect(versions(outcomesToDelete(logOf({ outcomes: all.slice(2) }), NOW))).toEqual([7, 8])
+})
+
 test('the newest outcomes stay: they hold the low-water mark', () => {
   expect(outcomesToDelete(logOf({ outcomes: [outcomes(9, 5)] }), NOW)).toEqual([])
 })
@@ -213,4 +230,37 @@ test('outcomes stay that may speak of a segment which was not shown yet', () => 
   const log = { segments: [], outcomes: [outcomes(8, 5), outcomes(9, 5), outcomes(99, 5)] }
   expect(versions(outcomesToDelete(logOf({ ...log, syncedVersion: 8 }), NOW))).toEqual([8])
   expect(versions(outcomesToDelete(logOf({ ...log, syncedVersion: 9 }), NOW))).toEqual([8, 9])
+})
+
+test.each([
+  {
+    given: 'for some minutes',
+    rejected: 10 * MINUTE,
+    age: 9 * DAY,
+    bytes: 9000,
+    deliveries: 900,
+    want: false,
+  },
+  { given: 'for longer', rejected: 11 * MINUTE, age: DAY, bytes: 1000, deliveries: 100, want: false },
+  { given: 'and is a day old', rejected: 11 * MINUTE, age: DAY + 1, bytes: 0, deliveries: 0, want: true },
+  {
+    given: 'and much comes after it',
+    rejected: 11 * MINUTE,
+    age: HOUR,
+    bytes: 1001,
+    deliveries: 1,
+    want: true,
+  },
+  {
+    given: 'and many come after it',
+    rejected: 11 * MINUTE,
+    age: HOUR,
+    bytes: 1,
+    deliveries: 101,
+    want: true,
+  },
+])('an entry whose object is rejected $given ends: $want', ({ rejected, age, bytes, deliveries, want }) => {
+  const waits = { rejectedSince: NOW - rejected, acceptedAt: NOW - age }
+  const limits = { ageMs: DAY, bytes: 1000, deliveries: 100 }
+  expect(rejectedTooLong(waits, { bytes, deliveries }, limits, NOW)).toBe(want)
 })

@@ -55,6 +55,31 @@ export function heldTooLong(
   return now - Math.max(held.disabledAt, held.acceptedAt) > limits.failedMs
 }
 
+/** A part of the log. */
+export type LogSize = { bytes: number; deliveries: number }
+
+/** What an entry whose object is rejected may hold up. */
+export type RejectionLimits = LogSize & { ageMs: number }
+
+/** So long it may wait however much comes after it: what is written in ten minutes has a limit of its own. */
+const ALWAYS_KEPT_MS = 10 * 60_000
+
+/**
+ * Whether an entry whose object is rejected (quota, policy) has waited too long in the log: nothing after it can be deleted meanwhile, of
+ * whatever organization, and every start of a replica reads that. Times in milliseconds since 1970.
+ * @param after its segment in the log
+ */
+export function rejectedTooLong(
+  waits: { rejectedSince: number; acceptedAt: number },
+  after: LogSize,
+  limits: RejectionLimits,
+  now: number,
+): boolean {
+  if (now - waits.rejectedSince <= ALWAYS_KEPT_MS) return false
+  const isFar = after.bytes > limits.bytes || after.deliveries > limits.deliveries
+  return isFar || now - waits.acceptedAt > limits.ageMs
+}
+
 /** A segment of accepted events. `organization` is empty if it holds events of several. */
 export type SegmentSummary = {
   readonly version: number
@@ -69,6 +94,8 @@ export type OutcomesSummary = {
   readonly createdAt: number
   readonly bytes: number
   readonly lowWater: number
+  /** It has claims or releases of shards. */
+  readonly hasClaims?: boolean
 }
 
 /** Which delivery objects refer to a body in a segment: none, only succeeded, only finished, or others too. */
@@ -145,7 +172,8 @@ class Surplus {
 
 /**
  * Outcome segments whose deliveries are all deleted. A delivery without its record would be sent again, so deliveries go first, and no
- * segment goes that may be about deliveries not read yet. The newest stays: it holds the low-water mark for the next start.
+ * segment goes that may be about deliveries not read yet. The newest stays: it holds the low-water mark for the next start. Of those with
+ * claims only the oldest may go: a reader of the log that finds a claim finds all later ones as well, and so knows who owned the shard.
  */
 export function outcomesToDelete<O extends OutcomesSummary>(
   log: Pick<LogState<SegmentSummary, O>, 'segments' | 'outcomes' | 'syncedVersion'>,
@@ -153,11 +181,14 @@ export function outcomesToDelete<O extends OutcomesSummary>(
 ): O[] {
   const deletable: O[] = []
   let next = 0
+  let isBehindClaims = false
   for (const outcomes of log.outcomes.slice(0, -1)) {
     if (outcomes.version > log.syncedVersion) break
     while ((log.segments[next]?.version ?? Number.POSITIVE_INFINITY) < outcomes.version) next += 1
     const newestBefore = log.segments[next - 1]?.version ?? 0
-    if (newestBefore <= outcomes.lowWater && isSettled(outcomes, now)) deletable.push(outcomes)
+    const mayGo = !(outcomes.hasClaims && isBehindClaims)
+    isBehindClaims ||= outcomes.hasClaims === true
+    if (mayGo && newestBefore <= outcomes.lowWater && isSettled(outcomes, now)) deletable.push(outcomes)
   }
   return deletable
 }

@@ -66,6 +66,19 @@ test('every segment of both kinds is found, with what retention decides on', asy
   })
 })
 
+test('of outcomes it is known whether they have claims', async () => {
+  const { store, scan } = bed()
+  for (const [name, records] of Object.entries({ o1: '101/0 moved', o2: '101/0 moved\nrelease 3 after 9' }))
+    await store.create(outcomeSegments, {
+      metadata: { namespace, name },
+      spec: { writtenAt: 1, writer: 'test', lowWater: '0', records },
+    })
+  expect((await scan())?.outcomes.map(({ name, hasClaims = false }) => [name, hasClaims])).toEqual([
+    ['o1', false],
+    ['o2', true],
+  ])
+})
+
 test('pages of large segments are small, pages of small ones large', async () => {
   const { store, api, scan } = bed()
   await fill(store, 30, `"${'x'.repeat(200_000)}"`)

@@ -64,6 +64,12 @@ test('nobody receives claims, notes and short lines', () => {
   expect(keys?.newestAt).toBe(NOW + 2)
 })
 
+test('of keys that a clock made that was ahead, a segment of short lines says when they were used', () => {
+  const [record] = keyRecordsOf(segmentLines([event(1, 3)]), 500)
+  const spec = segmentLines(record ? [keptLine({ ...record, usedBy: NOW - 5 })] : [])
+  expect(decodeDeliveries(spec).keys?.newestAt).toBe(NOW - 5)
+})
+
 test('a segment tells which events nobody gets, and no line that only speaks of a key', () => {
   const forNobody = { ...withoutKey(), targets: [] }
   const all = [event(1, 3), event(2, 0), claimLine(mark(3)), doneLine(mark(3)), withoutKey(), forNobody]

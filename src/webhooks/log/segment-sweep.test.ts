@@ -78,6 +78,18 @@ test('after outcomes, one look goes on with segments', () => {
   expect(deleteAll(sweep)).toEqual(['outcomes/o0', 'events/s1', 'events/s2'])
 })
 
+test('claims go one after the other, and none before an earlier one that could not be deleted', () => {
+  const { sweep } = bed()
+  const claims = outcomes(4).map((entry) => ({ ...entry, hasClaims: true }))
+  sweep.scanned({ segments: [], outcomes: claims }, ALL_SHOWN)
+  sweep.plan(NOW)
+  const first = sweep.next()
+  expect([first?.name, sweep.next()]).toEqual(['o0', undefined])
+  first?.failed()
+  sweep.plan(NOW)
+  expect(deleteAll(sweep)).toEqual(['outcomes/o0', 'outcomes/o1', 'outcomes/o2'])
+})
+
 test('what failed is left until the next look', () => {
   const { sweep } = bed()
   sweep.scanned({ segments: segments(1200), outcomes: [] }, ALL_SHOWN)
@@ -109,4 +121,48 @@ test('a large store of keys stays where it is while they stand, a small one is w
   expect(sweep.next()).toBeUndefined()
   sweep.plan(NOW + 1)
   expect([sweep.next()?.name, sweep.next()?.name]).toEqual(['large', 'small'])
+})
+
+test('a segment of the future is as old as the next one, and so are its keys', () => {
+  const { sweep } = bed()
+  const year = 365 * DAY
+  const of = { organization: 'acme', bytes: 20_000 }
+  const ahead = { createdAt: NOW + year, keysUntil: NOW + year + DAY, keysOnly: true }
+  sweep.scanned(
+    {
+      segments: [
+        { ...of, ...ahead, name: 'ahead', version: 1 },
+        { ...of, ...ahead, name: 'ahead as well', version: 3 },
+        { ...of, name: 'right', version: 5, createdAt: NOW - 2 * DAY },
+        // Nothing is known of the last one.
+        { ...of, ...ahead, name: 'last', version: 7 },
+      ],
+      outcomes: [],
+    },
+    ALL_SHOWN,
+  )
+  sweep.plan(NOW)
+  const planned = [sweep.next(), sweep.next(), sweep.next(), sweep.next()]
+  expect(planned.map((going) => going?.name)).toEqual(['ahead', 'ahead as well', 'right', undefined])
+  expect(planned[0]).toMatchObject({ createdAt: NOW - 2 * DAY, keysUntil: NOW - DAY })
+})
+
+test('the clock of another API server that is behind ages nothing but its own segments', () => {
+  const { sweep } = bed()
+  const of = { organization: 'acme', bytes: 10 }
+  const created = { good: NOW - 1000, behind: 0 }
+  sweep.scanned(
+    {
+      segments: Object.entries(created).map(([name, createdAt], at) => ({
+        ...of,
+        name,
+        version: 2 * at + 1,
+        createdAt,
+      })),
+      outcomes: [],
+    },
+    ALL_SHOWN,
+  )
+  sweep.plan(NOW)
+  expect([sweep.next()?.name, sweep.next()]).toEqual(['behind', undefined])
 })

@@ -1,9 +1,9 @@
 import { storedBytes, unlessUnreadable } from '../../apis/log-format.ts'
-import { readOutcomeSegment } from '../../apis/outcome-segment.ts'
+import { isShardLine, readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import { isApiError } from '../../kube/client.ts'
 import type { Logger } from '../../lib/log.ts'
 import { type Clock, exponentialMs, sleep, yieldToEventLoop } from '../../lib/time.ts'
-import { KEY_LIFE_MS } from './idempotency-keys.ts'
+import { KEY_LIFE_MS, MAX_AHEAD_MS } from './idempotency-keys.ts'
 import type { LogStore, Sequence, StoredSegment } from './log-store.ts'
 import { readSegment, SEGMENT_OVERHEAD_BYTES } from './reader.ts'
 import type { FinishedDelivery, PayloadRefs } from './retention-index.ts'
@@ -23,8 +23,10 @@ import type { LogSegment } from './store.ts'
 
 export type SegmentEntry = SegmentSummary & {
   readonly name: string
-  /** When its last idempotency key expires, milliseconds since 1970; absent if it has none. */
-  readonly keysUntil?: number
+  /** Corrected if the clock of the API server was ahead. */
+  createdAt: number
+  /** When its last idempotency key expires, milliseconds since 1970; absent if it has none. Corrected likewise. */
+  keysUntil?: number
   /** It holds nothing but keys. */
   readonly keysOnly?: boolean
   isDeleted?: true
@@ -198,10 +200,12 @@ function readOutcomes(raw: StoredSegment): OutcomesEntry {
   const segment = unlessUnreadable(() => readOutcomeSegment(raw))
   // It may be about any delivery before it.
   if (!segment) return { ...readAny(raw), lowWater: 0 }
+  const { lowWater, records } = segment.spec
   return {
     ...namesOf(raw),
-    lowWater: Number(segment.spec.lowWater),
+    lowWater: Number(lowWater),
     bytes: outcomesBytes(storedBytes(raw.spec)),
+    ...(records.split('\n').some(isShardLine) ? { hasClaims: true } : {}),
   }
 }
 
@@ -230,6 +234,7 @@ type LogSweepOptions = {
 export type SegmentDeletion = {
   sequence: Sequence
   name: string
+  createdAt: number
   keysUntil?: number | undefined
   deleted: () => void
   failed: () => void
@@ -297,6 +302,7 @@ export class LogSweep {
    */
   plan(now: number): void {
     if (!this.#complete) return
+    correctTimes(this.#segments.values(), now)
     const { refs } = this.#options
     const log = {
       segments: this.#segments.values(),
@@ -361,6 +367,7 @@ export class LogSweep {
     this.#planned = entries.slice(0, MAX_PLANNED).map((entry) => ({
       sequence,
       name: entry.name,
+      createdAt: entry.createdAt,
       keysUntil: 'keysUntil' in entry ? entry.keysUntil : undefined,
       deleted: () => known.remove(entry),
       failed: () => this.#giveUp(),
@@ -371,6 +378,21 @@ export class LogSweep {
   #giveUp(): void {
     this.#planned = []
     this.#hasMore = false
+  }
+}
+
+/**
+ * Corrects segments of the future, which would never become old: no segment is younger than a later one. Its keys are no younger than itself.
+ * @param segments in log order @param now milliseconds since 1970
+ */
+function correctTimes(segments: readonly SegmentEntry[], now: number): void {
+  const latest = now + MAX_AHEAD_MS
+  let next = Number.POSITIVE_INFINITY
+  for (const segment of segments.toReversed()) {
+    if (segment.createdAt > latest) segment.createdAt = Math.min(segment.createdAt, next)
+    next = Math.min(next, segment.createdAt)
+    const { createdAt, keysUntil = 0 } = segment
+    if (keysUntil > latest + KEY_LIFE_MS) segment.keysUntil = Math.min(keysUntil, createdAt + KEY_LIFE_MS)
   }
 }
 

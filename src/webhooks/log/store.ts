@@ -64,6 +64,8 @@ export type LogSegment = SegmentContent & {
   createdAt: number
   /** About its size as JSON, as it is stored. */
   bytes: number
+  /** What it adds to the store by organization (`writtenBy`). */
+  written: ReadonlyMap<string, number>
 }
 
 export interface OutcomeRecorder {

@@ -3,7 +3,7 @@ import { encodeLogRecord, isShardLine, newOutcomeSegment } from '../../apis/outc
 import { isApiError } from '../../kube/client.ts'
 import type { LogMetrics } from '../../lib/metrics.ts'
 import { type Clock, type DualTimestamp, elapsedSince } from '../../lib/time.ts'
-import { organizationOf, planSegments, segmentSpec, sizeOf } from './codec.ts'
+import { planSegments, segmentSpec } from './codec.ts'
 import { GroupCommit } from './group-commit.ts'
 import type { AppendRules, LogStore, NewSegment, Sequence, StoredSegment } from './log-store.ts'
 import type { Appended, EventLog, OutcomeRecorder } from './store.ts'
@@ -40,20 +40,14 @@ type OpenLog = {
 
 type Append = { events: readonly AcceptedEvent[] }
 
-type EventLogOptions = WriterOptions & {
-  /** Called with the bytes that an organization's events have added to the store. */
-  onWritten?: (organization: string, bytes: number) => void
-}
-
-const MAX_EVENT_WRITES = 4
+/** With more of them, each has fewer events in it, and an event costs more. */
+const MAX_EVENT_WRITES = 2
 /**
  * A segment costs the API server the same whatever is in it: create, watch events, delete. At a higher rate, appends wait some
  * milliseconds to share a segment, until `enough` wait.
  */
 const EVENT_WRITE_RATE = { perSecond: 100, burst: 20, writesApart: 2, enough: 32 }
 const MAX_WAITING_APPENDS = 20_000
-/** What of a text counts at least as written, however small it is packed: every reader unpacks all of it. */
-const LEAST_SHARE = 0.1
 /** After this time without an answer, the publisher learns that the outcome is unknown. */
 const WRITE_DEADLINE_MS = 10_000
 
@@ -66,7 +60,7 @@ const LOOKUP_LIFE_MS = 30_000
 export type OpenEventLog = EventLog & OpenLog
 
 /** Group commits of accepted events: the only way into the delivery log. */
-export function createEventLog(options: EventLogOptions): OpenEventLog {
+export function createEventLog(options: WriterOptions): OpenEventLog {
   const commit = new GroupCommit<Append, Appended>({
     plan: planSegments,
     write: (batch, added) => writeEvents(options, batch, added),
@@ -84,27 +78,18 @@ export function createEventLog(options: EventLogOptions): OpenEventLog {
 }
 
 async function writeEvents(
-  options: EventLogOptions,
+  options: WriterOptions,
   batch: readonly Append[],
   added: DualTimestamp,
 ): Promise<Appended[]> {
-  const { clock, writer, onWritten } = options
+  const { clock, writer } = options
   const events = batch.flatMap((append) => append.events)
-  let packed: number | undefined
-  const specOf = () => {
-    const spec = segmentSpec(events, writer, clock.now())
-    packed = spec.packed?.length
-    return spec
-  }
+  const specOf = () => segmentSpec(events, writer, clock.now())
   const rules = {
     deadlineMs: WRITE_DEADLINE_MS,
     mayBegin: () => elapsedSince(clock, added) <= LOOKUP_LIFE_MS,
   }
   const { metadata } = await append(options, 'events', { size: events.length, specOf }, rules)
-  const plain = batch.reduce((sum, append) => sum + sizeOf(append.events).bytes, 0)
-  const share = packed === undefined ? 1 : Math.max(packed / plain, LEAST_SHARE)
-  for (const append of batch)
-    onWritten?.(organizationOf(append), Math.ceil(sizeOf(append.events).bytes * share))
   let firstDelivery = 0
   return batch.map((append) => {
     const appended = { segment: metadata.name, version: Number(metadata.resourceVersion), firstDelivery }
