@@ -34,7 +34,7 @@ export const SETTINGS: Facts = {
   events: 'bodies of 180 bytes, 32 publishers, one endpoint unless said otherwise',
   saturation:
     'closed loop, at most 1,000 deliveries accepted and not settled; the rate counts until the last outcome is durable',
-  facade:
+  'REST server':
     'a process of its own with the rights that it is installed with; rate limits of keys and organizations, and of bytes written, raised; clients keep their connections',
   latency: 'from the moment at which the event was due to its receipt, open loop at even distances',
 }

@@ -7,7 +7,6 @@ import { type BenchResult, renderResult } from './report.ts'
 import { measureBurst } from './sections/burst.ts'
 import { measureCredentials } from './sections/credentials.ts'
 import { measureEngine } from './sections/engine.ts'
-import { measureServer } from './sections/facade.ts'
 import { measureFailures } from './sections/failures.ts'
 import { measureIsolation } from './sections/isolation.ts'
 import { measureLogPages } from './sections/log-pages.ts'
@@ -15,6 +14,7 @@ import { measureMemory } from './sections/memory.ts'
 import { measureObjects } from './sections/objects.ts'
 import { measurePending } from './sections/pending.ts'
 import { measureReplicas } from './sections/replicas.ts'
+import { measureServer } from './sections/rest.ts'
 import { measureSoak } from './sections/soak.ts'
 import { type Plan, parsePlan, type SectionName, USAGE } from './settings.ts'
 
@@ -38,7 +38,7 @@ async function measure(plan: Plan): Promise<BenchResult> {
   if (has('replicas')) result.replicas = await measureReplicas(plan.replicas)
   if (has('pending')) result.pending = await measurePending(plan.pending)
   if (has('log')) result.log = await measureLogPages(plan.logLines)
-  if (has('facade')) result.facade = await measureServer(plan)
+  if (has('rest')) result.rest = await measureServer(plan)
   if (has('credentials')) result.credentials = await measureCredentials(plan.credentials)
   if (has('soak')) result.soak = await measureSoak(plan.soakMinutes)
   return result

@@ -3,12 +3,11 @@ import { milliseconds, range } from './figures.ts'
 import { type Rounds, ratioOf, spreadIn } from './measure/in-turn.ts'
 import type { Quantiles } from './measure/samples.ts'
 import { renderCredentials } from './report-credentials.ts'
-import { renderServer } from './report-facade.ts'
 import { renderFailures, renderObjects } from './report-objects.ts'
+import { renderServer } from './report-rest.ts'
 import type { Burst } from './sections/burst.ts'
 import type { CredentialsLoad } from './sections/credentials.ts'
 import type { EngineResult } from './sections/engine.ts'
-import type { ServerResult } from './sections/facade.ts'
 import type { FailuresUnderLoad } from './sections/failures.ts'
 import type { Isolation } from './sections/isolation.ts'
 import type { LogPages } from './sections/log-pages.ts'
@@ -16,6 +15,7 @@ import { MEMORY_LIMIT, type Memory } from './sections/memory.ts'
 import type { SteadyObjects } from './sections/objects.ts'
 import type { Pending } from './sections/pending.ts'
 import { type ReplicasLoad, wordsOfRate } from './sections/replicas.ts'
+import type { ServerResult } from './sections/rest.ts'
 import type { Saturation } from './sections/saturation.ts'
 import type { Soak } from './sections/soak.ts'
 import type { Plan } from './settings.ts'
@@ -37,16 +37,16 @@ export type BenchResult = {
   replicas?: ReplicasLoad[]
   pending?: Pending[]
   log?: LogPages[]
-  facade?: ServerResult
+  rest?: ServerResult
   credentials?: CredentialsLoad
   soak?: Soak[]
 }
 
 export function renderResult(result: BenchResult): string {
   const { engine, burst, objects, failures, isolation, memory, replicas, pending, log } = result
-  const { facade, credentials, soak } = result
+  const { rest, credentials, soak } = result
   const parts = [
-    Object.entries({ ...result.about, ...facade?.versions, ...engine?.versions })
+    Object.entries({ ...result.about, ...rest?.versions, ...engine?.versions })
       .map(([name, words]) => `${name}: ${words}`)
       .join('\n'),
   ]
@@ -60,7 +60,7 @@ export function renderResult(result: BenchResult): string {
   if (replicas) parts.push(replicasTable(replicas))
   if (pending) parts.push(pendingTable(pending))
   if (log) parts.push(logTable(log))
-  if (facade) parts.push(...renderServer(facade))
+  if (rest) parts.push(...renderServer(rest))
   if (credentials) parts.push(renderCredentials(credentials))
   for (const one of soak ?? []) parts.push(soakTable(one))
   return `\n${parts.join('\n\n')}\n`
@@ -108,7 +108,7 @@ function burstTable(of: Burst): string {
     ['accepted/s', range(of.acceptedPerSecond, 0)],
     ['answered after ms, p99', range(of.answeredP99, 1)],
     ['API writes per delivery', range(of.writesPerDelivery, 2)],
-    ...['facade', 'clients', 'controller', 'apiServer', 'etcd', 'receiver'].map((name) => [
+    ...['restServer', 'clients', 'controller', 'apiServer', 'etcd', 'receiver'].map((name) => [
       `CPU ms per delivery, ${name}`,
       range(of.cpuPerDelivery[name], 2),
     ]),
@@ -126,11 +126,11 @@ function isolationTable(isolation: Isolation): string {
     ['', 'p50', 'p90', 'p99', 'p50 by that alone', 'p99 by that alone', 'cores busy'],
     row('alone', 'alone', without),
     row('a tenth of the events to an endpoint that hangs', 'beside', beside),
-    row('  as many objects made by somebody else', 'made', made),
+    row('  as many objects made by another process', 'made', made),
     row('64 endpoints that answer after 19 s have every place', 'slow', slow),
-    row('  endpoints that answer at once, as many objects made by somebody else', 'slowMade', slowMade),
+    row('  endpoints that answer at once, as many objects made by another process', 'slowMade', slowMade),
     row('25 bodies of 250 KiB a second', 'large', large),
-    row('  as many objects as large made by somebody else', 'largeMade', largeMade),
+    row('  as many objects as large made by another process', 'largeMade', largeMade),
     ['wanted', '', '', '', '1.10', '1.10', ''],
   ])
 }
@@ -211,7 +211,7 @@ function pendingTable(pending: readonly Pending[]): string {
 
 function logTable(log: readonly LogPages[]): string {
   const p99 = ({ pages }: LogPages, kind: keyof LogPages['pages']) => (pages[kind]?.p99 ?? 0).toFixed(2)
-  return renderTable('The log of deliveries in the facade: memory, and p99 of a page of 50 (ms)', [
+  return renderTable('The log of deliveries in the REST server: memory, and p99 of a page of 50 (ms)', [
     [
       '',
       'MiB',

@@ -16,7 +16,7 @@ export const SECTIONS = [
   'replicas',
   'pending',
   'log',
-  'facade',
+  'rest',
   'credentials',
   'soak',
 ] as const
@@ -40,7 +40,7 @@ export type Plan = {
   /** Deliveries in the log that the REST server lists. */
   logLines: number
   /** Duration of each turn at saturation over REST, and of each kind of request. */
-  facadeSeconds: number
+  restSeconds: number
   kindsSeconds: number
   /** Over REST, with a check of the REST server's memory after each quarter. */
   requests: number
@@ -62,7 +62,7 @@ const REPLICAS = {
 
 const PLANS = {
   quick: {
-    sections: ['saturation', 'latency', 'isolation', 'replicas', 'pending', 'log', 'facade', 'credentials'],
+    sections: ['saturation', 'latency', 'isolation', 'replicas', 'pending', 'log', 'rest', 'credentials'],
     rounds: 1,
     saturationSeconds: 6,
     latencySeconds: 8,
@@ -77,7 +77,7 @@ const PLANS = {
     },
     pending: [1000, 4000],
     logLines: 100_000,
-    facadeSeconds: 5,
+    restSeconds: 5,
     kindsSeconds: 10,
     requests: 40_000,
     credentials: { organizations: 20, each: 10, perSecond: 20, idleSeconds: 20 },
@@ -95,7 +95,7 @@ const PLANS = {
       'replicas',
       'pending',
       'log',
-      'facade',
+      'rest',
       'credentials',
     ],
     rounds: 3,
@@ -107,7 +107,7 @@ const PLANS = {
     replicas: REPLICAS,
     pending: [1000, 10_000, 50_000],
     logLines: 1_000_000,
-    facadeSeconds: 12,
+    restSeconds: 12,
     kindsSeconds: 60,
     requests: 1_000_000,
     credentials: { organizations: 50, each: 20, perSecond: 3, idleSeconds: 60 },
@@ -124,7 +124,7 @@ const PLANS = {
     replicas: REPLICAS,
     pending: [],
     logLines: 1_000_000,
-    facadeSeconds: 12,
+    restSeconds: 12,
     kindsSeconds: 60,
     requests: 1_000_000,
     credentials: { organizations: 50, each: 20, perSecond: 3, idleSeconds: 60 },

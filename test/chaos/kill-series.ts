@@ -152,7 +152,14 @@ class KillSeries {
       const acceptedAt = Date.now()
       const name = derivedName(acceptedAt, `series ${n}`)
       const event = acceptEvent(
-        { name, namespace: organization, type: LOG_TYPE, dataText: `{"n":${n}}`, acceptedAt, key: name },
+        {
+          name,
+          namespace: organization,
+          type: LOG_TYPE,
+          dataText: `{"n":${n}}`,
+          happenedAt: acceptedAt,
+          key: name,
+        },
         [target],
       )
       const append = async () => {

@@ -1,10 +1,10 @@
 /**
  * The long form of what `npm test` does briefly; prints a table and fails if a promise was broken.
- * `npm run test:chaos [-- --seed=N --kills=N]` kills the controller, `npm run test:chaos -- --facade [--seed=N --clients=N
+ * `npm run test:chaos [-- --seed=N --kills=N]` kills the controller, `npm run test:chaos -- --rest [--seed=N --clients=N
  * --rounds=N --rate=N]` kills REST servers under their clients, `npm run test:chaos -- --credentials [--seed=N --kills=N]` kills
  * the controller while owners use secrets, `npm run test:chaos -- --series [--kills=N --rate=N]` kills it several times within a
  * minute, `npm run test:chaos -- --bakes [--seed=N --kills=N]` kills bakes, and `npm run
- * test:chaos -- --fleet [--seed=N --minutes=N, or --faults=N of each kind --controllers=N --facades=N]` does everything else to
+ * test:chaos -- --fleet [--seed=N --minutes=N, or --faults=N of each kind --controllers=N --servers=N]` does everything else to
  * several controllers and REST servers (with `--log=MiB` as the limit of the log, and with `--only=KIND,...` each for `--lasts`
  * seconds; with `--behind=MS` there is a second API server with data from etcd that is this much late; with `--other=COMMIT`
  * everything changes to that version and back), and adds its figures to those in test/chaos/results; with `--sum` it prints their
@@ -15,9 +15,6 @@ import { playBakeChaos } from './bakes/bake-chaos.ts'
 import { bakeReportOf } from './bakes/bake-report.ts'
 import { playCredentialChaos } from './credentials/credential-chaos.ts'
 import { credentialReportOf } from './credentials/credential-report.ts'
-import { playServerChaos } from './facade/server-chaos.ts'
-import { serverReportOf } from './facade/server-report.ts'
-import { planTroubles } from './facade/troubles.ts'
 import { FAULT_KINDS, type FaultKind } from './fleet/faults.ts'
 import { fleetFiguresOf } from './fleet/fleet-figures.ts'
 import { fleetReportOf } from './fleet/fleet-report.ts'
@@ -27,12 +24,15 @@ import { programOf } from './fleet/other-version.ts'
 import { playKills } from './kill-run.ts'
 import { playKillSeries, seriesReportOf } from './kill-series.ts'
 import { reportOf } from './report.ts'
+import { playServerChaos } from './rest-server/server-chaos.ts'
+import { serverReportOf } from './rest-server/server-report.ts'
+import { planTroubles } from './rest-server/troubles.ts'
 import { SeededRandom } from './seeded-random.ts'
 
 const { values } = parseArgs({
   allowNegative: true,
   options: {
-    facade: { type: 'boolean', default: false },
+    rest: { type: 'boolean', default: false },
     credentials: { type: 'boolean', default: false },
     bakes: { type: 'boolean', default: false },
     series: { type: 'boolean', default: false },
@@ -45,7 +45,7 @@ const { values } = parseArgs({
     minutes: { type: 'string' },
     faults: { type: 'string' },
     controllers: { type: 'string', default: '3' },
-    facades: { type: 'string', default: '2' },
+    servers: { type: 'string', default: '2' },
     lease: { type: 'string', default: '9' },
     retention: { type: 'string', default: '120' },
     log: { type: 'string' },
@@ -67,7 +67,7 @@ process.exit(outcome.good ? 0 : 1)
 
 async function play() {
   if (values.fleet) return values.sum ? await sumFleets() : await breakFleet()
-  if (values.facade) return await killServers()
+  if (values.rest) return await killServers()
   if (values.bakes) return await killBakes()
   if (values.series) return await killInSeries()
   return values.credentials ? await killUnderOwners() : await killController()
@@ -123,7 +123,7 @@ async function breakFleet() {
     seed,
     lastsMs: minutes * 60_000,
     controllers: Number(values.controllers),
-    servers: Number(values.facades),
+    servers: Number(values.servers),
     organizations: 3,
     perSecond: Number(values.rate ?? 10),
     maxBehind: 4000,

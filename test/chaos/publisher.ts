@@ -97,7 +97,7 @@ export class Publisher {
     const dataText = `{"n":${n},"text":"Grüße, 😀"${filler}}`
     const targets = this.#options.targets().map(({ name, uid }) => ({ name, uid }))
     const event = acceptEvent(
-      { name, namespace: organization, type: LOG_TYPE, dataText, acceptedAt, key: name },
+      { name, namespace: organization, type: LOG_TYPE, dataText, happenedAt: acceptedAt, key: name },
       targets,
     )
     for (;;) {

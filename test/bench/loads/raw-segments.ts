@@ -68,7 +68,7 @@ export async function rawSegments(load: RawSegmentsLoad, world: RawWorld): Promi
   await closedLoop(load, async (n, at) => {
     const name = sortableName(clock.now(), random.bytes(NAME_ENTROPY_BYTES))
     const dataText = stampedData({ run: load.run, n, at }, load.bytes - ENVELOPE_BYTES)
-    const event = { name, namespace: 'bench', type: 'environment.started', dataText, acceptedAt: clock.now() }
+    const event = { name, namespace: 'bench', type: 'environment.started', dataText, happenedAt: clock.now() }
     const accepted = acceptEvent(event, [{ name: 'endpoint', uid: UID }])
     const version = await log.add({ events: [accepted] })
     recorded.push(

@@ -63,7 +63,13 @@ async function writeSegments(
     const acceptedAt = now - log.lines + number
     const name = sortableName(acceptedAt, random.bytes(NAME_ENTROPY_BYTES))
     const type = number % RARE_OF === 0 ? RARE_TYPE : USUAL_TYPE
-    const event = { name, namespace: log.organization, type, dataText: `{"n":${number}}`, acceptedAt }
+    const event = {
+      name,
+      namespace: log.organization,
+      type,
+      dataText: `{"n":${number}}`,
+      happenedAt: acceptedAt,
+    }
     return acceptEvent(event, [log.endpoint])
   })
   const version = await write(world, log.namespace, {

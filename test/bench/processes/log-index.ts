@@ -1,7 +1,6 @@
 /** A process with a long log in the delivery index, so that its memory is that of the log alone. Needs `--expose-gc`. */
 
 import { messageId } from '../../../src/apis/ids.ts'
-import { createClock } from '../../../src/lib/time.ts'
 import { DeliveryLines } from '../../../src/server/delivery-index/line-updates.ts'
 import { type LogQuery, logPage } from '../../../src/server/delivery-index/queries.ts'
 import { type LongLog, longLog, nameOf, uidOf } from '../loads/long-log.ts'
@@ -30,7 +29,6 @@ export type LogIndexCalls = {
 const PAGE = 50
 const CAPACITY = 2_000_000
 
-const clock = createClock()
 let held: { lines: DeliveryLines; log: LongLog } | undefined
 
 serveCalls({
@@ -64,7 +62,7 @@ serveCalls({
     const samples = new Samples()
     for (let page = 0; page < count; page += 1) {
       const started = performance.now()
-      const found = await logPage(lines.lines, endpoint, queryOf(kind, log, page), clock)
+      const found = logPage(lines.lines, [endpoint], queryOf(kind, log, page))
       samples.add(performance.now() - started)
       if (found.deliveries.length === 0) throw new Error(`a page (${kind}) has nothing on it`)
     }

@@ -46,7 +46,7 @@ const enter: Enter = async (route, dataText) => {
   const acceptedAt = clock.now()
   const name = sortableName(acceptedAt, random.bytes(NAME_ENTROPY_BYTES))
   const targets = matchEndpoints(route.type, subscribers.get(route.namespace) ?? [])
-  await log?.append([acceptEvent({ name, ...route, dataText, acceptedAt }, targets)])
+  await log?.append([acceptEvent({ name, ...route, dataText, happenedAt: acceptedAt }, targets)])
   return targets.length
 }
 

@@ -1,8 +1,8 @@
 /** Many clients that publish by REST as fast as they can, to an endpoint that takes the events as they come. */
 import type { LoadResult } from '../davit-load.ts'
-import { startServerBed } from '../facade.ts'
 import { type Spread, spreadOf, spreadsOf } from '../measure/samples.ts'
 import { report } from '../progress.ts'
+import { startServerBed } from '../rest-server.ts'
 import { assertNoneRefused, onServerBed, runByRest } from './server-bed.ts'
 import { BODY_BYTES, WINDOW } from './usual-load.ts'
 
@@ -29,20 +29,20 @@ const LIMIT_SECONDS = 180
 
 export async function measureBurst(rounds: number): Promise<Burst> {
   return await onServerBed(async (on) => {
-    const facade = await startServerBed(on.bed)
-    await on.clients.connect(facade, on.keyFiles, CLIENTS)
+    const server = await startServerBed(on.bed)
+    await on.clients.connect(server, on.keyFiles, CLIENTS)
     const load = { routes: on.routes, publishers: CLIENTS, bytes: BODY_BYTES }
-    await runByRest(on, facade, { ...load, window: WINDOW, seconds: WARM_UP_SECONDS })
+    await runByRest(on, server, { ...load, window: WINDOW, seconds: WARM_UP_SECONDS })
     const bursts: LoadResult[] = []
     while (bursts.length < rounds) {
-      const burst = await runByRest(on, facade, { ...load, events: EVENTS, seconds: LIMIT_SECONDS })
+      const burst = await runByRest(on, server, { ...load, events: EVENTS, seconds: LIMIT_SECONDS })
       assertNoneRefused(burst)
       const { events } = burst.published
       if (events < EVENTS) throw new Error(`only ${events} events were published in ${LIMIT_SECONDS} s`)
       report(`${EVENTS} events were received after ${receivedSeconds(burst).toFixed(1)} s`)
       bursts.push(burst)
     }
-    await facade.stop()
+    await server.stop()
     return summarize(bursts)
   })
 }

@@ -1,11 +1,11 @@
 /** When each failure of an endpoint has its object, while others get as much as goes through. */
 import type { Publishers } from '../davit-load.ts'
-import { startServerBed } from '../facade.ts'
-import { type ServerClients, startClients } from '../facade-clients.ts'
 import type { Route } from '../loads/publishing.ts'
 import type { ObjectDelays } from '../measure/object-delays.ts'
 import { followObjects } from '../measure/object-feed.ts'
 import { report } from '../progress.ts'
+import { type ServerClients, startClients } from '../rest-clients.ts'
+import { startServerBed } from '../rest-server.ts'
 import {
   assertNoneRefused,
   makeEndpointsWithKeys,
@@ -43,16 +43,16 @@ async function measureBeside(
   failing: ServerClients,
   seconds: number,
 ): Promise<FailuresUnderLoad> {
-  const facade = await startServerBed(on.bed)
+  const server = await startServerBed(on.bed)
   const healthy = await makeEndpointsWithKeys(on.bed, HEALTHY)
   const { routes, keyFiles } = await makeEndpointsWithKeys(on.bed, FAILING)
-  await on.clients.connect(facade, healthy.keyFiles, PUBLISHERS)
-  await failing.connect(facade, keyFiles, PUBLISHERS)
+  await on.clients.connect(server, healthy.keyFiles, PUBLISHERS)
+  await failing.connect(server, keyFiles, PUBLISHERS)
   const feed = await followObjects(on.bed, routes)
   const load = { routes: healthy.routes, publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
   const publishers = withFailures(on.clients, failing, routes)
-  await runByRest(on, facade, { ...load, seconds: WARM_UP_SECONDS }, publishers)
-  const result = await runByRest(on, facade, { ...load, seconds }, publishers)
+  await runByRest(on, server, { ...load, seconds: WARM_UP_SECONDS }, publishers)
+  const result = await runByRest(on, server, { ...load, seconds }, publishers)
   assertNoneRefused(result)
   const delays = await feed.delaysOf(result.run, FAILING.path)
   report(
@@ -60,7 +60,7 @@ async function measureBeside(
       `object after ${delays.object.delay.max.toFixed(0)} ms at most`,
   )
   await feed.stop()
-  await facade.stop()
+  await server.stop()
   return { failuresPerSecond: FAILURES_PER_SECOND, perSecond: result.perSecond, ...delays }
 }
 

@@ -136,15 +136,15 @@ async function measureRunning(bed: Bed, { rounds, seconds }: IsolationPlan): Pro
   const largeByMade = ratioOf({ without: found.largeMade, beside: found.large }, 'p99')
   report(
     `p99 while another organization has every place over that without: ${bySlow.toFixed(2)}, ` +
-      `over that where somebody else makes the objects: ${slowByMade.toFixed(2)}`,
+      `over that where another process makes the objects: ${slowByMade.toFixed(2)}`,
   )
   report(
     `p99 while another organization publishes large bodies over that without: ${byLarge.toFixed(2)}, ` +
-      `over that where somebody else makes the objects: ${largeByMade.toFixed(2)}`,
+      `over that where another process makes the objects: ${largeByMade.toFixed(2)}`,
   )
   report(
     `p99 beside one that hangs over that without: ${ratioOf(found, 'p99').toFixed(2)}, ` +
-      `over that where somebody else makes the objects: ${byMade.toFixed(2)}`,
+      `over that where another process makes the objects: ${byMade.toFixed(2)}`,
   )
   return { perSecond: PER_SECOND, busy, ...found }
 }

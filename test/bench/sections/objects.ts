@@ -1,8 +1,9 @@
 /** Deliveries that succeed, at the rate at which each is to have its object. */
-import { startServerBed } from '../facade.ts'
+
 import type { ObjectDelays } from '../measure/object-delays.ts'
 import { followObjects } from '../measure/object-feed.ts'
 import { report } from '../progress.ts'
+import { startServerBed } from '../rest-server.ts'
 import { assertNoneRefused, onServerBed, runByRest } from './server-bed.ts'
 import { BODY_BYTES, PUBLISHERS } from './usual-load.ts'
 
@@ -16,12 +17,12 @@ const WARM_UP_SECONDS = 5
 export async function measureObjects(seconds: number): Promise<SteadyObjects> {
   return await onServerBed(
     async (on) => {
-      const facade = await startServerBed(on.bed)
-      await on.clients.connect(facade, on.keyFiles, PUBLISHERS)
+      const server = await startServerBed(on.bed)
+      await on.clients.connect(server, on.keyFiles, PUBLISHERS)
       const feed = await followObjects(on.bed, on.routes)
       const load = { routes: on.routes, perSecond: PER_SECOND, bytes: BODY_BYTES }
       const delaysOver = async (duration: number) => {
-        const result = await runByRest(on, facade, { ...load, seconds: duration })
+        const result = await runByRest(on, server, { ...load, seconds: duration })
         assertNoneRefused(result)
         return await feed.delaysOf(result.run, '/ok')
       }
@@ -29,7 +30,7 @@ export async function measureObjects(seconds: number): Promise<SteadyObjects> {
       const delays = await delaysOver(seconds)
       report(`${delays.deliveries} successes, object after ${delays.object.delay.max.toFixed(0)} ms at most`)
       await feed.stop()
-      await facade.stop()
+      await server.stop()
       return { perSecond: PER_SECOND, ...delays }
     },
     // After a load at saturation, objects of that load would still be waiting for their turn.

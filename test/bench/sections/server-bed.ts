@@ -2,9 +2,9 @@
 import { type Bed, onBed } from '../bed.ts'
 import type { Controller } from '../controller.ts'
 import { type LoadResult, type Publishers, runLoad } from '../davit-load.ts'
-import { installServer, type KeyFiles, type MeasuredServer, makeKeys } from '../facade.ts'
-import { type ServerClients, startClients } from '../facade-clients.ts'
 import type { LoadPlan, Route } from '../loads/publishing.ts'
+import { type ServerClients, startClients } from '../rest-clients.ts'
+import { installServer, type KeyFiles, type MeasuredServer, makeKeys } from '../rest-server.ts'
 import { type EndpointRoute, makeEndpoints, type Topology } from '../topology.ts'
 import { makeEndpoint, startWarm } from './usual-load.ts'
 
@@ -50,11 +50,11 @@ export async function makeEndpointsWithKeys(
 /** @param publishers absent: the bed's clients, which must be connected */
 export async function runByRest(
   { bed, controller, clients }: ServerBed,
-  facade: MeasuredServer,
+  server: MeasuredServer,
   load: LoadPlan,
   publishers: Publishers = clients,
 ): Promise<LoadResult> {
-  const pids = { facade: facade.pid, clients: clients.pid }
+  const pids = { restServer: server.pid, clients: clients.pid }
   return await runLoad({ bed, controllerPid: controller.pid, load, publishers, pids })
 }
 

@@ -86,6 +86,7 @@ test.for([
 })
 
 const line = {
+  endpointId: 'whe_shop',
   deliveryId: 'msg_3ywq8x2k1m5n7p9r0s4t6v8w2z',
   eventType: 'order.paid',
   createdAt: FIRST,
@@ -108,6 +109,7 @@ test.for([
   { nextAttemptAt: SECOND },
   { attempts: [attempt] },
   { attempts: [attempt, { ...success, code: 200 }] },
+  { endpointId: 'whe_other' },
   { deliveryId: 'msg_3ywq8x2k1m5n7p9r0s4t6v8w20' },
 ])('a REST server that says %o disagrees', (other) => {
   expect(differenceOf(object(succeeded), 200, { delivery: { ...line, ...other } })).toContain('by REST')

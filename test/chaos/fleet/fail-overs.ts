@@ -123,8 +123,8 @@ function othersWithin(
     (one) =>
       one !== fault &&
       !isOwnLapse(one, fault) &&
-      !one.kind.endsWith('facade') &&
-      !one.kind.endsWith('facades') &&
+      !one.kind.endsWith('REST server') &&
+      !one.kind.endsWith('REST servers') &&
       one.from <= to &&
       Math.max(one.to, sortOf(one.kind) === 'process' ? one.readyAt : 0) >= from,
   )

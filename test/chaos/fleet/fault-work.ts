@@ -186,7 +186,7 @@ export class FaultWork {
   #rolled({ kind }: Fault): Member[] {
     if (kind === 'roll controllers') return this.#fleet.controllers
     if (kind === OF_VERSIONS) return this.#fleet.members
-    return kind === 'roll facades' ? this.#fleet.servers : []
+    return kind === 'roll REST servers' ? this.#fleet.servers : []
   }
 
   /** @returns the period without a store, if there was one */
@@ -225,14 +225,14 @@ async function doTo(member: Member, fault: Fault, blows: Blow[]): Promise<void> 
   const { process, proxy } = member
   switch (fault.kind) {
     case 'kill controller':
-    case 'kill facade':
+    case 'kill REST server':
       blows.push(blowTo(member))
       await member.kill()
       await sleep(fault.forMs)
       return member.start(fault.newName)
     case 'pause controller':
     case 'suspend controller':
-    case 'suspend facade':
+    case 'suspend REST server':
       blows.push(blowTo(member))
       process.suspend()
       await sleep(fault.forMs)

@@ -42,11 +42,11 @@ describe('the plan of faults', () => {
     const ofBoth = (one: readonly FaultKind[]) =>
       one.filter((kind) => /^(kill|suspend|roll)/.test(kind)).sort()
     expect([bag, next].map(ofBoth)).toEqual([
-      ['kill facade', 'roll facades', 'suspend facade'],
+      ['kill REST server', 'roll REST servers', 'suspend REST server'],
       ['kill controller', 'roll controllers', 'suspend controller'],
     ])
     expect(new Set([...bag, ...next]).size).toBe(FAULT_KINDS.length)
-    expect(firstOf(2, ['kill facade'])).toEqual(['kill facade', 'kill facade'])
+    expect(firstOf(2, ['kill REST server'])).toEqual(['kill REST server', 'kill REST server'])
   })
 
   test('changes to another version only where there is one', () => {
@@ -93,10 +93,10 @@ describe('the plan of faults', () => {
     expect(collide(fault('etcd restart'), fault('no space in etcd'))).toBe(true)
     expect(collide(fault('cut', 1), fault('deaf', 1))).toBe(true)
     expect(collide(fault('roll controllers'), fault('kill controller', 0))).toBe(true)
-    expect(collide(fault('roll facades'), fault('kill facade', 0, 'api'))).toBe(true)
-    expect(collide(fault('roll controllers'), fault('roll facades'))).toBe(false)
-    expect(collide(fault('roll controllers'), fault('kill facade', 0, 'api'))).toBe(false)
-    expect(collide(fault('roll facades'), fault('suspend controller', 0))).toBe(false)
+    expect(collide(fault('roll REST servers'), fault('kill REST server', 0, 'api'))).toBe(true)
+    expect(collide(fault('roll controllers'), fault('roll REST servers'))).toBe(false)
+    expect(collide(fault('roll controllers'), fault('kill REST server', 0, 'api'))).toBe(false)
+    expect(collide(fault('roll REST servers'), fault('suspend controller', 0))).toBe(false)
     expect(collide(fault('cut', 1), fault('deaf', 2))).toBe(false)
     expect(collide(fault('cut', 1), fault('kill controller', 1))).toBe(false)
   })

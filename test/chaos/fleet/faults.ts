@@ -4,12 +4,12 @@ import type { Role } from './member.ts'
 
 export const FAULT_KINDS = [
   'kill controller',
-  'kill facade',
+  'kill REST server',
   'suspend controller',
-  'suspend facade',
+  'suspend REST server',
   'pause controller',
   'roll controllers',
-  'roll facades',
+  'roll REST servers',
   'API server restart',
   'etcd restart',
   'etcd compaction',
@@ -76,11 +76,11 @@ const LASTS: Readonly<Record<Exclude<FaultKind, 'suspend controller'>, readonly 
   // In leases: too short to be noticed.
   'pause controller': [[0.2, 0.6]],
   'kill controller': [[0, 5000]],
-  'kill facade': [[0, 5000]],
+  'kill REST server': [[0, 5000]],
   // In leases.
-  'suspend facade': [[1.1, 2]],
+  'suspend REST server': [[1.1, 2]],
   'roll controllers': [[0, 500]],
-  'roll facades': [[0, 500]],
+  'roll REST servers': [[0, 500]],
   // A new process, the most frequent case; and the duration of an upgrade of a control plane, as long as retention deletes only
   // what has been seen before.
   'API server restart': [
@@ -111,7 +111,7 @@ export const STORE: ReadonlySet<RecordKind> = new Set([
 ])
 const WAY: ReadonlySet<RecordKind> = new Set(['cut', 'delay', 'deaf', 'hold'])
 /** Kinds whose durations depend on the lease. */
-const OF_LEASE: ReadonlySet<FaultKind> = new Set(['pause controller', 'suspend facade'])
+const OF_LEASE: ReadonlySet<FaultKind> = new Set(['pause controller', 'suspend REST server'])
 const PAUSE_MS = [300, 3500] as const
 
 /** Replaces all controllers and REST servers, one after the other, by those of another version. */
@@ -119,9 +119,9 @@ export const OF_VERSIONS: FaultKind = 'change version'
 
 /** Corresponding faults of the two roles. */
 const ROLES: readonly (readonly [FaultKind, FaultKind])[] = [
-  ['kill controller', 'kill facade'],
-  ['suspend controller', 'suspend facade'],
-  ['roll controllers', 'roll facades'],
+  ['kill controller', 'kill REST server'],
+  ['suspend controller', 'suspend REST server'],
+  ['roll controllers', 'roll REST servers'],
 ]
 
 /**
@@ -186,7 +186,7 @@ function targetOf(kind: FaultKind, random: SeededRandom, options: PlanOptions): 
   if (STORE.has(kind) || kind.startsWith('roll') || kind === OF_VERSIONS) return undefined
   const { controllers, servers } = options
   const ofAny = random.fraction() * (controllers + servers) < controllers ? 'controller' : 'api'
-  const role = kind.endsWith('controller') ? 'controller' : kind.endsWith('facade') ? 'api' : ofAny
+  const role = kind.endsWith('controller') ? 'controller' : kind.endsWith('REST server') ? 'api' : ofAny
   const count = role === 'controller' ? controllers : servers
   return { role, index: Math.floor(random.fraction() * count) }
 }
@@ -202,7 +202,7 @@ export function collide(one: Fault, other: Fault): boolean {
 
 /** The affected role; all roles without a target. */
 function roleIn({ kind, target }: Fault): Role {
-  return target?.role ?? (kind === 'roll facades' ? 'api' : 'controller')
+  return target?.role ?? (kind === 'roll REST servers' ? 'api' : 'controller')
 }
 
 export function sortOf(kind: RecordKind): 'store' | 'way' | 'clock' | 'process' {

@@ -9,7 +9,7 @@ function run(seed: number, accepted: number, failOverMs: number[], wrong: string
     commit: 'abc',
     at: '2026-01-01',
     controllers: 3,
-    facades: 2,
+    servers: 2,
     leaseMs: 9000,
     perSecond: 10,
     between: 12,

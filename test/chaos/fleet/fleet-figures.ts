@@ -65,7 +65,7 @@ export const fleetFigures = z.object({
   /** The day. */
   at: z.string(),
   controllers: z.number(),
-  facades: z.number(),
+  servers: z.number(),
   leaseMs: z.number(),
   perSecond: z.number(),
   /** Average number of faults between two rests. */
@@ -101,7 +101,7 @@ export function fleetFiguresOf(run: FleetRun, options: FleetRunOptions, commit: 
     commit,
     at: new Date().toISOString().slice(0, 10),
     controllers: options.controllers,
-    facades: options.servers,
+    servers: options.servers,
     leaseMs: options.leaseMs,
     perSecond: options.perSecond,
     between: options.between,

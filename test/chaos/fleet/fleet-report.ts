@@ -6,7 +6,7 @@ export function fleetReportOf(runs: readonly FleetFigures[]): string {
   if (runs.length === 0) return 'No run is kept.'
   const { minutes, counts, faults, broken, latestAfterDisablingMs } = sumOf(runs)
   const rows: [string, string | number][] = [
-    ['controllers, facades', distinct(runs, (run) => `${run.controllers}, ${run.facades}`)],
+    ['controllers, REST servers', distinct(runs, (run) => `${run.controllers}, ${run.servers}`)],
     ['lease', distinct(runs, ({ leaseMs }) => `${leaseMs / 1000} s`)],
     ['commits', distinct(runs, ({ commit }) => commit)],
     ['runs, minutes', `${runs.length}, ${minutes}`],

@@ -181,7 +181,7 @@ describe('the verdict on a fleet', () => {
     const late = (by: FaultRecord) => wrong(evidence('a', 'a-1@100-110 a+1@30200-30210', { faults: [by] }))
     expect(late(fault('cut', 10_000, 10_100, [1]))).toEqual([])
     const soon = (by: FaultRecord) => wrong(evidence('a', 'a-1@100-110 a+1@150-160', { faults: [by] }))
-    expect(soon(fault('roll facades', 120, 130, [9]))).not.toEqual([])
+    expect(soon(fault('roll REST servers', 120, 130, [9]))).not.toEqual([])
     expect(soon(fault('kill controller', 120, 130, [1]))).toEqual([])
     expect(soon(fault('clock step', 120, 130, [9]))).toEqual([])
   })

@@ -10,7 +10,6 @@ import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../../support/list-all.ts'
 import { explains, type Silence } from './explained.ts'
 import type { FaultRecord } from './fault-work.ts'
-import { DRAIN_MS } from './faults.ts'
 import type { Fleet } from './fleet.ts'
 
 /** For one life. Times by `performance.now()`. */
@@ -21,7 +20,7 @@ const POLL_MS = 500
 export class LapseWatch {
   readonly #fleet: Fleet
   readonly #holdsMs: number
-  /** A replica that was silent for this long may have been taken for dead. */
+  /** Others claim the shards of a replica that was silent for this long, and it starts again from what is stored. */
   readonly #goneMs: number
   readonly #byLife = new Map<number, Seen>()
   readonly #lapses: FaultRecord[] = []
@@ -35,7 +34,7 @@ export class LapseWatch {
   constructor(fleet: Fleet, leaseMs: number) {
     this.#fleet = fleet
     this.#holdsMs = (leaseMs * 2) / 3
-    this.#goneMs = leaseMs + DRAIN_MS - POLL_MS
+    this.#goneMs = leaseMs - POLL_MS
   }
 
   start(): void {

@@ -55,7 +55,7 @@ export class Member {
     parts: { proxy: TcpProxy; ports: { ops: number; api: number } },
   ) {
     this.role = options.role
-    this.name = `${options.role === 'api' ? 'facade' : options.role}-${options.index}`
+    this.name = `${options.role}-${options.index}`
     this.proxy = parts.proxy
     this.logPath = join(options.folder, `${this.name}.log`)
     this.#options = options

@@ -2,7 +2,7 @@
  * Endpoints that are created and deleted over REST during the run: each gets events, and is deleted with its waiting deliveries.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Answered, PatientLink } from '../facade/patient-link.ts'
+import type { Answered, PatientLink } from '../rest-server/patient-link.ts'
 import type { SeededRandom } from '../seeded-random.ts'
 import type { Pause } from '../toggler.ts'
 import { EVENT_TYPES, type FleetEndpoint } from './endpoints.ts'

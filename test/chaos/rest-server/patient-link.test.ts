@@ -46,7 +46,7 @@ test.each([
   ['cannot answer', 503],
   ['has too much to do', 429],
   ['was suspended while the request came', 408],
-])('while a facade %s it is asked again for as long as that takes', async (_, refusal) => {
+])('a REST server that %s is asked again for as long as that takes', async (_, refusal) => {
   const { link, ledger } = await linkTo(() => 0, refusal)
   expect(await link.ask({ method: 'GET', path: '/' }, 0)).toMatchObject({ status: 200 })
   expect(ledger.wrong).toEqual([])

@@ -23,7 +23,7 @@ beforeAll(async () => {
   process.stdout.write(`${serverReportOf(findings)}\n`)
 }, LIMIT_MS)
 
-test('what facades have accepted is there once, however they and the API server are killed', () => {
+test('everything that REST servers have accepted exists once, however they and the API server are killed', () => {
   expect(findings.wrong, progress.join('\n')).toEqual([])
 })
 

@@ -13,9 +13,9 @@ export function serverReportOf(findings: ServerFindings): string {
   const keyed = ledger.accepted.filter(({ key }) => key !== undefined).length
   const counted = (kind: string) => troubles.filter((one) => one.kind === kind).length
   const rows: [string, string | number][] = [
-    ['clients, facades', `${findings.clients}, ${findings.servers}`],
+    ['clients, REST servers', `${findings.clients}, ${findings.servers}`],
     ['requests for', `${Math.round(findings.lastedMs / 1000)} s`],
-    ['kill -9 of every facade, of one', `${counted('all')}, ${counted('one')}`],
+    ['kill -9 of every REST server, of one', `${counted('all')}, ${counted('one')}`],
     ['API server outages', counted('outage')],
     ['accepted (2xx)', ledger.accepted.length],
     ...OPERATIONS.map((operation): [string, number] => [
@@ -33,7 +33,7 @@ export function serverReportOf(findings: ServerFindings): string {
     ['bodies changed', verdict.changed.length],
     ['out of order', verdict.outOfOrder.length],
     ['received again under the same webhook-id', verdict.again],
-    ['errors in the logs of the facades', findings.errors.length],
+    ['errors in the logs of the REST servers', findings.errors.length],
   ]
   const width = Math.max(...rows.map(([name]) => name.length))
   const table = rows.map(([name, value]) => `${name.padEnd(width)}  ${value}`)

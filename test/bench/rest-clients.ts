@@ -3,14 +3,14 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Publishers } from './davit-load.ts'
-import type { KeyFiles, MeasuredServer } from './facade.ts'
 import type { HttpPublisherCalls } from './processes/http-publisher.ts'
 import { spawnProcess } from './processes/remote-calls.ts'
+import type { KeyFiles, MeasuredServer } from './rest-server.ts'
 
 export type ServerClients = Publishers & {
   pid: number
   /** Uses this REST server from now on, with one connection per client. */
-  connect(facade: MeasuredServer, keyFiles: KeyFiles, clients: number): Promise<void>
+  connect(server: MeasuredServer, keyFiles: KeyFiles, clients: number): Promise<void>
   stop(): Promise<void>
 }
 

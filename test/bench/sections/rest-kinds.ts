@@ -5,14 +5,14 @@ import { eventTypeKind, eventTypes } from '../../../src/apis/event-type.ts'
 import { API_VERSION } from '../../../src/apis/meta.ts'
 import { type Bed, makeNamespace } from '../bed.ts'
 import { nextRun } from '../davit-load.ts'
-import { type KeyFiles, type MeasuredServer, makeKeys } from '../facade.ts'
-import { untilKeysWork } from '../facade-clients.ts'
 import { REQUEST_KINDS, type RequestKind } from '../loads/request-kinds.ts'
 import { type Cost, costOf } from '../measure/cost.ts'
 import type { Quantiles } from '../measure/samples.ts'
 import type { HttpKindsCalls, KindTimes } from '../processes/http-kinds.ts'
 import { type RemoteProcess, spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
+import { untilKeysWork } from '../rest-clients.ts'
+import { type KeyFiles, type MeasuredServer, makeKeys } from '../rest-server.ts'
 import type { ServerBed } from './server-bed.ts'
 import { BODY_BYTES } from './usual-load.ts'
 
@@ -43,16 +43,21 @@ type Options = { perSecond: number; seconds: number }
 /** @param perSecond events published */
 export async function measureKinds(
   on: ServerBed,
-  facade: MeasuredServer,
+  server: MeasuredServer,
   { perSecond, seconds }: Options,
 ): Promise<KindLatencies> {
   const { bed, clients, controller, routes } = on
-  const asking = await prepare(bed, facade)
+  const asking = await prepare(bed, server)
   try {
     const run = nextRun()
     await bed.receiver.call('begin', run)
     const load = { run, routes, seconds, perSecond, bytes: BODY_BYTES }
-    const pids = { controller: controller.pid, facade: facade.pid, clients: clients.pid, asking: asking.pid }
+    const pids = {
+      controller: controller.pid,
+      restServer: server.pid,
+      clients: clients.pid,
+      asking: asking.pid,
+    }
     const { result, cost } = await costOf(bed, pids, async () => {
       const publishing = clients.publish(load)
       const kinds = await asking.call('ask', { perSecond: EACH_PER_SECOND, seconds })

@@ -1,9 +1,9 @@
 /** Publishing by REST as fast as it goes, against the publishers without HTTP just before and after. */
 import type { LoadResult } from '../davit-load.ts'
-import { type MeasuredServer, startServerBed } from '../facade.ts'
 import { residentBytes } from '../measure/process-usage.ts'
 import { type Spread, spreadOf, spreadsOf } from '../measure/samples.ts'
 import { report } from '../progress.ts'
+import { type MeasuredServer, startServerBed } from '../rest-server.ts'
 import { assertNoneRefused, runByRest, type ServerBed } from './server-bed.ts'
 import { BODY_BYTES, PUBLISHERS, runClosed, WINDOW } from './usual-load.ts'
 
@@ -23,10 +23,10 @@ export type ServerSaturation = {
   /** Milliseconds from a request to its answer: medians of the rounds. */
   answered: { p50: number; p99: number }
   /** Memory of the REST server in MiB at the end of a round. */
-  facadeMiB: Spread
+  restServerMiB: Spread
 }
 
-type Turn = LoadResult & { facadeMiB: number }
+type Turn = LoadResult & { restServerMiB: number }
 type Turns = { direct: LoadResult[]; rest: Turn[]; followed: number }
 
 /** Long enough for the engine to compile what is hot. */
@@ -39,11 +39,11 @@ export async function measureServerSaturation(
 ): Promise<ServerSaturation> {
   const turns: Turns = { direct: [await directTurn(on, seconds)], rest: [], followed: 0 }
   for (let round = 0; round < rounds; round += 1) {
-    const facade = await startServerBed(on.bed)
-    report(`the facade has read the log after ${facade.readyAfter.toFixed(1)} s`)
-    turns.rest.push(await restTurn(on, facade, seconds))
+    const server = await startServerBed(on.bed)
+    report(`the REST server has read the log after ${server.readyAfter.toFixed(1)} s`)
+    turns.rest.push(await restTurn(on, server, seconds))
     if (round === 0) turns.followed = (await directTurn(on, seconds)).perSecond
-    await facade.stop()
+    await server.stop()
     turns.direct.push(await directTurn(on, seconds))
   }
   return summarize(turns)
@@ -55,14 +55,14 @@ async function directTurn({ bed, controller, routes }: ServerBed, seconds: numbe
   return result
 }
 
-async function restTurn(on: ServerBed, facade: MeasuredServer, seconds: number): Promise<Turn> {
-  await on.clients.connect(facade, on.keyFiles, PUBLISHERS)
+async function restTurn(on: ServerBed, server: MeasuredServer, seconds: number): Promise<Turn> {
+  await on.clients.connect(server, on.keyFiles, PUBLISHERS)
   const load = { routes: on.routes, publishers: PUBLISHERS, window: WINDOW, bytes: BODY_BYTES }
-  await runByRest(on, facade, { ...load, seconds: WARM_UP_SECONDS })
-  const result = await runByRest(on, facade, { ...load, seconds })
+  await runByRest(on, server, { ...load, seconds: WARM_UP_SECONDS })
+  const result = await runByRest(on, server, { ...load, seconds })
   assertNoneRefused(result)
   report(`by REST: ${Math.round(result.perSecond)}/s`)
-  return { ...result, facadeMiB: residentBytes(facade.pid) / 2 ** 20 }
+  return { ...result, restServerMiB: residentBytes(server.pid) / 2 ** 20 }
 }
 
 function summarize({ direct, rest, followed }: Turns): ServerSaturation {
@@ -82,6 +82,6 @@ function summarize({ direct, rest, followed }: Turns): ServerSaturation {
       p50: median(({ published }) => published.accepted.p50),
       p99: median(({ published }) => published.accepted.p99),
     },
-    facadeMiB: spreadOf(rest.map(({ facadeMiB }) => facadeMiB)),
+    restServerMiB: spreadOf(rest.map(({ restServerMiB }) => restServerMiB)),
   }
 }

@@ -1,12 +1,13 @@
 /** The REST server: publishing, each kind of request, memory over many requests, and a long log. */
-import { startServerBed } from '../facade.ts'
+
 import { describeVersions, type Facts } from '../machine.ts'
 import { report } from '../progress.ts'
+import { startServerBed } from '../rest-server.ts'
 import type { Plan } from '../settings.ts'
-import { type KindLatencies, measureKinds } from './facade-kinds.ts'
-import { measureServerLog, type ServerLog } from './facade-log.ts'
-import { measureServerMemory, type ServerMemory } from './facade-memory.ts'
-import { measureServerSaturation, type ServerSaturation } from './facade-saturation.ts'
+import { type KindLatencies, measureKinds } from './rest-kinds.ts'
+import { measureServerLog, type ServerLog } from './rest-log.ts'
+import { measureServerMemory, type ServerMemory } from './rest-memory.ts'
+import { measureServerSaturation, type ServerSaturation } from './rest-saturation.ts'
 import { makeEndpointsWithKeys, onServerBed, runByRest, type ServerBed } from './server-bed.ts'
 import { BODY_BYTES, WINDOW } from './usual-load.ts'
 
@@ -29,18 +30,18 @@ export async function measureServer(plan: Plan): Promise<ServerResult> {
 }
 
 async function measureRunning(on: ServerBed, plan: Plan): Promise<Omit<ServerResult, 'log'>> {
-  const { rounds, facadeSeconds: seconds } = plan
+  const { rounds, restSeconds: seconds } = plan
   const saturation = await measureServerSaturation(on, { rounds, seconds })
   const { routes, keyFiles } = await makeEndpointsWithKeys(on.bed, MANY)
-  const facade = await startServerBed(on.bed)
-  await on.clients.connect(facade, keyFiles, CLIENTS)
+  const server = await startServerBed(on.bed)
+  await on.clients.connect(server, keyFiles, CLIENTS)
   const load = { routes, seconds, publishers: CLIENTS, window: WINDOW, bytes: BODY_BYTES }
-  const { perSecond: manyClients } = await runByRest(on, facade, load)
+  const { perSecond: manyClients } = await runByRest(on, server, load)
   report(`by REST, ${CLIENTS} clients: ${Math.round(manyClients)}/s`)
-  await on.clients.connect(facade, on.keyFiles, CLIENTS)
+  await on.clients.connect(server, on.keyFiles, CLIENTS)
   const perSecond = Math.round(saturation.perSecond.median / 2)
-  const kinds = await measureKinds(on, facade, { perSecond, seconds: plan.kindsSeconds })
-  await facade.stop()
+  const kinds = await measureKinds(on, server, { perSecond, seconds: plan.kindsSeconds })
+  await server.stop()
   const target = { keyFiles, endpointId: 'whe_endpoint-0', type: routes[0]?.type ?? '' }
   const memory = await measureServerMemory(on, plan.requests, target)
   return { versions: await describeVersions(on.bed.controlPlane), saturation, manyClients, kinds, memory }

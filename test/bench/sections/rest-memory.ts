@@ -1,11 +1,11 @@
 /** The memory of the REST server after very many requests. */
 import { fileURLToPath } from 'node:url'
-import { type KeyFiles, type MeasuredServer, startServerBed } from '../facade.ts'
-import { untilKeysWork } from '../facade-clients.ts'
 import { residentBytes } from '../measure/process-usage.ts'
 import type { HttpMixCalls } from '../processes/http-mix.ts'
 import { spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
+import { untilKeysWork } from '../rest-clients.ts'
+import { type KeyFiles, type MeasuredServer, startServerBed } from '../rest-server.ts'
 import type { ServerBed } from './server-bed.ts'
 
 export type ServerMemory = {
@@ -36,35 +36,35 @@ export async function measureServerMemory(
   requests: number,
   target: { keyFiles: KeyFiles; endpointId: string; type: string },
 ): Promise<ServerMemory> {
-  const facade = await startServerBed(bed)
+  const server = await startServerBed(bed)
   const path = fileURLToPath(new URL('../processes/http-mix.ts', import.meta.url))
   const clients = spawnProcess<HttpMixCalls>(path)
   try {
-    await untilKeysWork(facade.baseUrl, target.keyFiles)
-    await clients.call('connect', { baseUrl: facade.baseUrl, clients: CLIENTS, ...target })
+    await untilKeysWork(server.baseUrl, target.keyFiles)
+    await clients.call('connect', { baseUrl: server.baseUrl, clients: CLIENTS, ...target })
     await clients.call('ask', Math.min(requests, WARM_UP_REQUESTS))
-    const samples = [await look(facade, 0)]
+    const samples = [await look(server, 0)]
     let seconds = 0
     for (let quarter = 1; quarter <= QUARTERS; quarter += 1) {
       seconds += await clients.call('ask', requests / QUARTERS)
-      samples.push(await look(facade, (requests * quarter) / QUARTERS))
+      samples.push(await look(server, (requests * quarter) / QUARTERS))
     }
     return { requests, clients: CLIENTS, perSecond: requests / seconds, samples }
   } finally {
     await clients.stop()
-    await facade.stop()
+    await server.stop()
   }
 }
 
-async function look(facade: MeasuredServer, requests: number): Promise<MemorySample> {
+async function look(server: MeasuredServer, requests: number): Promise<MemorySample> {
   // Measured before a collection, which may return memory.
-  const resident = residentBytes(facade.pid)
+  const resident = residentBytes(server.pid)
   const sample = {
     requests,
     resident,
-    inUse: await facade.call('heap', null),
-    index: await facade.gauge('davit_index_bytes'),
-    lines: await facade.gauge('davit_index_deliveries'),
+    inUse: await server.call('heap', null),
+    index: await server.gauge('davit_index_bytes'),
+    lines: await server.gauge('davit_index_deliveries'),
   }
   report(`after ${requests} requests: ${(resident / 2 ** 20).toFixed(0)} MiB resident`)
   return sample

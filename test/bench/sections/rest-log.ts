@@ -5,14 +5,14 @@ import { API_VERSION } from '../../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../../src/apis/webhook-endpoint.ts'
 import { createRandom } from '../../../src/lib/time.ts'
 import { type Bed, makeNamespace, onBed, SYSTEM } from '../bed.ts'
-import { installServer, type KeyFiles, makeKeys, startServerBed } from '../facade.ts'
-import { untilKeysWork } from '../facade-clients.ts'
 import { RARE_TYPE, USUAL_TYPE, writeStoredLog } from '../loads/stored-log.ts'
 import { residentBytes } from '../measure/process-usage.ts'
 import type { Quantiles } from '../measure/samples.ts'
 import type { HttpPagesCalls, Walked } from '../processes/http-pages.ts'
 import { spawnProcess } from '../processes/remote-calls.ts'
 import { report } from '../progress.ts'
+import { untilKeysWork } from '../rest-clients.ts'
+import { installServer, type KeyFiles, makeKeys, startServerBed } from '../rest-server.ts'
 
 export type ServerLog = {
   lines: number
@@ -64,17 +64,17 @@ async function readLog(
   keyFiles: KeyFiles,
   { lines, without }: { lines: number; without: LogFootprint },
 ): Promise<ServerLog> {
-  const facade = await startServerBed(bed)
+  const server = await startServerBed(bed)
   const reader = spawnProcess<HttpPagesCalls>(
     fileURLToPath(new URL('../processes/http-pages.ts', import.meta.url)),
   )
   try {
-    const held = { readySeconds: facade.readyAfter, ...(await memoryOf(facade)) }
-    report(`${lines} deliveries are read after ${facade.readyAfter.toFixed(1)} s`)
-    await untilKeysWork(facade.baseUrl, keyFiles)
+    const held = { readySeconds: server.readyAfter, ...(await memoryOf(server)) }
+    report(`${lines} deliveries are read after ${server.readyAfter.toFixed(1)} s`)
+    await untilKeysWork(server.baseUrl, keyFiles)
     const path = `/organizations/${ORGANIZATION}/webhooks/whe_${ENDPOINT}/deliveries`
     const keyFile = keyFiles[ORGANIZATION] ?? ''
-    await reader.call('connect', { baseUrl: facade.baseUrl, path, keyFile })
+    await reader.call('connect', { baseUrl: server.baseUrl, path, keyFile })
     const walk = await reader.call('walk', LONGEST_PAGE)
     if (walk.lines !== lines || walk.different !== lines)
       throw new Error(`of ${lines} deliveries ${walk.lines} are listed, ${walk.different} different ones`)
@@ -87,20 +87,20 @@ async function readLog(
     return { lines, without, with: held, bytesEach, walk, pages: pages as ServerLog['pages'] }
   } finally {
     await reader.stop()
-    await facade.stop()
+    await server.stop()
   }
 }
 
 async function footprint(bed: Bed): Promise<LogFootprint> {
-  const facade = await startServerBed(bed)
-  const memory = await memoryOf(facade)
-  await facade.stop()
-  return { readySeconds: facade.readyAfter, ...memory }
+  const server = await startServerBed(bed)
+  const memory = await memoryOf(server)
+  await server.stop()
+  return { readySeconds: server.readyAfter, ...memory }
 }
 
-async function memoryOf(facade: Awaited<ReturnType<typeof startServerBed>>) {
-  const resident = residentBytes(facade.pid)
-  return { resident, inUse: await facade.call('heap', null), index: await facade.gauge('davit_index_bytes') }
+async function memoryOf(server: Awaited<ReturnType<typeof startServerBed>>) {
+  const resident = residentBytes(server.pid)
+  return { resident, inUse: await server.call('heap', null), index: await server.gauge('davit_index_bytes') }
 }
 
 async function makeOrganization(bed: Bed): Promise<{ uid: string; keyFiles: KeyFiles }> {

@@ -76,7 +76,7 @@ export async function playServerChaos(options: ServerChaosOptions): Promise<Serv
     await Promise.all([controller, ...servers.map(({ process }) => process)].map((one) => one.untilReady()))
     const ledger = new Ledger()
     const first = servers[0]
-    if (!first) throw new Error('there has to be a facade')
+    if (!first) throw new Error('there has to be a REST server')
     const scene = await setScene(davit, first, {
       receiverUrl: receivers.url,
       ledger: new Ledger(),
