@@ -1,16 +1,19 @@
-// The last line of .ci/run: `summary.mjs <folder of reports> <exit code of the tests> <of the checks> <of the rest of the
-// tests>`. For the host's own Node, since the set-up itself may have failed.
+// The last lines of .ci/run, the failed tests and the counts: `summary.mjs <folder of reports> <exit code of the tests> <of the
+// checks> <of the rest of the tests>`. For the host's own Node, since the set-up itself may have failed.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const [folder = '.', testsExit = '1', checksExit = '1', restExit = '1'] = process.argv.slice(2)
 
+const tests = readReport('tests.json')
+const rest = readReport('rest.json')
 const parts = [
-  withExit(testCounts(readReport('tests.json')), testsExit),
+  withExit(testCounts(tests), testsExit),
   withExit(checkCounts(readReport('checks.json')), checksExit),
-  withExit(testCounts(readReport('rest.json')), restExit),
+  withExit(testCounts(rest), restExit),
 ]
+for (const line of [...failures(tests), ...failures(rest)]) console.log(line)
 const sum = (field) => parts.reduce((total, part) => total + part[field], 0)
 console.log(`${sum('passed')} passed, ${sum('failed')} failed, ${sum('skipped')} skipped`)
 process.exitCode = sum('failed') === 0 ? 0 : 1
@@ -36,6 +39,21 @@ function testCounts(report) {
     failed: report.numFailedTests + broken.length,
     skipped: report.numPendingTests + report.numTodoTests,
   }
+}
+
+/** Which tests failed, and how: in a long log they are hard to find. */
+function failures(report) {
+  return (report?.testResults ?? []).flatMap(({ name, status, message, assertionResults }) => {
+    const failed = assertionResults.filter((test) => test.status === 'failed')
+    if (status === 'failed' && failed.length === 0) return [`FAILED ${name}: ${firstLine(message)}`]
+    return failed.map(
+      ({ fullName, failureMessages }) => `FAILED ${name}: ${fullName}: ${firstLine(failureMessages?.[0])}`,
+    )
+  })
+}
+
+function firstLine(message = '') {
+  return message.split('\n', 1)[0].slice(0, 500)
 }
 
 function checkCounts(report) {

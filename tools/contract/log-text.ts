@@ -41,6 +41,7 @@ const EVENTS: Readonly<Record<string, AcceptedEvent>> = {
   'kept event': keptLine(KEPT),
   'kept claim': keptLine({ ...KEPT, kind: 'claim' }),
   'kept done': keptLine({ ...KEPT, kind: 'done' }),
+  'kept, by a clock that was ahead': keptLine({ ...KEPT, usedBy: WRITTEN_AT }),
 }
 
 const OUTCOMES: Readonly<Record<string, LogRecord>> = {

@@ -1,6 +1,12 @@
 /** Lists every environment variable that a program of Davit reads. */
 import { z } from 'zod'
-import { bakeVariables, checkVariables, processVariables, uninstallVariables } from '../../src/cmd/config.ts'
+import {
+  bakeVariables,
+  checkVariables,
+  processVariables,
+  receiverVariables,
+  uninstallVariables,
+} from '../../src/cmd/config.ts'
 import { nodeHelperVariables } from '../../src/cmd/node-helpers.ts'
 import { flatten } from './flatten.ts'
 import { nameOf, nodesIn, type SourceFile } from './source-files.ts'
@@ -10,6 +16,7 @@ const PROGRAMS = {
   bake: bakeVariables,
   box: nodeHelperVariables,
   check: checkVariables,
+  receiver: receiverVariables,
   uninstall: uninstallVariables,
 }
 /** A value that every setting rejects. */

@@ -12,6 +12,7 @@ import { dashboard } from './outputs/dashboard.ts'
 import { eventTypes } from './outputs/event-types.ts'
 import { fieldTables } from './outputs/field-tables.ts'
 import { guaranteesPage } from './outputs/guarantees-page.ts'
+import { installCommands } from './outputs/install-lines.ts'
 import { openApi } from './outputs/openapi.ts'
 import { openApiTypes } from './outputs/openapi-types.ts'
 import { problemPage } from './outputs/problem-page.ts'
@@ -27,6 +28,7 @@ const OUTPUTS = [
   eventTypes,
   fieldTables,
   guaranteesPage,
+  installCommands,
   openApi,
   openApiTypes,
   problemPage,

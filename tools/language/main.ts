@@ -15,12 +15,14 @@ import { findingsIn, MAX_TITLE_WORDS, wordsOf } from './rules.ts'
 type Text = Piece & { path: string }
 type Finding = Text & { says: string }
 
-const PAGES = ['*.md', 'docs/**/*.md', 'charts/**/*.md', 'src/**/*.md', 'examples/**/*.md']
+const PAGES = ['*.md', '{charts,docs,examples,src}/**/*.md', 'site/pages/*.md', 'contract/*.md']
 /** It lists the retired words. */
 const NOT_CHECKED = 'docs/contributing/glossary.md'
-const CODE = ['src/**/*.ts', 'playground/**/*.ts']
+const CODE = ['src/**/*.ts', 'playground/**/*.ts', 'playground/**/*.mjs', 'tools/setup/**/*.mjs']
 const PROBLEMS = 'src/server/http/problems.ts'
-const VALUES = 'charts/davit/values.yaml'
+/** Files whose comments explain settings or commands to users. */
+const COMMENTED = ['charts/davit/values.yaml', 'examples/**/*.yaml', 'examples/*.sh', 'Dockerfile']
+const TEMPLATES = ['charts/davit/templates/**/*.yaml', 'charts/davit/templates/**/*.tpl']
 const NOTES = 'charts/davit/templates/NOTES.txt'
 const YAML_TEXTS = ['charts/davit/files/alerts.yaml', 'charts/davit/files/dashboards/*.json']
 
@@ -30,7 +32,7 @@ const TEXT_FIELDS = new Set(['title', 'description', 'summary', 'legendFormat', 
 /** `verb_object`, so that searches and runbooks can name it. */
 const EVENT = /^[a-z0-9]+(_[a-z0-9]+){1,5}$/
 
-const sources = sourceFiles(CODE)
+const sources = sourceFiles(filesOf(CODE))
 const { values: options } = parseArgs({ options: { list: { type: 'boolean', default: false } } })
 const texts = [...pages(), ...strings(), ...comments(), ...configuration()]
 if (options.list) for (const { path, line, text } of texts) console.log(`${path}:${line}: ${text}`)
@@ -60,17 +62,11 @@ function strings(): Text[] {
 
 /** Titles of problems are noun phrases. */
 function titles(): Finding[] {
-  return sources
-    .filter(({ path }) => path === PROBLEMS)
-    .flatMap((file) =>
-      titlesOf(file, lineCounter(file.path))
-        .filter(({ text }) => wordsOf(text) > MAX_TITLE_WORDS)
-        .map((piece) => ({
-          ...piece,
-          path: file.path,
-          says: `a title has at most ${MAX_TITLE_WORDS} words`,
-        })),
-    )
+  const file = sources.find(({ path }) => path === PROBLEMS)
+  if (!file) throw new Error(`${PROBLEMS} does not exist`)
+  return titlesOf(file, lineCounter(PROBLEMS))
+    .filter(({ text }) => wordsOf(text) > MAX_TITLE_WORDS)
+    .map((piece) => ({ ...piece, path: PROBLEMS, says: `a title has at most ${MAX_TITLE_WORDS} words` }))
 }
 
 /** A log call has a code of its own kind, and a message that starts in lower case and has no full stop. */
@@ -90,22 +86,36 @@ function logs(): Finding[] {
   )
 }
 
-/** Comments of the chart's values. */
 function comments(): Text[] {
-  return read(VALUES)
+  return [
+    ...filesOf(COMMENTED).flatMap((path) =>
+      linesOf(path).flatMap(({ line, text: row }) => {
+        const text = /^\s*# (.*)/.exec(row)?.[1]
+        return text === undefined ? [] : [{ path, line, text }]
+      }),
+    ),
+    ...filesOf(TEMPLATES).flatMap((path) => {
+      const lineAt = lineCounter(path)
+      return [...read(path).matchAll(/\{\{-? \/\*(.*?)\*\/ ?-?\}\}/gs)].map(({ 1: text = '', index }) => ({
+        path,
+        line: lineAt(index),
+        text: text.trim(),
+      }))
+    }),
+  ]
+}
+
+function linesOf(path: string): { line: number; text: string }[] {
+  return read(path)
     .split('\n')
-    .flatMap((row, index) => {
-      const text = /^\s*# (.*)/.exec(row)?.[1]
-      return text === undefined ? [] : [{ path: VALUES, line: index + 1, text }]
-    })
+    .map((text, index) => ({ line: index + 1, text }))
 }
 
 /** What the chart prints, and the texts of alerts and dashboards. */
 function configuration(): Text[] {
-  const notes = read(NOTES)
-    .split('\n')
-    .filter((row) => !/^\s*(\{\{|kubectl|helm)/.test(row))
-    .map((text, index) => ({ path: NOTES, line: index + 1, text }))
+  const notes = linesOf(NOTES)
+    .filter(({ text }) => !/^\s*(\{\{|kubectl|helm)/.test(text))
+    .map((row) => ({ ...row, path: NOTES }))
   const others = filesOf(YAML_TEXTS).flatMap((path) =>
     textsIn(parse(read(path).replaceAll(/\{\{.*?\}\}/gs, 'value'))).map((text) => ({ path, line: 1, text })),
   )
@@ -119,8 +129,14 @@ function textsIn(value: unknown, name = ''): string[] {
   return Object.entries(value).flatMap(([key, one]) => textsIn(one, key))
 }
 
+/** @throws Error for a pattern that matches nothing: its texts would not be checked any more */
 function filesOf(patterns: readonly string[]): string[] {
-  return globSync([...patterns], { cwd: ROOT, exclude: ['**/node_modules/**'] }).sort()
+  const found = patterns.flatMap((pattern) => {
+    const paths = globSync(pattern, { cwd: ROOT, exclude: ['**/node_modules/**'] })
+    if (paths.length === 0) throw new Error(`no file matches ${pattern}`)
+    return paths
+  })
+  return [...new Set(found)].sort()
 }
 
 function read(path: string): string {

@@ -181,7 +181,7 @@ const prometheusRule = group(
     ),
     disabled: names(
       [],
-      'disabled is the list of alerts to leave out of the PrometheusRule, such as `DavitOwnersNotTold`.',
+      'disabled is the list of alerts to leave out of the PrometheusRule, such as `DavitOwnersNotNotified`.',
     ),
     runbooks: text(
       '',

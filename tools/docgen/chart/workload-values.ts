@@ -78,6 +78,10 @@ export const autoscaling = group('The HorizontalPodAutoscaler of the REST API.',
     [1, 100],
     'targetCPUUtilizationPercentage is the target CPU usage of a Pod, as a percentage of its CPU request.',
   ),
+  metrics: objects(
+    [],
+    'metrics is a list of additional metrics to scale by, in the format of a HorizontalPodAutoscaler (`autoscaling/v2`), such as requests per second.',
+  ),
 })
 
 export const service = group('The Service of the REST API.', {

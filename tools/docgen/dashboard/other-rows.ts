@@ -43,6 +43,49 @@ const rest: Row = {
   ],
 }
 
+const bodies: Row = {
+  title: 'Bodies and finished deliveries',
+  panels: [
+    {
+      kind: 'stat',
+      title: 'Bodies of unfinished deliveries (% of limit)',
+      about: 'At the limit, new events wait or are rejected with 503.',
+      unit: 'percentunit',
+      thresholds: [0.8, 0.9],
+      queries: [{ expr: 'max(davit_open_bytes) / max(davit_open_limit_bytes)', legend: '' }],
+    },
+    {
+      kind: 'lines',
+      title: 'Bodies',
+      about:
+        'Unfinished: stored in etcd, including those of disabled endpoints. Controllers keep a part in memory.',
+      unit: 'bytes',
+      queries: [
+        { expr: 'max(davit_open_bytes)', legend: 'unfinished' },
+        { expr: 'max(davit_open_limit_bytes)', legend: 'limit' },
+        { expr: 'max by (pod) (davit_payload_bytes)', legend: 'in memory, {{pod}}' },
+      ],
+    },
+    {
+      kind: 'lines',
+      title: 'Objects of finished deliveries',
+      about: 'At the limit, Davit deletes the oldest ones of the organization with the most.',
+      unit: 'bytes',
+      queries: [
+        { expr: 'sum(davit_finished_bytes)', legend: 'objects' },
+        { expr: 'max(davit_finished_limit_bytes)', legend: 'limit' },
+      ],
+    },
+    {
+      kind: 'lines',
+      title: 'Successes without an object',
+      about: 'Above the limit on objects per second. The REST API still lists these deliveries.',
+      unit: 'ops',
+      queries: [{ expr: 'sum(rate(davit_views_omitted_total[$__rate_interval]))', legend: 'omitted' }],
+    },
+  ],
+}
+
 const objects: Row = {
   title: 'Credentials and boxes',
   panels: [
@@ -134,4 +177,4 @@ const processes: Row = {
   ],
 }
 
-export const OTHER_ROWS: readonly Row[] = [rest, objects, processes]
+export const OTHER_ROWS: readonly Row[] = [bodies, rest, objects, processes]

@@ -12,7 +12,7 @@ function run(accepted: number, lost: number, failOverAloneMs: number[]) {
     commit: `made for ${accepted}`,
     minutes: 5.4,
     controllers: 3,
-    facades: 2,
+    servers: 2,
     latestAfterDisablingMs: lost,
     counts: { ...counts, disablings: 3, afterDisabling: 0 },
     faults: {

@@ -42,7 +42,7 @@ const fleetRuns = z.array(
     commit: z.string(),
     minutes: z.number(),
     controllers: z.number(),
-    facades: z.number(),
+    servers: z.number(),
     latestAfterDisablingMs: z.number(),
     kinds: z.array(z.string()).optional(),
     /** How long the fault lasted, unless that was random. */
@@ -71,7 +71,7 @@ export function fleetFiguresOf(text: string) {
     minutes: Math.round(runs.reduce((total, { minutes }) => total + minutes, 0)),
     seeds: runs.map(({ seed }) => seed).join(' '),
     controllers: Math.max(...runs.map(({ controllers }) => controllers)),
-    facades: Math.max(...runs.map(({ facades }) => facades)),
+    'REST servers': Math.max(...runs.map(({ servers }) => servers)),
     events: sum('events'),
     accepted,
     lost,

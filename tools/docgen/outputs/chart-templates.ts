@@ -26,6 +26,7 @@ const MANIFESTS: Readonly<Record<string, string>> = {
   'admission/controller-secrets': '.Values.admissionPolicies.install',
   'admission/deliveries': '.Values.admissionPolicies.install',
   'admission/delivery-log': '.Values.admissionPolicies.install',
+  'admission/settings-status': '.Values.admissionPolicies.install',
 }
 
 export const chartTemplates: Output = {

@@ -38,8 +38,12 @@ function roleNamed(name: string, read: (path: string) => string | undefined): Ro
 }
 
 function rowOf(route: Route, roles: readonly Role[]): string[] {
-  const { method, path, summary, success, permission, idempotent, conditional } = route
-  const headers = [...(idempotent ? ['`Idempotency-Key`'] : []), ...(conditional ? ['`If-Match`'] : [])]
+  const { method, path, summary, success, permission, idempotent, conditional, resumable } = route
+  const headers = [
+    ...(idempotent ? ['`Idempotency-Key`'] : []),
+    ...(conditional ? ['`If-Match`'] : []),
+    ...(resumable ? ['`Last-Event-ID`'] : []),
+  ]
   return [
     `\`${method.toUpperCase()} ${path}\``,
     summary,
