@@ -41,7 +41,7 @@ subjects:
     namespace: {{ .root.Release.Namespace | quote }}
 {{- end }}
 
-{{- /* Takes `drain` besides: pods have a quarter of a minute more than that to end, and a node some time to pull the image. */}}
+{{- /* Also takes `drain`: Pods have 15 seconds more than that to end, and a node needs time to pull the image. */}}
 {{- define "davit.hook.job" -}}
 {{- $root := .root }}
 apiVersion: batch/v1
