@@ -49,7 +49,7 @@ describe('a controller that is killed at any call keeps every promise', () => {
   )
 })
 
-describe('a facade that is killed at any call keeps every promise', () => {
+describe('a REST server that is killed at any call keeps every promise', () => {
   test.each(['nothing changes', ...Object.keys(MEANWHILE)])(
     '%s',
     async (meanwhile) => {

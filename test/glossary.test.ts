@@ -10,7 +10,7 @@ const GLOSSARY = readFileSync(`${ROOT}docs/contributing/glossary.md`, 'utf8')
 /** Names that users see. */
 const WIRE_NAMES = ['handover', 'DAVIT_MAX_SHOWN_DELIVERIES', 'lanes', 'waitingLanes']
 /** Options of harnesses, and keys of the results that they keep. */
-const RESULT_NAMES = ['facade', 'facades', 'neighbours', 'FACADE_HISTORIES']
+const RESULT_NAMES = ['neighbours']
 /** Folders whose names follow the glossary as well. */
 const HARNESSES = ['playground', 'test-support', 'tools', 'test/support', 'test/chaos', 'test/hostile']
 

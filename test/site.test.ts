@@ -109,6 +109,19 @@ describe('in a browser', () => {
     READ_LIMIT_MS,
   )
 
+  test.each(['light', 'dark'] as const)('text can be read in %s mode', async (colorScheme) => {
+    const { page } = await openPage(browser)
+    await page.emulateMedia({ colorScheme })
+    const faint: string[] = []
+    for (const path of KINDS_OF_PAGES) {
+      await page.goto(site + path, { waitUntil: 'networkidle' })
+      const isDark = await page.evaluate("document.documentElement.classList.contains('dark')")
+      expect(isDark).toBe(colorScheme === 'dark')
+      for (const text of await page.evaluate<string[]>(FAINT_TEXTS)) faint.push(`${path}: ${text}`)
+    }
+    expect(faint).toEqual([])
+  })
+
   test('search finds a page by its words and opens it', async () => {
     const { page } = await openPage(browser)
     await page.goto(site)
@@ -165,3 +178,49 @@ describe('in a browser', () => {
     await page.waitForURL(`${root}9.9/guides/install.html`)
   })
 })
+
+const KINDS_OF_PAGES = [
+  '',
+  'get-started/quickstart.html',
+  'concepts/events-and-deliveries.html',
+  'reference/rest-api.html',
+  'reference/settings.html',
+  'troubleshooting/deliveries.html',
+]
+
+/** In the browser: the texts of the page with less contrast than WCAG 2.2 (AA) requires, each once, with their ratio. */
+const FAINT_TEXTS = `(() => {
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true })
+  const rgba = (color) => {
+    canvas.clearRect(0, 0, 1, 1)
+    canvas.fillStyle = color
+    canvas.fillRect(0, 0, 1, 1)
+    return [...canvas.getImageData(0, 0, 1, 1).data]
+  }
+  const over = ([r, g, b, a], [r2, g2, b2]) => [r, g, b].map((c, i) => (c * a + [r2, g2, b2][i] * (255 - a)) / 255)
+  const backgroundOf = (element) => {
+    const color = rgba(getComputedStyle(element).backgroundColor)
+    if (color[3] === 255) return color
+    return over(color, element.parentElement ? backgroundOf(element.parentElement) : [255, 255, 255])
+  }
+  const luminance = (color) => {
+    const [r, g, b] = color.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4))
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+  }
+  const faint = new Set()
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  while (walker.nextNode()) {
+    const text = walker.currentNode.textContent.trim()
+    const element = walker.currentNode.parentElement
+    if (text === '' || element.closest('svg, script, style, [aria-hidden=true]')) continue
+    const { width, height } = element.getBoundingClientRect()
+    const style = getComputedStyle(element)
+    if (width < 2 || height < 2 || style.visibility !== 'visible' || style.opacity !== '1') continue
+    const background = backgroundOf(element)
+    const [low, high] = [luminance(over(rgba(style.color), background)), luminance(background)].sort((a, b) => a - b)
+    const ratio = (high + 0.05) / (low + 0.05)
+    const isLarge = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700)
+    if (ratio < (isLarge ? 3 : 4.5)) faint.add(ratio.toFixed(2) + ' ' + text.slice(0, 60))
+  }
+  return [...faint].slice(0, 20)
+})()`

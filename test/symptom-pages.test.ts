@@ -47,9 +47,9 @@ test('publishing problems have every reason to reject or delay an event, and eve
   expect(refusals).toContain('SchemaMismatch')
   // What is over this limit has no endpoint to show it at.
   const limits = namesIn('src/webhooks/events/quota.ts', /reason: '(\w+)'/g).filter(
-    (reason) => reason !== 'TooMuchWritten',
+    (reason) => reason !== 'TooManyWrittenBytes',
   )
-  expect(limits.sort()).toEqual(['TooManyPending', 'TooMuchOpen'])
+  expect(limits.sort()).toEqual(['TooManyPending', 'TooManyUnfinishedBytes'])
   const codes = [
     'bad_json',
     'bad_request',

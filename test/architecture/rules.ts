@@ -32,7 +32,7 @@ export const ZONES: readonly Zone[] = [
   {
     path: 'src/kube/',
     imports: ['src/lib/', 'src/apis/'],
-    libraries: ['@kubernetes/client-node', 'lru-cache', 'undici'],
+    libraries: ['@kubernetes/client-node', 'jose', 'lru-cache', 'undici'],
   },
   { path: 'src/ha/', imports: ['src/lib/', 'src/apis/', 'src/kube/'], libraries: [] },
   { path: 'src/webhooks/', imports: PLUMBING, libraries: ['lru-cache', 'undici'] },

@@ -130,9 +130,9 @@ describe('a bake from ECR', () => {
     recordFailure('a role that may not pull from the repository of ECR', result?.failure)
     expect(result?.failure).toMatchObject({
       step: 'pull',
-      code: 'no_pull_right',
+      code: 'no_pull_permission',
       message: expect.stringContaining('is not authorized to perform: ecr:BatchGetImage'),
     })
-    expect(result?.services[0]?.verified).toMatchObject({ ok: false, code: 'no_pull_right' })
+    expect(result?.services[0]?.verified).toMatchObject({ ok: false, code: 'no_pull_permission' })
   })
 })

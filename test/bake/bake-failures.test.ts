@@ -113,7 +113,7 @@ const RIGHT: readonly FailureRow[] = [
     given: () => ({ registry: bed.registries.bearer, image: 'acme/other:1.0' }),
     want: {
       step: 'pull',
-      code: 'no_pull_right',
+      code: 'no_pull_permission',
       message: /requested access to the resource is denied/,
       verified: false,
     },
@@ -123,7 +123,7 @@ const RIGHT: readonly FailureRow[] = [
     given: () => ({ registry: bed.registries.bearer, credential: { username: 'ended' } }),
     want: {
       step: 'pull',
-      code: 'no_pull_right',
+      code: 'no_pull_permission',
       message: /requested access to the resource is denied/,
       verified: false,
     },
@@ -135,7 +135,7 @@ const RIGHT: readonly FailureRow[] = [
       refuse(bed.registries.basic, { status: 403, errors: [{ code: 'DENIED', message }] })
       return {}
     },
-    want: { step: 'pull', code: 'no_pull_right', message: /denied/, verified: false },
+    want: { step: 'pull', code: 'no_pull_permission', message: /denied/, verified: false },
   },
   {
     name: 'a refusal that repeats the login',
@@ -153,7 +153,7 @@ const RIGHT: readonly FailureRow[] = [
     },
     want: {
       step: 'pull',
-      code: 'no_pull_right',
+      code: 'no_pull_permission',
       message: /denied: \[secret\] \[secret\] .*\[secret\].* .*\[secret\]/,
       verified: false,
     },

@@ -17,7 +17,7 @@ export const PLACES = [
   'audit log',
   'log of the API server',
   'log of the controller',
-  'log of the facade',
+  'log of the REST server',
   'metrics',
   'Events',
   'ConfigMaps',
@@ -46,7 +46,7 @@ export async function* evidenceOf(scene: Scene): AsyncGenerator<Evidence & { pla
   yield* filesIn('audit log', dirname(paths.audit))
   yield* fileAt('log of the API server', paths.servers)
   yield* fileAt('log of the controller', paths.controllerLog)
-  yield* fileAt('log of the facade', roles.serverLog)
+  yield* fileAt('log of the REST server', roles.serverLog)
   yield { place: 'metrics', bytes: Buffer.from(roles.metrics.join('\n')) }
   yield* objectsOf('Events', davit.api, EVENTS)
   yield* objectsOf('ConfigMaps', davit.api, configMaps)

@@ -36,7 +36,7 @@ test('labels, the address of runbooks and what is left out reach every alert', a
         labels: { release: 'monitoring' },
         annotations: { note: 'ours' },
         alertLabels: { team: 'platform' },
-        disabled: ['DavitOwnersNotTold'],
+        disabled: ['DavitOwnersNotNotified'],
         runbooks: 'https://git.example.com/davit/docs/troubleshooting/alerts/',
       },
     },
@@ -47,7 +47,7 @@ test('labels, the address of runbooks and what is left out reach every alert', a
   const rules = spec?.groups.flatMap((group) => group.rules)
   const wanted = FILE.groups
     .flatMap((group) => group.rules)
-    .filter(({ alert }) => alert !== 'DavitOwnersNotTold')
+    .filter(({ alert }) => alert !== 'DavitOwnersNotNotified')
     .map((rule) => ({
       ...rule,
       labels: { ...rule.labels, team: 'platform' },

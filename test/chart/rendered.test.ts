@@ -227,3 +227,30 @@ describe('what the controller may reach', () => {
     expect(await reaches({ apiServer, aws })).toContain('10.9.0.0/24 443')
   })
 })
+
+describe('the new space of the heap of the REST API', () => {
+  const optionsOf = async (values: Values, role = 'davit-api') => {
+    const pods = await podsOf(values)
+    const env = pods[role]?.spec.containers[0]?.env ?? []
+    return env.filter(({ name }) => name === 'NODE_OPTIONS').map(({ value }) => value)
+  }
+
+  test.each<[string | undefined, string[]]>([
+    ['256Mi', ['--max-semi-space-size=8']],
+    ['1Gi', ['--max-semi-space-size=32']],
+    ['16Gi', ['--max-semi-space-size=64']],
+    // V8 chooses.
+    ['500M', []],
+    ['16Mi', []],
+    [undefined, []],
+  ])('grows with its memory limit: %s', async (memory, want) => {
+    const api = { resources: { limits: { memory: memory ?? null } } }
+    expect(await optionsOf({ api })).toEqual(want)
+  })
+
+  test('is what the values say if they say it, and is not set for controllers', async () => {
+    const option = { name: 'NODE_OPTIONS', value: '--max-semi-space-size=16' }
+    expect(await optionsOf({ api: { extraEnv: [option] } })).toEqual([option.value])
+    expect(await optionsOf({}, 'davit-controller')).toEqual([])
+  })
+})

@@ -19,6 +19,7 @@ import {
   ORGANIZATION,
   OTHER_ORGANIZATION,
 } from '../../playground/organization.ts'
+import { boxTemplates } from '../../src/apis/box-template.ts'
 import { eventTypeKind, eventTypes } from '../../src/apis/event-type.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { parseConfig } from '../../src/cmd/config.ts'
@@ -30,6 +31,7 @@ import { createClock, createRandom } from '../../src/lib/time.ts'
 import type { WebhookSender } from '../../src/webhooks/sender/send-failures.ts'
 import { TestAws } from '../support/aws/organization-account.ts'
 import { answered, openRestClient, type RestClient } from '../support/rest-client.ts'
+import { templateObject } from '../support/server-tour.ts'
 
 export type FuzzBed = {
   baseUrl: string
@@ -44,6 +46,8 @@ export type FuzzBed = {
   deliveries: string[]
   /** Ids of registry credentials. */
   credentials: string[]
+  /** Names. */
+  boxTemplates: string[]
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -63,6 +67,7 @@ const SETTINGS = {
 const ENDPOINTS = 120
 const DELIVERIES = 5
 const CREDENTIALS = 80
+const TEMPLATES = 5
 /** A type that nothing else in here publishes. */
 const SEED_TYPE = 'billing.updated'
 /** Of an event type whose data may be anything. */
@@ -85,12 +90,14 @@ export async function layBed(folder: string, stack: AsyncDisposableStack): Promi
   const receiver = await startSink(stack)
   await makeEndpoints(api, receiver)
   await makeAnything(api)
+  const templates = await makeTemplates(api)
   // No generated role is one of an existing account, which is checked quickly.
   const aws = await TestAws.start()
   stack.defer(() => aws.stop())
   await startDelivering(controlPlane, receiver, stack)
   const server = await startServerBed(controlPlane, { folder, environment: aws.environment() }, stack)
-  return { ...server, receiver, organization: ORGANIZATION, ...(await seed(server, receiver)) }
+  const seeded = await seed(server, receiver)
+  return { ...server, receiver, organization: ORGANIZATION, boxTemplates: templates, ...seeded }
 }
 
 /** Takes everything and keeps nothing. */
@@ -114,6 +121,12 @@ async function makeAnything(api: KubernetesClient): Promise<void> {
     metadata: { name: ANYTHING },
     spec: { description: 'Whatever comes to mind.' },
   })
+}
+
+async function makeTemplates(api: KubernetesClient): Promise<string[]> {
+  const names = Array.from({ length: TEMPLATES }, (_, number) => `template-${number}`)
+  for (const name of names) await api.create(boxTemplates, templateObject(ORGANIZATION, name))
+  return names
 }
 
 /** The controller, in this process, so that what it sends can be kept here. */

@@ -33,15 +33,28 @@ BEYOND_THE_SCHEMA = {
     # A role and a key that fit the region.
     "putSettings": re.compile(r""),
     # A type that exists, data that fits the schema of that type, and one key.
-    "publishEvent": re.compile(r"/type|/data(/.*)?|/id"),
+    "publishEvent": re.compile(r"/type|/data(/.*)?|/id|/timestamp"),
+    # The same of each event, and not too many deliveries in all.
+    "publishEvents": re.compile(r"/events(/\d+/(type|data(/.*)?|timestamp))?"),
     # One that was given out.
     "listEndpoints": re.compile(r"cursor"),
     "listCredentials": re.compile(r"cursor"),
     "listEventTypes": re.compile(r"cursor"),
     "listDeliveries": re.compile(r"cursor"),
+    "listAllDeliveries": re.compile(r"cursor"),
+    "listEvents": re.compile(r"cursor"),
+    "listBoxTemplates": re.compile(r"cursor"),
 }
 
-LISTS = ("listEndpoints", "listCredentials", "listEventTypes", "listDeliveries")
+LISTS = (
+    "listEndpoints",
+    "listCredentials",
+    "listEventTypes",
+    "listDeliveries",
+    "listAllDeliveries",
+    "listEvents",
+    "listBoxTemplates",
+)
 
 statuses = Counter()
 # What was given out: of a list the last cursor, of an endpoint or a credential, by its id, the last ETag.
@@ -69,9 +82,9 @@ def operation_of(case):
 
 def list_of(case):
     """Which list a cursor belongs to."""
-    query = case.query or {}
+    filters = sorted(item for item in (case.query or {}).items() if item[0] not in ("cursor", "limit"))
     path = sorted((case.path_parameters or {}).items())
-    return json.dumps([operation_of(case), path, query.get("status"), query.get("eventType")], default=str)
+    return json.dumps([operation_of(case), path, filters], default=str)
 
 
 @schemathesis.hook
@@ -85,6 +98,9 @@ def before_call(context, case, kwargs):
         case.body = possible_credential(case.body)
     if isinstance(case.body, dict) and operation == "publishEvent":
         case.body = possible_event(case.body, case.headers)
+    if isinstance(case.body, dict) and operation == "publishEvents" and isinstance(case.body.get("events"), list):
+        events = [possible_event(one, {}) if isinstance(one, dict) else one for one in case.body["events"]]
+        case.body = {**case.body, "events": events}
     for name in list(case.headers or {}):
         if name.lower() == "if-match":
             case.headers[name] = possible_etag(case, case.headers[name])

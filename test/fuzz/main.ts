@@ -61,9 +61,12 @@ async function fuzz(): Promise<number> {
   return good ? 0 : 1
 }
 
+/** Those that answers end: the stream is left out (schemathesis.toml). */
 async function operationsOfDocument(): Promise<string[]> {
   const document = JSON.parse(await readFile(DOCUMENT, 'utf8')) as OpenApiDocument
   return Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    Object.entries(methods)
+      .filter(([, { operationId }]) => operationId !== 'streamEvents')
+      .map(([method]) => `${method.toUpperCase()} ${path}`),
   )
 }

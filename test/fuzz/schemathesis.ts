@@ -36,6 +36,7 @@ export async function runSchemathesis({ bed, bin, folder, seed, examples }: Fuzz
     endpoints: bed.endpoints,
     credentials: bed.credentials,
     deliveries: bed.deliveries,
+    boxTemplates: bed.boxTemplates,
   }
   for (const [name, of] of Object.entries(words))
     await writeFile(join(folder, `${name}.dict`), of.map((word) => `"${word}"\n`).join(''))

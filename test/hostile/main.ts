@@ -58,9 +58,9 @@ const HISTORIES = {
     each: 500,
     properties: 1,
   },
-  FACADE_HISTORIES: {
+  REST_HISTORIES: {
     file: 'src/server/replica-histories.test.ts',
-    what: 'of facades',
+    what: 'of REST servers',
     each: 1000,
     properties: 1,
   },
@@ -71,7 +71,7 @@ const HISTORIES = {
     properties: 1,
   },
 }
-const STORMS = ['test/hostile/watch-storm.test.ts', 'test/hostile/facade-storm.test.ts']
+const STORMS = ['test/hostile/watch-storm.test.ts', 'test/hostile/rest-server-storm.test.ts']
 const STORM_SECONDS = 300
 /** For the test that stores invalid objects. */
 const ODD_OBJECTS = 1800

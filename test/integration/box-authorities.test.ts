@@ -45,7 +45,7 @@ describe('where an organization lacks them', () => {
     await look('shop')
     const template = await bed.templateWhen(
       'shop',
-      ({ status }) => status?.bake?.failure?.message.includes('under its key ca-bundle.crt') === true,
+      ({ status }) => status?.bake?.failure?.message.includes('under the key ca-bundle.crt') === true,
     )
     expect(template.status?.bake?.failure?.code).toBe('ca_missing')
     expect(await bed.jobs('shop')).toEqual([])

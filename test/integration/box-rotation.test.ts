@@ -54,7 +54,7 @@ describe('a box whose secret was replaced after its bake', () => {
       'shop',
       ({ status }) => status?.bake?.state === 'succeeded' && status.bake.number === 2,
     )
-    expect(conditionsOf(baked)).toMatchObject({ Ready: 'True Baked', Current: 'True AsBaked' })
+    expect(conditionsOf(baked)).toMatchObject({ Ready: 'True Baked', Current: 'True UpToDate' })
     expect(await bed.jobs('other')).toHaveLength(1)
   })
 })

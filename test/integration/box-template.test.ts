@@ -49,7 +49,7 @@ describe('a bake', () => {
       Succeeded: 'True Baked',
       Reconciling: 'absent',
       Stalled: 'absent',
-      Current: 'True AsBaked',
+      Current: 'True UpToDate',
     })
     expect(done.status).toMatchObject({
       observedGeneration: 1,
@@ -63,7 +63,7 @@ describe('a bake', () => {
             digest: DIGEST,
             credential: {
               id: 'rc_ecr',
-              why: `The service references rc_ecr, which is for ${ECR}, the host of its image.`,
+              why: `The service references rc_ecr, which is for ${ECR}, the host of the service's image.`,
             },
           },
           { name: 'db', image: 'docker.io/library/postgres:17', digest: DIGEST },
@@ -160,7 +160,7 @@ describe('a box with two credentials for one host', () => {
     await bed.succeed('two')
     const { status } = await bed.templateWhen('two', state('succeeded'))
     const because = (id: string, other: string) =>
-      `The service references ${id}, which is for ghcr.io, the host of its image. Other services use ${other} for that host; each credential has its own login.`
+      `The service references ${id}, which is for ghcr.io, the host of the service's image. Other services use ${other} for that host; Davit never uses the credential of one service for another.`
     expect(status?.bake?.services?.map(({ credential }) => credential)).toMatchObject([
       { id: 'rc_ghcr', parameterVersion: 1, why: because('rc_ghcr', 'rc_other') },
       { id: 'rc_other', parameterVersion: 1, why: because('rc_other', 'rc_ghcr') },
@@ -213,7 +213,7 @@ describe('a failure', () => {
       Succeeded: 'False WrongCredentials',
       Reconciling: 'absent',
       Stalled: 'True WrongCredentials',
-      Current: 'Unknown NothingBaked',
+      Current: 'Unknown NotBaked',
     })
     const credential = await secrets.credentialWhen(
       'ghcr',

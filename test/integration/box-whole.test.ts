@@ -125,7 +125,7 @@ describe('a box of three services, with two credentials for one host', () => {
     await run('shop')
     const { status } = await ended('shop', 'succeeded', 1)
     const why = (id: string, other: string) =>
-      `The service references ${id}, which is for ${registry.host}, the host of its image. Other services use ${other} for that host; each credential has its own login.`
+      `The service references ${id}, which is for ${registry.host}, the host of the service's image. Other services use ${other} for that host; Davit never uses the credential of one service for another.`
     const of = (id: string, other: string) => ({
       id,
       parameterVersion: 1,
@@ -192,7 +192,7 @@ test('a credential that may not pull an image of its host fails the bake, and is
   await bed.make('crossed', { ...box(), services: [other] })
   await run('crossed')
   const { status } = await ended('crossed', 'failed', 1)
-  expect(['no_pull_right', 'not_found_or_private']).toContain(status?.bake?.failure?.code)
+  expect(['no_pull_permission', 'not_found_or_private']).toContain(status?.bake?.failure?.code)
   expect(status?.bake?.failure?.message).not.toBe('')
   expect(existsSync(join(node.volumeOf('boxes'), 'crossed'))).toBe(false)
 })

@@ -183,7 +183,7 @@ describe('a parameter that somebody else', () => {
     bed.davit.clock.jump(LISTED_EVERY_MS)
     const { status } = await bed.credentialWhen(
       'drifting',
-      (seen) => reasonOf(seen, 'Drifted') === 'ChangedByOther',
+      (seen) => reasonOf(seen, 'Drifted') === 'ChangedOutsideDavit',
     )
     expect(status?.conditions?.find(({ type }) => type === 'Drifted')?.message).toContain(SOMEBODY)
     expect(status?.parameter?.version).toBe(1)
@@ -236,7 +236,7 @@ describe('a role', () => {
     const policy = { ...writer, Statement: [...writer.Statement, without] }
     account.changeRole(role, { trust, policies: { writer: policy } })
     bed.davit.clock.jump(4_000_000)
-    const seen = await bed.settingsWhen((settings) => reasonOf(settings, 'Ready') === 'RightMissing')
+    const seen = await bed.settingsWhen((settings) => reasonOf(settings, 'Ready') === 'PermissionMissing')
     const words = seen.status?.conditions?.find(({ type }) => type === 'Ready')?.message
     for (const said of ['AccessDeniedException', right, statement]) expect(words).toContain(said)
     account.changeRole(role, { trust, policies: { writer } })
@@ -250,7 +250,9 @@ describe('a role', () => {
     for (const statement of open.Statement) delete statement.Condition
     account.changeRole(role, { trust: open as never, policies: { writer } })
     bed.davit.clock.jump(4_000_000)
-    const seen = await bed.settingsWhen((settings) => reasonOf(settings, 'Ready') === 'OtherIdAccepted')
+    const seen = await bed.settingsWhen(
+      (settings) => reasonOf(settings, 'Ready') === 'OtherExternalIdAccepted',
+    )
     expect(seen.status?.conditions?.find(({ type }) => type === 'Ready')?.message).toContain('sts:ExternalId')
     account.changeRole(role, { trust, policies: { writer } })
     bed.davit.clock.jump(4_000_000)

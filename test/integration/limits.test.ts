@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto'
 /** Pending deliveries of an organization are limited: events made with kubectl wait, and go on (settled, "Events and deliveries"). */
+import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
@@ -57,7 +57,7 @@ describe('deliveries of an organization', () => {
     expect(await davit.deliveries('full')).toHaveLength(LIMIT)
     const { message } = await davit.eventSeen('full', 'TooManyPending')
     expect(message).toContain(
-      'this organization has 3 unfinished deliveries, 3 of them for the endpoint full. Fix the receiver that does not accept the deliveries, or disable or delete its endpoint.',
+      'this organization has 3 unfinished deliveries, 3 of them for the endpoint full. Fix the receiver that is not accepting deliveries, or disable or delete its endpoint.',
     )
     receiver.answer('/full', { status: 200 })
     await driveToEnd(davit, 'full', LIMIT)
@@ -109,14 +109,33 @@ describe('deliveries of an organization', () => {
     for (let n = 0; n < LIMIT + 2; n += 1) await receiver.waitFor(1, { path: `/wide-${n}` })
   })
 
-  test('pings and redeliveries of a full organization are made', async () => {
+  test('redeliveries wait as well, keep their order, and are made once there is room; pings are made', async () => {
     await fill('asked')
     await passBy(davit, receiver)
-    const [delivery] = await davit.deliveries('asked')
+    const deliveries = inLogOrder(await davit.deliveries('asked'))
+    const time = davit.time()
+    const list = deliveries.map(({ spec }) => `${spec.deliveryId}@${time}`)
     await davit.annotate('asked', {
-      'davit.dev/redeliver-requested': `${delivery?.spec.deliveryId}@${davit.time()}`,
+      'davit.dev/redeliver-requested': ['msg_invalid', ...list].join(','),
+      'davit.dev/ping-requested-at': time,
     })
-    await davit.eventSeen('asked', 'Redelivered')
+    await davit.eventSeen('asked', 'Pinged')
+    const { message } = await davit.eventSeen('asked', 'TooManyPending')
+    expect(message).toMatch(/^Requested redeliveries are waiting\. Publishing is paused/)
+    await lookAgain()
+    const { status } = await davit.endpointWhen('asked', ({ status }) => status?.lastHandled?.ping === time)
+    expect(status?.lastHandled?.redeliver).toBe('msg_invalid')
+    expect(await davit.deliveries('asked')).toHaveLength(LIMIT + 1)
+    receiver.answer('/asked', { status: 200 })
+    await driveToEnd(davit, 'asked', LIMIT + 1)
+    davit.clock.jump(10_000)
+    const all = await davit.deliveriesWhen('asked', ({ length }) => length === 2 * LIMIT + 1)
+    const repeats = inLogOrder(all).flatMap(({ spec }) => spec.redeliveryOf ?? [])
+    expect(repeats).toEqual(deliveries.map(({ spec }) => spec.deliveryId))
+    await davit.endpointWhen(
+      'asked',
+      ({ status }) => status?.lastHandled?.redeliver?.includes(list[2] ?? '-') === true,
+    )
   })
 })
 
@@ -150,13 +169,31 @@ describe('bytes', () => {
     const event = await davit.publishOnly(other, {})
     await lookAgain()
     expect(await stateOf(event)).toBeUndefined()
-    const { message } = await davit.eventSeen('hoard', 'TooMuchOpen')
+    const { message } = await davit.eventSeen('hoard', 'TooManyUnfinishedBytes')
     expect(message).toContain(
-      'most of them for the endpoint hoard. Fix its receiver or delete the endpoint. If the endpoint is disabled, enabling it also helps.',
+      'the largest part for the endpoint hoard. Fix its receiver, or delete the endpoint. If the endpoint is disabled, fix its receiver, then enable the endpoint.',
     )
     await davit.api.delete(webhookEndpoints, { namespace: davit.organization, name: 'hoard' })
     davit.clock.jump(2500)
     await davit.eventWhen(event, ({ status }) => status?.state === 'dispatched')
+  })
+
+  test('of redeliveries count too, so that an annotation passes no limit', async () => {
+    await startWith({ DAVIT_MAX_OPEN_BYTES_PER_ORGANIZATION: MIB })
+    const type = await ownEventType(davit)
+    await davit.endpoint('again', { url: `${receiver.url}/again`, eventTypes: [type] })
+    const { status } = await davit.publish(type, { text: 'x'.repeat(200_000) })
+    const id = status?.eventId
+    await receiver.waitFor(1, { path: '/again' })
+    receiver.answer('/again', { status: 503 })
+    const start = Date.parse(davit.time())
+    const times = Array.from({ length: 40 }, (_, n) => new Date(start + n).toISOString())
+    await davit.annotate('again', {
+      'davit.dev/redeliver-requested': times.map((time) => `${id}@${time}`).join(','),
+    })
+    await davit.eventSeen('again', 'TooManyUnfinishedBytes')
+    const waiting = await davit.deliveries('again')
+    expect(waiting.length).toBeLessThan(20)
   })
 
   test('written in ten minutes are limited, and events wait until those have passed', async () => {

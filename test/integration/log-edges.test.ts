@@ -49,7 +49,7 @@ async function append({ metadata }: WebhookEndpoint, writtenAt: number) {
       namespace: davit.organization,
       type: 'environment.started',
       dataText: '{}',
-      acceptedAt: writtenAt,
+      happenedAt: writtenAt,
     },
     [{ name: metadata.name, uid: metadata.uid }],
   )
@@ -108,7 +108,7 @@ test('a delivery that ended its controller alone has failed, is attempted minute
   await record(`claim ${shardOf(suspect.metadata.uid)} ends 4\n${version}/0 begin {"n":0,"alone":1}`)
   await davit.startController()
   await receiver.waitFor(1, { path: '/innocent' })
-  const { message } = await davit.eventSeen('suspect', 'SetAside')
+  const { message } = await davit.eventSeen('suspect', 'DeliverySetAside')
   expect(message).toContain(id)
   const [shown] = await davit.deliveriesWhen(
     'suspect',

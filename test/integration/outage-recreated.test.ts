@@ -11,6 +11,9 @@ import { testNamespace } from '../support/control-plane.ts'
 
 const DISABLED = { state: 'disabled', disabledReason: 'ConsecutiveFailures', consecutiveFailures: 5 }
 
+const nothing = () => undefined
+const quiet = { info: nothing, warn: nothing, error: nothing }
+
 let api: KubernetesClient
 let namespace: string
 let directory: EndpointDirectory
@@ -24,7 +27,7 @@ beforeAll(async () => {
   })
   namespace = await testNamespace('recreated')
   directory = new EndpointDirectory()
-  statuses = new EndpointStatusWriter(api, directory)
+  statuses = new EndpointStatusWriter(api, directory, quiet)
 })
 
 afterAll(async () => {

@@ -11,7 +11,7 @@ import {
   readOutcomeSegment,
 } from '../../src/apis/outcome-segment.ts'
 import { webhookDeliveries, webhookDeliveryKind } from '../../src/apis/webhook-delivery.ts'
-import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
+import { type WebhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'
 import type { RawObject } from '../../src/kube/client.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
@@ -20,6 +20,11 @@ import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
 
 const MINUTE = 60_000
+const MEMBER = { memberId: 'm1', email: 'a@example.com', role: 'viewer' }
+
+function reasonOf({ status }: WebhookEndpoint, type: string): string | undefined {
+  return status?.conditions?.find((condition) => condition.type === type)?.reason
+}
 
 let davit: TestDavit
 let receiver: Receiver
@@ -96,6 +101,14 @@ describe('no delivery object may be made in the organization', () => {
     expect(receiver.received('/good').length).toBe(1)
     expect(await davit.deliveries('good')).toEqual([])
     expect((await davit.eventSeen('good', 'CannotStoreDelivery')).message).toMatch(/exceeded quota/)
+    const { status } = await davit.endpointWhen(
+      'good',
+      (one) => reasonOf(one, 'SuccessesShown') !== undefined,
+    )
+    expect(status?.conditions).toContainEqual(
+      expect.objectContaining({ type: 'SuccessesShown', status: 'False', reason: 'CannotStoreDelivery' }),
+    )
+    expect(status?.conditions).toContainEqual(expect.objectContaining({ type: 'Ready', status: 'True' }))
   })
 
   test('a failure is repeated from the log on its schedule, and shown with all its attempts once that may be', async () => {
@@ -112,27 +125,69 @@ describe('no delivery object may be made in the organization', () => {
     quota = await forbidMore(davit.api, webhookDeliveries, probe())
   })
 
-  test('what cannot be shown for ten minutes is canceled, and a restart before that begins no new series', async () => {
-    receiver.answer('/hopeless', { status: 500 })
-    await davit.endpoint('hopeless', { url: `${receiver.url}/hopeless`, eventTypes: ['member.joined'] })
-    const event = await davit.publish('member.joined', {
-      memberId: 'm1',
-      email: 'a@example.com',
-      role: 'viewer',
-    })
-    await driveToRequest('/hopeless', 2, 5000)
+  test('what fails or is held goes on for hours, its endpoints say so, and others are not affected', async () => {
+    for (const name of ['failing', 'held']) {
+      receiver.answer(`/${name}`, { status: 500 })
+      const spec = { url: `${receiver.url}/${name}`, eventTypes: ['member.joined'], ordered: name === 'held' }
+      await davit.endpoint(name, spec)
+    }
+    await davit.publish('member.joined', MEMBER)
+    await receiver.waitFor(1, { path: '/held' })
+    await driveToRequest('/failing', 2, 5000)
+    await davit.patchSpec('held', { state: 'disabled' })
     await davit.restart()
-    await driveToRequest('/hopeless', 3, 20_000)
-    davit.clock.jump(20 * MINUTE)
+    for (const name of ['failing', 'held']) {
+      const { status } = await davit.endpointWhen(name, (one) => reasonOf(one, 'Stalled') !== undefined)
+      const stalled = status?.conditions?.find(({ type }) => type === 'Stalled')
+      expect(stalled?.reason).toBe('CannotStoreDelivery')
+      expect(stalled?.message).toMatch(/exceeded quota: .* Davit keeps the delivery in its log/)
+    }
+    await driveToRequest('/failing', 6, 5 * MINUTE)
+    expect(await cancelReasons()).toEqual([])
+    const before = receiver.received('/good').length
+    await davit.publish('environment.started', { number: 2 })
+    await receiver.waitFor(before + 1, { path: '/good' })
+    await quota.lift()
+    for (const name of ['failing', 'held'])
+      await until(
+        async () => {
+          davit.clock.jump(20_000)
+          return (await davit.deliveries(name)).length === 1 || undefined
+        },
+        () => `the delivery to ${name} has no object`,
+      )
+    const [shown] = await davit.deliveries('failing')
+    expect(shown?.status?.attempts?.length).toBeGreaterThanOrEqual(6)
+    for (const name of ['failing', 'held'])
+      await until(
+        async () => {
+          davit.clock.jump(20_000)
+          const endpoint = davit.controller.webhooks.directory.get(davit.organization, name)?.endpoint
+          return (endpoint && reasonOf(endpoint, 'Stalled') === undefined) || undefined
+        },
+        () => `${name} is still said to be stalled`,
+      )
+    for (const name of ['failing', 'held']) receiver.answer(`/${name}`, { status: 200 })
+    const sent = receiver.received('/held').length
+    await davit.patchSpec('held', { state: 'enabled' })
+    await driveToRequest('/held', sent + 1, MINUTE)
+    await driveToRequest('/failing', 7, 10 * MINUTE)
+    await nothingLeft()
+  })
+
+  test('what the log has kept for a day is canceled', async () => {
+    quota = await forbidMore(davit.api, webhookDeliveries, probe())
+    receiver.answer('/held', { status: 500 })
+    const event = await davit.publish('member.joined', MEMBER)
+    await davit.endpointWhen('held', (one) => reasonOf(one, 'Stalled') !== undefined)
+    await davit.patchSpec('held', { state: 'disabled' })
+    await davit.endpointWhen('held', ({ status }) => status?.state === 'disabled')
+    davit.clock.jump(23 * 60 * MINUTE)
+    expect(await cancelReasons()).toEqual([])
+    davit.clock.jump(2 * 60 * MINUTE)
     await nothingLeft()
     await davit.eventWhen(event.metadata.name, ({ status }) => status?.state === 'dispatched')
-    const requests = receiver.received('/hopeless').length
-    expect(requests).toBeLessThanOrEqual(8)
     expect(await cancelReasons()).toEqual(['CannotStore'])
-    davit.clock.jump(10 * 60 * MINUTE)
-    await davit.publish('environment.started', { number: 2 })
-    await receiver.waitFor(2, { path: '/good' })
-    expect(receiver.received('/hopeless').length).toBe(requests)
     await quota.lift()
   })
 })

@@ -50,6 +50,7 @@ async function retention(over: Partial<RetentionLimits> = {}) {
     limits: { ...limits, ...over },
     directory,
     lowWater: () => engine.ctx.segments.lowWater,
+    isClosed: (position) => engine.ctx.segments.isClosed(position),
     healthy: () => true,
     cancelHeld: nothing,
     eventLog: davit.controller.webhooks.eventLog,

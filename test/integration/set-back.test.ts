@@ -44,7 +44,7 @@ async function accept(endpoint: { name: string; uid: string }): Promise<void> {
       namespace: davit.organization,
       type: 'environment.started',
       dataText: '{"after":1}',
-      acceptedAt,
+      happenedAt: acceptedAt,
     },
     [endpoint],
   )

@@ -19,6 +19,7 @@ import {
 } from '../../src/apis/secrets-settings.ts'
 import { buildBakeJob, buildBakeOrder } from '../../src/boxes/controller/bake-job.ts'
 import { createSettingsWriter } from '../../src/credentials/accounts/controller.ts'
+import { connectedTo } from '../../src/credentials/accounts/plan.ts'
 import { createCredentialWriter } from '../../src/credentials/controller/gather.ts'
 import { MutationCache } from '../../src/kube/mutation-cache.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
@@ -47,6 +48,7 @@ beforeAll(async () => {
   await narrow('controller-jobs', operator)
   await narrow('controller-finalizers', operator)
   await narrow('controller-records', operator)
+  await narrow('settings-status', operator)
 }, 60_000)
 
 afterAll(async () => {
@@ -230,11 +232,41 @@ describe('with the policy on what the controller changes', () => {
     })
   })
 
+  const CONNECTED = { roleArn: ROLE, region: 'eu-west-1' }
+  const tell = (connected: object) =>
+    stolen.patch(
+      secretsSettingsResource,
+      refOf('default'),
+      { status: { connected } },
+      { subresource: 'status' },
+    )
+
+  test.each([
+    ['another role', { ...CONNECTED, roleArn: ROLE.replaceAll('2', '3') }],
+    ['another region', { ...CONNECTED, region: 'eu-west-3' }],
+    ['a key', { ...CONNECTED, kmsKeyId: 'arn:aws:kms:eu-west-1:333333333333:key/thief' }],
+    ['another role once it is connected', { roleArn: ROLE.replaceAll('2', '3') }],
+  ])(
+    'settings are not told that they are connected to what their spec does not name: %s',
+    async (_, connected) => {
+      const { spec } = secretsSettings.parse(await admin.get(secretsSettingsResource, refOf('default')))
+      await vi.waitFor(
+        () => expect(tell(connected)).rejects.toThrow(/the connected account must be the one in the spec/),
+        IN_FORCE,
+      )
+      await tell({ ...CONNECTED, region: spec.region, kmsKeyId: null })
+    },
+  )
+
   test('settings are held, told how they are, and let go, also when they are deleted', async () => {
     const writer = createSettingsWriter(stolen, new MutationCache())
     const settings = secretsSettings.parse(await stolen.get(secretsSettingsResource, refOf('default')))
     const held = await writer.addFinalizer(settings, ACCOUNT_FINALIZER)
-    await writer.updateStatus(held, { observedGeneration: 1 })
+    const told = await writer.updateStatus(held, { observedGeneration: 1, connected: connectedTo(held) })
+    // After the owner has changed the account, and before it is tested.
+    await admin.patch(secretsSettingsResource, refOf('default'), { spec: { kmsKeyId: 'alias/mine' } })
+    const changed = secretsSettings.parse(await stolen.get(secretsSettingsResource, refOf('default')))
+    await writer.updateStatus(changed, { ...told.status, observedGeneration: 2 })
     await admin.delete(secretsSettingsResource, refOf('default'))
     const leaving = secretsSettings.parse(await stolen.get(secretsSettingsResource, refOf('default')))
     await writer.removeFinalizer(leaving, ACCOUNT_FINALIZER)

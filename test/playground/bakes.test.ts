@@ -52,7 +52,7 @@ test('two boxes are baked, and what becomes of them is shown', { timeout: TEST_L
   expect(said).toMatch(/^ {6}digest +sha256:[0-9a-f]{64}$/m)
   expect(said).toContain(`credential  ${facts.bakes?.works.credential}, version 1 of its secret`)
   expect(said).toMatch(/^ {6}output +.*\n.*\n.*unauthorized/m)
-  expect(said).toMatch(/^ {6}fix +The user name or the secret is wrong/m)
+  expect(said).toMatch(/^ {6}fix +The user name is wrong, or the secret is wrong/m)
   const log = await readFile(facts.bakes?.log ?? '', 'utf8')
   expect(log).toContain('"event":"bake_succeeded"')
   expect(said + log).not.toContain(await readFile(facts.bakes?.passwordFile ?? '', 'utf8'))

@@ -1,6 +1,7 @@
 /** Every route with every kind of API token, on an installed REST server, a controller and an API server. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { boxTemplates } from '../../src/apis/box-template.ts'
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { createClock } from '../../src/lib/time.ts'
 import { Cursors } from '../../src/server/lists.ts'
@@ -27,7 +28,7 @@ import { keyThatEnds } from '../support/key-that-ends.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ask } from '../support/server-bed.ts'
 import { FakeServices } from '../support/server-services.ts'
-import { untilLetIn } from '../support/server-tour.ts'
+import { templateObject, untilLetIn } from '../support/server-tour.ts'
 
 const HOUR_SECONDS = 3600
 const OWN = 'own'
@@ -37,6 +38,8 @@ const CREDENTIAL = {
   label: 'Ours',
   registry: '123456789012.dkr.ecr.eu-west-1.amazonaws.com',
 }
+/** One for each organization. No route changes them. */
+const BOX_TEMPLATES = { own: 'box-own', other: 'box-other' }
 const INVENTED: Names[Whose] = {
   organization: 'nowhere',
   ids: {
@@ -44,6 +47,7 @@ const INVENTED: Names[Whose] = {
     deliveryId: `msg_${'0'.repeat(26)}`,
     eventId: `msg_${'0'.repeat(26)}`,
     credentialId: 'rc_invented',
+    boxTemplateName: 'invented',
   },
 }
 
@@ -89,6 +93,8 @@ beforeAll(async () => {
   await Promise.all([controller.untilReady(), server.process.untilReady()])
   await untilLetIn({ server, organization: OWN, owner: key })
   await untilLetIn({ server, organization: OTHER, owner: keys.otherOwner ?? '' })
+  await davit.api.create(boxTemplates, templateObject(OWN, BOX_TEMPLATES.own))
+  await davit.api.create(boxTemplates, templateObject(OTHER, BOX_TEMPLATES.other))
   standing = { own: await furnish('own'), other: await furnish('other'), invented: INVENTED }
   before = await stateOf(standing)
   const nothing = await ask(server, '/organizations/nowhere/webhooks', { key })
@@ -121,6 +127,7 @@ async function furnish(whose: 'own' | 'other'): Promise<Names[Whose]> {
     deliveryId: String(pinged.json.webhookId),
     eventId: String(pinged.json.webhookId),
     credentialId: String(credential.json.id),
+    boxTemplateName: BOX_TEMPLATES[whose],
   }
   return { organization, ids }
 }

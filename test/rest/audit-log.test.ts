@@ -62,7 +62,7 @@ async function post(path: string, body: object, idempotencyKey?: string) {
 /** Made, rolled in both ways, used and deleted. */
 async function liveOverRest(): Promise<void> {
   const draft = { url: `${receiver.url}/rest`, eventTypes: ['environment.started'] }
-  const path = (await post(HOOKS, draft, 'made')).headers.get('location') ?? ''
+  const path = (await post(HOOKS, draft, 'made')).location
   await post(HOOKS, draft, 'made')
   await post(`${path}/secret/roll`, {}, 'rolled')
   await post(`${path}/secret/roll`, { expireOld: true })

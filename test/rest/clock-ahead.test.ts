@@ -51,7 +51,7 @@ function post(at: Pick<ServerProcess, 'baseUrl'>, path: string, body: unknown, k
   })
 }
 
-test('an endpoint is made once, and an event published once, whichever facade is asked again', async () => {
+test('an endpoint is made once, and an event published once, whichever REST server is asked again', async () => {
   const hook = { url: `${receiver.url}/once`, eventTypes: [TYPE] }
   const event = { type: TYPE, data: {} }
   const made = await post(bed.server, HOOKS, hook, 'hook')

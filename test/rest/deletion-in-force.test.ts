@@ -35,7 +35,7 @@ async function retrying(path: string) {
   const type = await ownEventType(davit)
   await until(
     async () => server.catalogue.get(type),
-    () => 'the facade does not see the type',
+    () => 'the REST server does not see the type',
   )
   const draft = { url: receiver.url + path, eventTypes: [type] }
   const { endpoint } = await server.endpoints.create(davit.organization, draft, {})

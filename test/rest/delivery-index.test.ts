@@ -54,7 +54,7 @@ async function all(of: EndpointIdentity, from = index): Promise<DeliveryLine[]> 
   const found: DeliveryLine[] = []
   let after: string | undefined
   do {
-    const page = await from.list(of, { limit: 3, after })
+    const page = await from.list([of], { limit: 3, after })
     found.push(...page.deliveries)
     after = page.next
   } while (after !== undefined)
@@ -158,12 +158,34 @@ describe('the log of an endpoint', () => {
     let after: string | undefined
     do {
       await davit.publish(type, {})
-      const page = await index.list(of, { limit: 2, after })
+      const page = await index.list([of], { limit: 2, after })
       seen.push(...page.deliveries.map(({ deliveryId }) => deliveryId))
       after = page.next
     } while (after !== undefined)
     expect(new Set(seen).size).toBe(seen.length)
     expect(seen).toEqual(expect.arrayContaining(before.map(({ deliveryId }) => deliveryId)))
+  })
+
+  test('is one list with that of other endpoints, and its events are listed with the states of both', async () => {
+    const [one, other] = await Promise.all([endpoint('shared-a'), endpoint('shared-b')])
+    await davit.endpoint('shared-c', { url: `${receiver.url}/shared-c`, eventTypes: [one.type] })
+    const third = logged(await davit.endpointWhen('shared-c', () => true))
+    const ids = []
+    for (const { type } of [one, other, one]) ids.push((await davit.publish(type, {})).status?.eventId)
+    const ofs = [one.of, other.of, third]
+    const lines = await until(
+      async () => {
+        const { deliveries } = await index.list(ofs, { limit: 10 })
+        return areAll('succeeded', 5)(deliveries) ? deliveries : undefined
+      },
+      () => 'not everything was delivered',
+    )
+    const [first, second, last] = ids
+    expect(lines.map(({ deliveryId }) => deliveryId)).toEqual([first, first, second, last, last].sort())
+    expect(new Set(lines.map(({ deliveryId, endpointId }) => `${deliveryId} ${endpointId}`)).size).toBe(5)
+    const { events } = await index.events(davit.organization, { limit: 10, type: one.type })
+    const both = { deliveries: 2, statuses: { succeeded: 2, pending: 0 } }
+    expect(events).toMatchObject([first, last].sort().map((eventId) => ({ eventId, ...both })))
   })
 
   test('is the same for another replica, and after a restart', async () => {
@@ -197,17 +219,29 @@ describe('the log of an endpoint', () => {
 test('a line goes with what it was read from: its segment, or its object', async () => {
   const failing = logged(await davit.endpointWhen('failing', () => true))
   const again = logged(await davit.endpointWhen('again', () => true))
-  expect(await all(failing)).toHaveLength(1)
+  const [failed] = await allWhen(failing, areAll('succeeded', 1))
   for (const { name } of [failing, again])
     for (const { metadata } of await davit.deliveriesWhen(name, (shown) => shown.length > 0))
       await davit.api.delete(webhookDeliveries, { namespace: davit.organization, name: metadata.name })
   // The log has the end of each.
   expect(await all(again)).toHaveLength(2)
+  // The log alone has the event of a delivery whose end was in its object.
+  await allWhen(failing, (lines) => lines.length === 0)
+  const found = async () => [
+    index.segmentOf(failing, failed?.deliveryId ?? ''),
+    (await index.event(failing.namespace, failed?.deliveryId ?? ''))?.segment,
+  ]
+  const [segment] = await found()
+  expect(segment).toMatch(/^[0-9a-z]{26}$/)
+  expect(await found()).toEqual([segment, segment])
   const page = await davit.api.list(deliverySegments, { namespace: davit.namespace })
   for (const { metadata } of page.items)
     await davit.api.delete(deliverySegments, { namespace: davit.namespace, name: metadata.name })
-  await allWhen(failing, (lines) => lines.length === 0)
   await allWhen(again, (lines) => lines.length === 0)
+  await until(
+    async () => (await found()).every((name) => name === undefined) || undefined,
+    () => 'the event is still found',
+  )
   // What has an object stays as long as that.
   const plain = logged(await davit.endpointWhen('plain', () => true))
   const [kept] = await allWhen(plain, areAll('succeeded', EVENTS))

@@ -76,7 +76,8 @@ async function execute({ page }: WatchedPage, { tag, operation, parameters = {},
 test('every operation of the document is on the page', async () => {
   const docs = await openDocs()
   const document = (await (await fetch(`${server.baseUrl}/openapi.json`)).json()) as OpenApiDocument
-  const operations = Object.values(document.paths).flatMap((path) => Object.values(path))
+  const sections = [document.paths, document.webhooks].flatMap((section) => Object.values(section))
+  const operations = sections.flatMap((path) => Object.values(path))
   expect(await docs.page.locator('.opblock').count()).toBe(operations.length)
   for (const { operationId } of operations)
     expect(await docs.page.locator(`.opblock[id$="-${operationId}"]`).count()).toBe(1)

@@ -134,6 +134,9 @@ describe('changing', () => {
     const id = { organization: davit.organization, endpointId: 'whe_managed' }
     const refusal = await server.endpoints.change(id, { ordered: true }, {}).catch((error) => error)
     expect(refusal).toMatchObject({ code: 'managed_elsewhere', detail: expect.stringContaining('ordered') })
+    expect(await codeOf(server.endpoints.remove(id, {}))).toBe('managed_elsewhere')
+    await server.publishing.ping(id, {})
+    expect((await server.endpoints.roll(id, { expireOld: false }, {})).secret).toBeDefined()
     for (const status of ['disabled', 'enabled', 'disabled'] as const) {
       const { endpoint } = await server.endpoints.change(id, { status }, {})
       expect(endpoint.status).toBe(status)

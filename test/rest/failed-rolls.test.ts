@@ -42,7 +42,7 @@ afterAll(async () => {
 /** An active endpoint. */
 async function make(name: string) {
   const made = await bed.post(HOOKS, { url: `${receiver.url}/${name}`, eventTypes: [TYPE] })
-  const path = made.headers.get('location') ?? ''
+  const path = made.location
   const ref = { namespace: ORGANIZATION, name: path.split('/whe_')[1] ?? '' }
   await until(
     async () => webhookEndpoint.parse(await bed.davit.api.get(webhookEndpoints, ref)).status?.signingSecrets,

@@ -96,7 +96,7 @@ test('limits hold while the log is read again, and after that', async () => {
   gate.resolve()
   await until(
     async () => (await bed.server.process.isReady()) || undefined,
-    () => 'the facade does not become ready again',
+    () => 'the REST server does not become ready again',
   )
   for (const organization of [ORGANIZATION, OTHER]) expect(await fill(organization)).toBe(0)
 })

@@ -25,7 +25,7 @@ beforeAll(async () => {
   bed = await startFrontedServer()
   other = await bed.startAnother()
   const made = await bed.post(HOOKS, { url: 'https://127.0.0.1/hook', eventTypes: [TYPE] })
-  hook = made.headers.get('location') ?? ''
+  hook = made.location
 }, 240_000)
 
 afterAll(() => bed?.stop())
@@ -35,7 +35,7 @@ afterEach(async () => {
   for (const end of ends.splice(0)) end()
   await until(
     async () => (await bed.server.process.isReady()) || undefined,
-    () => 'the facade does not become ready again',
+    () => 'the REST server does not become ready again',
   )
 })
 
@@ -119,7 +119,7 @@ test('while it is not known which endpoints there are, nothing is published and 
   )
 })
 
-test('reading the log again keeps a facade neither from being ready nor from its work', async () => {
+test('a REST server stays ready and works while it reads the log again', async () => {
   const gate = Promise.withResolvers<void>()
   const isList = (request: FrontRequest) => READ_FOR_THE_LOG.some((plural) => listOf(plural)(request))
   const lists = () => bed.front.requests.filter(isList).length

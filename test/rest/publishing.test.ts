@@ -44,7 +44,7 @@ function publish(dataText: string, type = TYPE) {
 async function line(id: { organization: string; endpointId: string }, deliveryId: string) {
   const name = id.endpointId.slice('whe_'.length)
   const { uid } = server.directory.get(id.organization, name)?.endpoint.metadata ?? { uid: '' }
-  const { deliveries } = await server.index.list({ namespace: id.organization, name, uid }, { limit: 10 })
+  const { deliveries } = await server.index.list([{ namespace: id.organization, name, uid }], { limit: 10 })
   return deliveries.find((delivery) => delivery.deliveryId === deliveryId)
 }
 
@@ -91,6 +91,8 @@ describe('publishing', () => {
     expect(event).toMatchObject({ eventId, type, deliveries: 0 })
     expect(JSON.parse(event?.payload ?? '')).toMatchObject({ type, data: null })
     expect(await server.events.read('other', eventId)).toBeUndefined()
+    const { events } = await server.events.list(davit.organization, { limit: 1, type, include: 'payload' })
+    expect(events).toEqual([event])
   })
 
   test.each([

@@ -29,7 +29,7 @@ beforeAll(async () => {
   const page = await readFile(new URL('../../docs/reference/errors.md', import.meta.url), 'utf8')
   codes = new Set([...page.matchAll(/^\| \d{3} \| `(\w+)` \|/gm)].map(([, code]) => code ?? ''))
   bed = await startFrontedServer()
-  hook = (await bed.post(HOOKS, DRAFT)).headers.get('location') ?? ''
+  hook = (await bed.post(HOOKS, DRAFT)).location
 }, 240_000)
 
 afterAll(() => bed?.stop())

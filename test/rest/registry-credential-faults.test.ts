@@ -153,7 +153,7 @@ test('a version whose user name was not written is not used, and one whose statu
 })
 
 describe('under an Idempotency-Key', () => {
-  test('eight requests at two facades make one credential, with one version', async () => {
+  test('eight requests to two REST servers create one credential, with one version', async () => {
     const before = parameters().list().length
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, at) => bed.create({}, { at: at % 2 ? 1 : 0, idempotencyKey: 'order-1' })),
@@ -183,7 +183,7 @@ describe('under an Idempotency-Key', () => {
     { step: 'create', where: 'dies after' },
     { step: 'patch', where: 'dies before' },
   ] as const)(
-    'a facade that $where its $step in the cluster is taken over by the other',
+    'a REST server that $where its $step in the cluster is taken over by the other',
     async ({ step, where }) => {
       const doomed = await bed.newServer()
       doomed.server.api.fail(calling(step, registryCredentials), where)

@@ -108,7 +108,7 @@ describe('with an account', () => {
     })
     expect([answer.response.status, answer.response.headers.get('location')]).toEqual([
       201,
-      `/organizations/${bed.orgId}/registry-credentials/${credential.id}`,
+      `registry-credentials/${credential.id}`,
     ])
     expect(parameters().value(nameOf(credential.id))).toBe(TOKEN.secret)
     const call = puts().at(-1)
@@ -143,7 +143,7 @@ describe('with an account', () => {
     }
   })
 
-  test('the list has all of them by name, page by page, at each facade', async () => {
+  test('the list has all of them by name, page by page, at each REST server', async () => {
     for (let count = 0; count < 3; count += 1) await made()
     const all = (await bed.allStored()).map(({ metadata }) => `rc_${metadata.name}`).toSorted()
     for (const client of bed.clients) {
@@ -252,7 +252,7 @@ describe('with an account', () => {
     expect((await change('Two')).response.status).toBe(412)
   })
 
-  test('one that is deleted is gone at once at both facades, and soon from the cluster', async () => {
+  test('one that is deleted is gone immediately at both REST servers, and soon from the cluster', async () => {
     const id = await made()
     const params = { path: { ...path(), credentialId: id } }
     expect((await bed.clients[0].DELETE(CREDENTIAL, { params })).response.status).toBe(204)

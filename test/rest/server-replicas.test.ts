@@ -29,7 +29,7 @@ const servers: LiveServer[] = []
 
 beforeAll(async () => {
   receiver = await startReceiver()
-  davit = await startDavit('rest-facade-replicas')
+  davit = await startDavit('rest-server-replicas')
   server = await join()
 })
 

@@ -29,7 +29,7 @@ async function publishAt(server: Pick<ServerProcess, 'baseUrl'>) {
 
 test('it publishes nothing until it has read endpoints anew, though its Lease is renewed at once', async () => {
   const made = await bed.post(HOOKS, { url: 'https://127.0.0.1/hook', eventTypes: [TYPE] })
-  const hook = made.headers.get('location') ?? ''
+  const hook = made.location
   expect((await publishAt(bed.server)).json.deliveries).toBe(1)
   // What its watch has to say stays unread, and so does the list that it asks for.
   const held = bed.front.holdWatches(({ path }) => path.endsWith('/webhookendpoints'))

@@ -53,6 +53,8 @@ export class CredentialsBed {
   readonly identity = new AccountIdentity(KEY, '/davit')
   readonly #log = new SharedLog()
   readonly #replicas: Replica[] = []
+  /** UID of the namespace. */
+  #uid = 'uid-of-acme'
   readonly #maxCredentials: number
   /** Decides the error of a patch by the REST server, which then has no effect. */
   refusePatch: (patch: object, how?: PatchOptions) => ApiError | undefined = () => undefined
@@ -80,10 +82,11 @@ export class CredentialsBed {
     for (const credential of this.credentials()) directory.apply(credential)
     return new CredentialService({
       resources: steps.around(this.#watched(), () => new ApiError('Unavailable', 'no answer')),
+      namespace: 'davit-system',
       directory,
       behind: () => this.behind,
       organizations: {
-        get: (name) => (name === ACME ? { name, uid: 'uid-of-acme', ownerEmails: [] } : undefined),
+        get: (name) => (name === ACME ? { name, uid: this.#uid, ownerEmails: [] } : undefined),
       },
       identity: this.identity,
       parameters: steps.around(
@@ -133,6 +136,15 @@ export class CredentialsBed {
     return steps ? ((await Promise.race([answer, steps.died])) as T) : await answer
   }
 
+  /** Deletes the namespace and creates one of the same name, which has no objects. */
+  async recreateNamespace(): Promise<void> {
+    this.#uid = `${this.#uid}-recreated`
+    for (const type of [registryCredentials, secretsSettingsResource])
+      for (const { metadata } of this.store.all(type))
+        await this.store.delete(type, { namespace: ACME, name: metadata.name })
+    for (const replica of this.#replicas) replica.organize(ACME, this.#uid)
+  }
+
   /** Delivers the log to its watches. */
   show(): void {
     for (const replica of this.#replicas) replica.show()
@@ -162,7 +174,7 @@ export class CredentialsBed {
 
   /** Whether the garbage sweep would recognize the parameter as its own. */
   isOurs({ tags }: HeldParameter): boolean {
-    return isOwnedBy(tags, this.identity.ownerOf('uid-of-acme'))
+    return isOwnedBy(tags, this.identity.ownerOf(this.#uid))
   }
 
   async make(draft = token()): Promise<{ organization: string; credentialId: string }> {

@@ -40,6 +40,7 @@ export class DeliveryIndexBed {
   readonly clock = new FakeClock()
   readonly logLines: string[] = []
   readonly index: OpenDeliveryIndex
+  readonly store: KubernetesLogStore
 
   constructor(maxEntries = 1000) {
     const say = (_event: string, message: string) => void this.logLines.push(message)
@@ -53,8 +54,8 @@ export class DeliveryIndexBed {
       metrics: { reconciled: () => undefined, watchRestarted: () => undefined },
     }
     const resources = api as unknown as ResourceReader & ResourceWriter
-    const store = new KubernetesLogStore({ resources, namespace: 'org', clock, random, watching: needs })
-    this.index = new OpenDeliveryIndex({ needs, store, maxEntries })
+    this.store = new KubernetesLogStore({ resources, namespace: 'org', clock, random, watching: needs })
+    this.index = new OpenDeliveryIndex({ needs, store: this.store, maxEntries })
   }
 
   async start(): Promise<void> {
@@ -64,7 +65,7 @@ export class DeliveryIndexBed {
   }
 
   async lines(query: LogQuery = ALL): Promise<DeliveryLine[]> {
-    return (await this.index.list(BILLING, query)).deliveries
+    return (await this.index.list([BILLING], query)).deliveries
   }
 
   async ids(): Promise<string[]> {

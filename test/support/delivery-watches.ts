@@ -4,6 +4,7 @@
  */
 
 import type { ObjectIdentity, Source } from '../../src/kube/store.ts'
+import type { ChangeListener } from '../../src/server/delivery-index/changes.ts'
 import { packedName } from '../../src/server/delivery-index/line-table.ts'
 import {
   DeliveryLines,
@@ -26,7 +27,7 @@ export class DeliveryWatches {
   readonly #objects: ObjectDeliveryStore
   readonly #delivered: Record<WatchedKind, number> = { segments: 0, outcomes: 0, objects: 0 }
 
-  constructor(world: DeliveryWorld, capacity = 10_000) {
+  constructor(world: DeliveryWorld, capacity = 10_000, changes?: ChangeListener) {
     this.#world = world
     const onLost = () => {
       this.lost += 1
@@ -34,10 +35,10 @@ export class DeliveryWatches {
     const onSetBack = () => {
       this.setBack += 1
     }
-    this.index = new DeliveryLines(capacity, onLost)
+    this.index = new DeliveryLines(capacity, onLost, changes)
     this.#segments = new SegmentStore(this.index, onSetBack)
     this.#outcomes = new OutcomeStore(this.index, onSetBack)
-    this.#objects = new ObjectDeliveryStore(this.index, onSetBack)
+    this.#objects = new ObjectDeliveryStore(this.index, onSetBack, () => undefined)
   }
 
   /** Delivers the next events of a watch. @param twice whether to repeat each of them */
@@ -145,7 +146,17 @@ export class DeliveryWatches {
 function objectDeliveryOf({ endpoint, id, state, attempts, at }: WorldObject): ObjectDelivery {
   const packed = packedName(id)
   if (!packed) throw new Error(`${id} is no id`)
-  const { namespace, uid: endpointUid } = endpoint
+  const { namespace, uid: endpointUid, name: endpointName } = endpoint
   const body = { bodyBytes: 2, sharesBody: false }
-  return { namespace, endpointUid, id: packed, type: 'test.happened', ...body, state, attempts, at }
+  return {
+    namespace,
+    endpointUid,
+    endpointName,
+    id: packed,
+    type: 'test.happened',
+    ...body,
+    state,
+    attempts,
+    at,
+  }
 }

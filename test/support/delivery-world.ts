@@ -4,9 +4,15 @@
  */
 
 import { endpointTag, sortableName } from '../../src/apis/ids.ts'
-import type { LogRecord, OutcomeRecord } from '../../src/apis/outcome-segment.ts'
+import {
+  encodeLogRecord,
+  type LogRecord,
+  newOutcomeSegment,
+  type OutcomeRecord,
+} from '../../src/apis/outcome-segment.ts'
 import type { DeliveryState } from '../../src/apis/webhook-delivery.ts'
 import { shardOf } from '../../src/ha/assignment.ts'
+import type { RawObject } from '../../src/kube/client.ts'
 import type { LogSegment } from '../../src/webhooks/log/store.ts'
 
 export type WorldEndpoint = { namespace: string; name: string; uid: string }
@@ -207,6 +213,32 @@ export class DeliveryWorld {
     return [...lines.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
+  /** Deliveries of an endpoint that have lines and no object, with the times of the attempts that count, oldest first. */
+  loggedOf(endpoint: WorldEndpoint): { id: string; attemptTimes: string[] }[] {
+    const listed = new Set(this.linesOf(endpoint).map(({ id }) => id))
+    return this.#deliveries.flatMap((delivery) => {
+      const { id, duplicate, segmentGone, records } = delivery
+      const isLogged = delivery.endpoint === endpoint && !duplicate && !segmentGone && listed.has(id)
+      if (!isLogged || this.objects.has(keyOf(delivery))) return []
+      return { id, attemptTimes: records.flatMap((record) => ('attempt' in record ? record.attempt.at : [])) }
+    })
+  }
+
+  /** Deliveries whose events are in the log, whatever became of them. */
+  eventsInLog(): { endpoint: WorldEndpoint; id: string }[] {
+    return this.#deliveries.filter(({ duplicate, segmentGone }) => !duplicate && !segmentGone)
+  }
+
+  /** An OutcomeSegment as it is stored. */
+  storedOutcomes(name: string): RawObject | undefined {
+    const found = this.outcomes.find((outcomes) => outcomes.name === name)
+    if (!found) return undefined
+    const { version, writtenAt, writer, records } = found
+    const metadata = { name, namespace: 'davit-system', resourceVersion: String(version) }
+    const text = records.map(encodeLogRecord).join('\n')
+    return { metadata, spec: newOutcomeSegment({ writtenAt, writer, lowWater: '0' }, text) }
+  }
+
   /** Whether its end and its duplicate positions are recorded. */
   #isClosed({ left, records, id }: WorldDelivery): boolean {
     const isWritten = left.every((step) => !('record' in step) && !('object' in step && step.attempts < 2))
@@ -227,6 +259,7 @@ export class DeliveryWorld {
       deliveries: [],
       bodies: [],
       unreadable: 0,
+      written: new Map(),
       bytes: 1000,
     }
   }

@@ -46,18 +46,35 @@ export class EndpointsBed {
   /** Whether the controller is inactive. */
   away = false
 
+  readonly #maxEndpoints: number
+  /** Of the other servers. */
+  readonly #others: { replica: Replica; directory: EndpointDirectory }[] = []
+
   constructor(maxEndpoints = 500) {
-    this.endpoints = new EndpointService({
+    this.#maxEndpoints = maxEndpoints
+    this.endpoints = this.#service(this.replica, this.directory)
+  }
+
+  /** Another REST server, whose watch shows none of the endpoints that others make. */
+  another(): EndpointService {
+    const replica = new Replica(this.log, this.clock, undefined, this.#others.length + 2)
+    const other = { replica, directory: new EndpointDirectory() }
+    this.#others.push(other)
+    return this.#service(other.replica, other.directory)
+  }
+
+  #service(replica: Replica, directory: EndpointDirectory): EndpointService {
+    return new EndpointService({
       resources: this.api,
       namespace: SYSTEM,
-      directory: this.directory,
+      directory,
       behind: () => this.behind,
       catalogue: { unknown: () => [] },
       urlGuard: { check: () => ({ ok: true }), allows: () => true } as never,
-      keys: this.replica.keys,
+      keys: replica.keys,
       replicas: this.replicas,
       controllers: { anyLives: async () => this.driven },
-      maxEndpoints,
+      maxEndpoints: this.#maxEndpoints,
       clock: this.clock,
       random: { fraction: () => 0.5, bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
       log: { info: nothing, warn: nothing, error: nothing },
@@ -83,7 +100,7 @@ export class EndpointsBed {
 
   async turn(): Promise<void> {
     await settle(1)
-    this.replica.show()
+    for (const { replica } of [this, ...this.#others]) replica.show()
     if (!this.away) await this.#acknowledge()
   }
 
@@ -112,6 +129,8 @@ export class EndpointsBed {
       const how = { subresource: 'status' } as const
       const patched = await this.store.patch(webhookEndpoints, { namespace, name }, patch, how)
       this.directory.apply(webhookEndpoint.parse(patched))
+      for (const { directory } of this.#others)
+        if (directory.get(namespace ?? '', name)) directory.apply(webhookEndpoint.parse(patched))
     }
   }
 }

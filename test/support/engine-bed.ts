@@ -52,6 +52,8 @@ export class EngineBed {
   readonly keys: DedupeIndex
   readonly session: string
   readonly giveUp = new AbortController()
+  /** How long an entry whose object is rejected stays in the log. */
+  readonly keptInLog = { ageMs: 24 * 60 * 60_000, bytes: 1_000_000_000, deliveries: 1_000_000 }
   readonly engine: DeliveryEngine
   readonly follower: LogFollower
   readonly takeOver: ShardTakeover
@@ -66,6 +68,8 @@ export class EngineBed {
   /** The Events that `kubectl describe` would show. */
   readonly events: RecordedEvent[] = []
   readonly ended: { name: string; state: string }[] = []
+  /** By name of the delivery, the version in which its object shows its end. */
+  readonly endVersions = new Map<string, string | undefined>()
   /** Segment and index of entries that another replica has promoted. */
   readonly promotedElsewhere: [segment: string, index: number][] = []
   #events = 0
@@ -101,13 +105,17 @@ export class EngineBed {
       session: this.session,
       lowWater,
       ...(maxPayloadBytes === undefined ? {} : { maxPayloadBytes }),
+      keptInLog: this.keptInLog,
       giveUp: giveUp.signal,
       owns: (shard) => this.owns(shard),
       isAlone: (shard) => this.isAlone(shard),
       onClaimedElsewhere: (shards) => this.onClaimedElsewhere(shards),
       complain: (message) => void this.complaints.push(message),
       deliveredUpTo: () => this.deliveredUpTo,
-      onEnded: (name, state) => void this.ended.push({ name, state }),
+      onEnded: (name, state, endVersion) => {
+        this.ended.push({ name, state })
+        this.endVersions.set(name, endVersion)
+      },
       onPromotedElsewhere: ({ index }, segment) => void this.promotedElsewhere.push([segment, index]),
     })
     this.directory = parts.directory
@@ -169,9 +177,13 @@ export class EngineBed {
   }
 
   /** Creates an endpoint with its signing secret; attempts go to `/<name>`. */
-  async endpoint(name: string, spec: Partial<WebhookEndpointSpec> = {}): Promise<WebhookEndpoint> {
+  async endpoint(
+    name: string,
+    spec: Partial<WebhookEndpointSpec> = {},
+    namespace = ORGANIZATION,
+  ): Promise<WebhookEndpoint> {
     const created = await this.store.create(webhookEndpoints, {
-      metadata: { namespace: ORGANIZATION, name },
+      metadata: { namespace, name },
       spec: { url: `https://receiver.example/${name}`, eventTypes: ['*'], ...spec },
     })
     const endpoint = webhookEndpoint.parse(created)
@@ -186,18 +198,18 @@ export class EngineBed {
     this.directory.apply(webhookEndpoint.parse(patched))
   }
 
-  /** An event to these endpoints; with `key`, it may be repeated. */
-  event(endpoints: readonly WebhookEndpoint[], key?: string): AcceptedEvent {
+  /** An event of the organization of these endpoints; with `key`, it may be repeated. @param dataText its data as JSON */
+  event(endpoints: readonly WebhookEndpoint[], key?: string, dataText = '1'): AcceptedEvent {
     this.#events += 1
     const acceptedAt = this.clock.now()
     const name = derivedName(acceptedAt, key ?? `event ${this.#events}`)
     return acceptEvent(
       {
         name,
-        namespace: ORGANIZATION,
+        namespace: endpoints[0]?.metadata.namespace ?? ORGANIZATION,
         type: 'test.event',
-        dataText: '1',
-        acceptedAt,
+        dataText,
+        happenedAt: acceptedAt,
         ...(key ? { key } : {}),
       },
       endpoints.map(({ metadata: { name, uid } }) => ({ name, uid })),

@@ -16,6 +16,8 @@ import { LastAttempts } from '../../src/webhooks/endpoints/last-attempts.ts'
 import { BegunAttempts } from '../../src/webhooks/log/crash-series.ts'
 import { ShardClaims } from '../../src/webhooks/log/fencing.ts'
 import { DedupeIndex } from '../../src/webhooks/log/idempotency-keys.ts'
+import { SkewGuardedClock } from '../../src/webhooks/log/retention-loop.ts'
+import type { RejectionLimits } from '../../src/webhooks/log/retention-plan.ts'
 import { SegmentBodies } from '../../src/webhooks/log/segment-bodies.ts'
 import { createOutcomeLog } from '../../src/webhooks/log/writers.ts'
 import type { WebhookSender } from '../../src/webhooks/sender/send-failures.ts'
@@ -43,6 +45,8 @@ export type EnginePartsOptions = {
   viewsPerSecond?: number
   /** Of bodies in memory; absent: a mebibyte. */
   maxPayloadBytes?: number
+  /** Absent: a day, and any amount. */
+  keptInLog?: RejectionLimits
   giveUp: AbortSignal
   owns: (shard: number) => boolean
   /** Whether no earlier owner can have work in progress; absent: always. */
@@ -52,7 +56,8 @@ export type EnginePartsOptions = {
   epochs?: OwnershipEpochs
   /** Called for logged warnings and errors, and when the log was lost. */
   complain: (message: string) => void
-  onEnded?: (name: string, state: string) => void
+  /** @param endVersion of the object that shows the end, if that is known */
+  onEnded?: (name: string, state: string, endVersion?: string) => void
   onClaimedElsewhere?: (shards: readonly number[]) => void
   onPromotedElsewhere?: LogFollowerOptions['onPromotedElsewhere']
   /** Version up to which the watch has delivered segments; absent: all. */
@@ -68,7 +73,7 @@ export function engineParts(options: EnginePartsOptions) {
   const random = fixedRandom(0.5)
   const tell = (_event: string, message: string) => complain(message)
   const log: Logger = { info: nothing, warn: tell, error: tell }
-  const statuses = new EndpointStatusWriter(api, directory)
+  const statuses = new EndpointStatusWriter(api, directory, log)
   const bodies = new SegmentBodies({ store: logOn(api, { clock }), maxBytes: MIB, onRead: nothing })
   const payloads = new Payloads(options.maxPayloadBytes ?? MIB, bodies)
   const engine = new DeliveryEngine({
@@ -100,6 +105,8 @@ export function engineParts(options: EnginePartsOptions) {
       signal: giveUp,
     }),
     segments,
+    keptInLog: options.keptInLog ?? { ageMs: 86_400_000, bytes: Infinity, deliveries: Infinity },
+    ages: new SkewGuardedClock(clock),
     claims: new ShardClaims(),
     begun: new BegunAttempts(),
     writer: session,
@@ -114,7 +121,7 @@ export function engineParts(options: EnginePartsOptions) {
     giveUp,
     maxInFlight: 100,
     viewsPerSecond: options.viewsPerSecond ?? 1000,
-    onEnded: ({ name }, state) => onEnded?.(name, state),
+    onEnded: ({ name, endVersion }, state) => onEnded?.(name, state, endVersion),
   })
   const follower = new LogFollower({
     engine,

@@ -7,9 +7,10 @@ import { type Delivery, EndpointQueue } from '../../src/webhooks/delivery/endpoi
 import { PendingCounters } from '../../src/webhooks/delivery/pending-counts.ts'
 import { EventTypeStore } from '../../src/webhooks/endpoints/event-types.ts'
 import { EventsReconciler } from '../../src/webhooks/events/controller.ts'
-import { ByteWindow, PublishQuota } from '../../src/webhooks/events/quota.ts'
+import { PublishQuota } from '../../src/webhooks/events/quota.ts'
 import { UnconfirmedAppends, WebhookEventStore } from '../../src/webhooks/events/store.ts'
 import { DedupeIndex } from '../../src/webhooks/log/idempotency-keys.ts'
+import { ByteWindow } from '../../src/webhooks/log/written-bytes.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'
 import { MemoryStore } from './memory-store.ts'
 
@@ -21,7 +22,7 @@ export class EventsBed {
   readonly store = new MemoryStore(() => this.clock.now())
   readonly book = new WebhookEventStore()
   readonly counters = new PendingCounters()
-  readonly written = new ByteWindow(this.clock, 10)
+  readonly written = new ByteWindow(this.clock, { maxPerKey: 1000 })
   /** Events on objects: the object's name and the reason. */
   readonly recorded: [string, string][] = []
   /** Ids of appended events. */

@@ -39,18 +39,26 @@ export class FakeApi implements ResourceReader, WatchSource {
 
   put(
     name: string,
-    how: { silently?: boolean; twice?: boolean; again?: boolean; fields?: object; labels?: object } = {},
+    how: {
+      silently?: boolean
+      twice?: boolean
+      again?: boolean
+      fields?: object
+      labels?: object
+      creationTimestamp?: string
+    } = {},
   ): void {
     this.version += 1
     const before = this.objects.get(name)
     const uid = before && !how.again ? before.metadata.uid : `uid-${this.version}`
-    const { labels } = how
+    const { labels, creationTimestamp } = how
     const metadata = {
       name,
       namespace: 'org',
       uid,
       resourceVersion: String(this.version),
       ...(labels ? { labels } : {}),
+      ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
     }
     const object: RawObject = { metadata, ...how.fields }
     this.objects.set(name, object)

@@ -173,7 +173,10 @@ export class HandoffStory<R extends StoryReplica> {
     const events = Array.from({ length: count }, () => {
       this.#events += 1
       const name = derivedName(acceptedAt, `event ${this.#events}`)
-      return acceptEvent({ name, namespace: ORGANIZATION, type: 'test.event', dataText: '1', acceptedAt }, to)
+      return acceptEvent(
+        { name, namespace: ORGANIZATION, type: 'test.event', dataText: '1', happenedAt: acceptedAt },
+        to,
+      )
     })
     await this.#world.shared.append(events)
     for (const { event } of events)

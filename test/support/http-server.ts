@@ -26,7 +26,7 @@ export type HttpServer = Awaited<ReturnType<typeof startHttpServer>>
 
 export async function startHttpServer(davit: TestDavit) {
   const account = await applyServerRole(davit.namespace)
-  const folder = await mkdtemp(join(tmpdir(), 'davit-facade-'))
+  const folder = await mkdtemp(join(tmpdir(), 'davit-rest-server-'))
   const kubeconfigPath = join(folder, 'kubeconfig')
   await writeKubeconfig(kubeconfigPath, await makeToken(davit.namespace, account, { audiences: [] }))
   const { clock } = davit
@@ -40,13 +40,16 @@ export async function startHttpServer(davit: TestDavit) {
       publishing: server.publishing,
       credentials: server.credentials,
       settings: server.settings,
+      boxTemplates: server.boxTemplates,
       deliveries: server.index,
       events: server.events,
+      streams: server.streams,
       catalogue: server.catalogue,
       cursors: new Cursors(KEY, clock),
     }),
     version: '0.0.0-test',
     tokens: reviews.tokens,
+    signatures: reviews.signatures,
     access: reviews.access,
     organizations: { has: (name) => server.organizations.get(name) !== undefined },
     clock,

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
 import { sortableName } from '../../src/apis/ids.ts'
 import { ApiError } from '../../src/kube/client.ts'
+import { Organizations } from '../../src/kube/organizations.ts'
 import { Idempotency, IdempotencyCache } from '../../src/server/idempotent-requests.ts'
 import { acceptEvent } from '../../src/webhooks/events/plan.ts'
 import { type KeyRecord, keptLine, keyRecordOf } from '../../src/webhooks/log/idempotency-keys.ts'
@@ -19,13 +20,15 @@ export class SharedLog {
   /** Every entry that ever existed: a watch reports deleted ones as well. */
   readonly #history = new Map<number, AcceptedEvent>()
   version = 100
+  /** Whether appends are answered and never shown. */
+  isLost = false
   /** Thrown by the next appends, before or after their effect. */
   readonly faults: ('before' | 'after')[] = []
 
   async append(events: readonly AcceptedEvent[]): Promise<Appended> {
     const fault = this.faults.shift()
     if (fault === 'before') throw new ApiError('Unavailable', 'no answer')
-    for (const event of events) this.#add(event)
+    if (!this.isLost) for (const event of events) this.#add(event)
     if (fault === 'after') throw new ApiError('Unavailable', 'no answer')
     return { segment: `s${this.version}`, version: this.version, firstDelivery: 0 }
   }
@@ -67,6 +70,7 @@ export class Replica {
   readonly book: IdempotencyCache
   readonly keys: Idempotency
   behind: string | undefined
+  readonly organizations = new Organizations()
   #log: SharedLog
   #seen = 0
   #made = 0
@@ -82,9 +86,11 @@ export class Replica {
       },
     }
     this.book = new IdempotencyCache(clock, limits)
+    for (const name of ['acme', 'globex']) this.organize(name)
     this.keys = new Idempotency({
       cache: this.book,
       eventLog: log,
+      organizations: this.organizations,
       hashKey: new Uint8Array(32),
       behind: () => this.behind,
       clock,
@@ -95,6 +101,11 @@ export class Replica {
   }
 
   newId: () => string
+
+  /** Shows a namespace, which is another organization if its UID is another one. */
+  organize(name: string, uid = `uid-of-${name}`): void {
+    this.organizations.apply({ name, uid, ownerEmails: [] })
+  }
 
   /** Reads the log like a list does, in the order of `by`. */
   read(by: (record: KeyRecord) => number = () => 0): this {
@@ -112,16 +123,41 @@ export class Replica {
   }
 
   publish(key: string, asked = 'this', organization = 'acme') {
-    return this.keys.once({ organization, operation: 'publish', key, asked }, async (mark) => {
+    return this.keys.once({ organization, operation: 'publish', key, asked: () => asked }, async (mark) => {
       const id = this.newId()
-      const event = { name: id, namespace: organization, type: 'a.b', dataText: '{}', acceptedAt: 0, ...mark }
+      const event = { name: id, namespace: organization, type: 'a.b', dataText: '{}', happenedAt: 0, ...mark }
       await this.#log.append([acceptEvent(event, [{ name: 'billing', uid: 'uid-1' }])])
       return id
     })
   }
 
+  /** @param rejected numbers of parts that are left out @param size parts in each append */
+  publishAll(key: string, parts: number, { rejected = [] as number[], size = 2, asked = 'these' } = {}) {
+    const request = { organization: 'acme', operation: 'publish-batch', key, asked: () => asked, parts }
+    return this.keys.each(request, async (missing, appended) => {
+      const made = missing
+        .filter(({ part }) => !rejected.includes(part))
+        .map(({ part, mark }) => {
+          const event = {
+            name: this.newId(),
+            namespace: 'acme',
+            type: 'a.b',
+            dataText: `${part}`,
+            happenedAt: 0,
+            ...mark,
+          }
+          return { part, accepted: acceptEvent(event, [{ name: 'billing', uid: 'uid-1' }]) }
+        })
+      for (let from = 0; from < made.length; from += size) {
+        const group = made.slice(from, from + size)
+        await this.#log.append(group.map(({ accepted }) => accepted))
+        for (const { part, accepted } of group) appended(part, accepted.event.id)
+      }
+    })
+  }
+
   make(key: string, act: (id: string) => Promise<string>, check?: () => Promise<void>) {
-    const request = { organization: 'acme', operation: 'create', key, asked: 'this' }
+    const request = { organization: 'acme', operation: 'create', key, asked: () => 'this' }
     return this.keys.around(request, { act, ...(check ? { check } : {}) })
   }
 }

@@ -83,7 +83,7 @@ export async function startLiveServer(
     ...needs,
     store,
     namespace,
-    writer: `facade-${servers}`,
+    writer: `server-${servers}`,
     leaseMs,
     leaseClock: aws.clock,
     installationKey: await installationKey({ resources: api, namespace, random }),

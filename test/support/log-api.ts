@@ -2,7 +2,7 @@
 import type { AcceptedEvent } from '../../src/apis/delivery-segment.ts'
 import { deliveryObjectName } from '../../src/apis/ids.ts'
 import { type ResourceType, VIEW_LABEL } from '../../src/apis/meta.ts'
-import { encodeLogRecord, type OutcomeRecord } from '../../src/apis/outcome-segment.ts'
+import { encodeLogRecord, type LogRecord } from '../../src/apis/outcome-segment.ts'
 import type { WebhookDeliveryStatus } from '../../src/apis/webhook-delivery.ts'
 import {
   ApiError,
@@ -35,14 +35,18 @@ export class LogApi implements ResourceReader, WatchSource {
     return this.#put('deliverysegments', name, { fields: { spec: segmentSpec(events, 'test', 0) } })
   }
 
-  tell(name: string, records: readonly OutcomeRecord[]): number {
+  tell(
+    name: string,
+    records: readonly LogRecord[],
+    { silently = false, writer = 'test' }: { silently?: boolean; writer?: string } = {},
+  ): number {
     const spec = {
       writtenAt: Date.UTC(2026, 0, 31, 12),
-      writer: 'test',
+      writer,
       lowWater: '0',
       records: records.map(encodeLogRecord).join('\n'),
     }
-    return this.#put('outcomesegments', name, { fields: { spec } })
+    return this.#put('outcomesegments', name, { fields: { spec }, silently })
   }
 
   /** Creates or changes the object of a delivery. @param id the 26 characters */

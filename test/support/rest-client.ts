@@ -16,6 +16,7 @@ type Responses = Record<string, { $ref?: string; content?: Record<string, { sche
 
 export type OpenApiDocument = {
   paths: Record<string, Record<string, { operationId: string; responses: Responses }>>
+  webhooks: Record<string, Record<string, { operationId: string }>>
   components: Json
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { deliverySegments, type SegmentEvent } from '../../src/apis/delivery-segment.ts'
 import { messageId, sortableName } from '../../src/apis/ids.ts'
 import type { ResourceType } from '../../src/apis/meta.ts'
-import { outcomeSegments } from '../../src/apis/outcome-segment.ts'
+import { type ClaimRecord, encodeLogRecord, outcomeSegments } from '../../src/apis/outcome-segment.ts'
 import {
   type DeliveryState,
   deliveryOutline,
@@ -59,6 +59,8 @@ export class RetentionBed {
   readonly complaints: string[] = []
   readonly retention: Retention
   lowWater = 1_000_000
+  /** Positions ahead of the mark that are closed. */
+  readonly closed = new Set<string>()
   deliveredUpTo = Number.POSITIVE_INFINITY
   healthy = true
   heldLooks = 0
@@ -78,6 +80,7 @@ export class RetentionBed {
       limits: { ...limits, ...over },
       directory: this.directory,
       lowWater: () => this.lowWater,
+      isClosed: ({ version, index }) => version <= this.lowWater || this.closed.has(`${version}/${index}`),
       healthy: () => this.healthy,
       cancelHeld: () => {
         this.heldLooks += 1
@@ -176,8 +179,8 @@ export class RetentionBed {
     return segment
   }
 
-  async outcomes(name: string, lowWater: number): Promise<void> {
-    const records = '101/0 moved'
+  async outcomes(name: string, lowWater: number, shardRecords: readonly ClaimRecord[] = []): Promise<void> {
+    const records = ['101/0 moved', ...shardRecords.map(encodeLogRecord)].join('\n')
     const writtenAt = this.clock.now()
     const { metadata } = await this.store.create(outcomeSegments, {
       metadata: { namespace: SYSTEM, name },
@@ -190,7 +193,7 @@ export class RetentionBed {
       createdAt: writtenAt,
       lowWater,
       size: records.length,
-      records: [],
+      records: shardRecords,
     })
   }
 

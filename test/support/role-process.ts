@@ -73,6 +73,10 @@ export class RoleProcess {
     return `http://127.0.0.1:${this.#options.opsPort}/metrics`
   }
 
+  get pid(): number {
+    return this.#child.pid ?? 0
+  }
+
   get running(): boolean {
     return this.#child.exitCode === null && this.#child.signalCode === null
   }

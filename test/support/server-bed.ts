@@ -7,7 +7,7 @@ import type { CallerIdentity, ResourceAttributes } from '../../src/kube/reviews.
 import { type Clock, createRandom } from '../../src/lib/time.ts'
 import type { CredentialService } from '../../src/server/credentials.ts'
 import { type AppOptions, createApp } from '../../src/server/http/app.ts'
-import { createHttpServer, SERVER_LIMITS, type ServerLimits } from '../../src/server/http/server.ts'
+import { createHttpServer, type ServerLimits } from '../../src/server/http/server.ts'
 import { Cursors } from '../../src/server/lists.ts'
 import { allRoutes } from '../../src/server/routes.ts'
 import { FakeClock } from './fake-clock.ts'
@@ -50,6 +50,7 @@ export type BedOptions = {
   organizations?: readonly string[]
   /** Replaces the reviewer that knows the tokens. */
   tokens?: AppOptions['tokens']
+  signatures?: AppOptions['signatures']
   access?: AppOptions['access']
   /** Replace the fakes. */
   credentials?: CredentialService
@@ -86,8 +87,10 @@ export async function openServerBed(options: BedOptions = {}) {
     publishing: services.publishing,
     credentials: options.credentials ?? services.credentials,
     settings: services.settings,
+    boxTemplates: services.boxTemplates,
     deliveries: services.deliveries,
     events: services.events,
+    streams: services.streams,
     catalogue: services.catalogue,
     cursors,
   })
@@ -107,6 +110,7 @@ export async function openServerBed(options: BedOptions = {}) {
         return identities.get(token)
       },
     },
+    signatures: options.signatures ?? { check: async () => 'unknown' },
     access: options.access ?? {
       async allowed(who, question) {
         questions.push(question)
@@ -115,7 +119,7 @@ export async function openServerBed(options: BedOptions = {}) {
     },
     ...(options.limits ? { limits: options.limits } : {}),
   })
-  const server = createHttpServer(app, { random, limits: { ...SERVER_LIMITS, ...options.server } })
+  const server = createHttpServer(app, { random, limits: options.server ?? {} })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -145,7 +149,7 @@ export type Asking = {
   body?: string
 }
 
-/** Sends a usual request; a body is JSON unless its headers say otherwise. */
+/** Sends a usual request; a body is JSON unless its headers say otherwise. Of a stream, which has no end, it reads only the head. */
 export async function ask(bed: Pick<ServerBed, 'baseUrl'>, path: string, asking: Asking = {}) {
   const { method = 'GET', key, headers, body } = asking
   const response = await fetch(bed.baseUrl + path, {
@@ -157,13 +161,34 @@ export async function ask(bed: Pick<ServerBed, 'baseUrl'>, path: string, asking:
     },
     ...(body === undefined ? {} : { body }),
   })
-  const text = await response.text()
+  const text = isStream(response) ? '' : await response.text()
+  if (isStream(response)) await response.body?.cancel()
   return {
     status: response.status,
     headers: response.headers,
+    /** Path of the URL to which Location leads; empty without it. */
+    location: pathOf(response),
     text,
     json: text.startsWith('{') ? (JSON.parse(text) as Record<string, unknown>) : {},
   }
+}
+
+function isStream({ headers }: Response): boolean {
+  return headers.get('content-type') === 'text/event-stream'
+}
+
+/** The status of a GET on a connection of its own: those of `fetch` are shared, with a flood as well. */
+export async function askAlone(bed: Pick<ServerBed, 'port'>, path: string, key: string): Promise<number> {
+  const connection = await dial(bed)
+  connection.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\n\r\n`)
+  const head = await connection.until('\r\n\r\n')
+  connection.close()
+  return Number(head.split(' ')[1])
+}
+
+function pathOf({ headers, url }: Response): string {
+  const location = headers.get('location')
+  return location === null ? '' : new URL(location, url).pathname
 }
 
 /** Opens a raw connection. */

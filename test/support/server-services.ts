@@ -1,6 +1,7 @@
 /** Fake services behind the routes that answer like the real ones and record their calls. */
 
 import { eventType } from '../../src/apis/event-type.ts'
+import type { BoxTemplateService } from '../../src/server/box-templates.ts'
 import type { CredentialResource } from '../../src/server/credential-resource.ts'
 import type { CredentialService } from '../../src/server/credentials.ts'
 import type { OpenDeliveryIndex } from '../../src/server/delivery-index/delivery-index.ts'
@@ -11,6 +12,7 @@ import type { EventService } from '../../src/server/events.ts'
 import { Problem } from '../../src/server/http/problems.ts'
 import type { Published, PublishingService } from '../../src/server/publishing.ts'
 import type { SecretsSettingsService } from '../../src/server/secrets-settings.ts'
+import type { EventStreams } from '../../src/server/stream/event-streams.ts'
 
 /** The public members of a class. */
 type PublicOf<T> = Pick<T, keyof T>
@@ -77,10 +79,22 @@ export class FakeServices {
       const overlapSeconds = roll.expireOld ? 0 : 86_400
       return { overlapSeconds, replayed: this.replayed, ...(this.replayed ? {} : { secret: SECRET }) }
     },
+    secrets: async (id) => {
+      await this.#ask('secrets', { id })
+      this.#endpoint(id)
+      return [{ fingerprint: 'df0495d62ebf27ba', createdAt: AT }]
+    },
     identify: async (id) => {
       await this.#ask('identify', { id })
       this.#endpoint(id)
       return { namespace: id.organization, name: 'billing', uid: `uid-of-${id.organization}` }
+    },
+    identifyAll: async (organization) => {
+      await this.#ask('identifyAll', { organization })
+      return [
+        { namespace: organization, name: `of-${organization}`, uid: `uid-of-${organization}` },
+        { namespace: organization, name: 'audit', uid: 'uid-of-audit' },
+      ]
     },
   } satisfies PublicOf<EndpointService> as unknown as EndpointService
 
@@ -88,6 +102,10 @@ export class FakeServices {
     publish: async (organization, publication, how) => {
       await this.#ask('publish', { organization, publication, how })
       return this.#published()
+    },
+    publishBatch: async (organization, publications, how) => {
+      await this.#ask('publishBatch', { organization, publications, how })
+      return { results: publications.map(() => this.#published()), replayed: this.replayed }
     },
     ping: async (id, how) => {
       await this.#ask('ping', { id, how })
@@ -103,8 +121,8 @@ export class FakeServices {
   } satisfies PublicOf<PublishingService> as unknown as PublishingService
 
   readonly deliveries = {
-    list: async (endpoint, query) => {
-      await this.#ask('deliveries', { endpoint, query })
+    list: async (endpoints, query) => {
+      await this.#ask('deliveries', { endpoints, query })
       return query.after === undefined ? { deliveries: [LINE], next: DELIVERY_ID } : { deliveries: [] }
     },
     read: async (endpoint, deliveryId) => {
@@ -112,15 +130,31 @@ export class FakeServices {
       if (deliveryId !== deliveryIn(endpoint.namespace)) return undefined
       return { ...LINE, deliveryId, attempts: [{ at: AT, code: 200, latencyMs: 12, response: 'ok' }] }
     },
-  } satisfies Pick<OpenDeliveryIndex, 'list' | 'read'> as unknown as OpenDeliveryIndex
+    body: async (endpoint, deliveryId) => {
+      await this.#ask('body', { endpoint, deliveryId })
+      return PAYLOAD
+    },
+  } satisfies Pick<OpenDeliveryIndex, 'list' | 'read' | 'body'> as unknown as OpenDeliveryIndex
 
   readonly events = {
+    list: async (organization, query) => {
+      await this.#ask('events', { organization, query })
+      const one = eventOf(deliveryIn(organization))
+      return query.after === undefined ? { events: [one], next: one.eventId } : { events: [] }
+    },
     read: async (organization, eventId) => {
       await this.#ask('event', { organization, eventId })
-      if (eventId !== deliveryIn(organization)) return undefined
-      return { eventId, type: 'environment.started', deliveries: 2, createdAt: AT, payload: PAYLOAD }
+      return eventId === deliveryIn(organization) ? { ...eventOf(eventId), payload: PAYLOAD } : undefined
     },
   } satisfies PublicOf<EventService>
+
+  /** Each stream has one message, and ends. */
+  readonly streams = {
+    open: async (organization, from) => {
+      await this.#ask('stream', { organization, from })
+      return (connection) => connection.end('id: 1-1-1\nevent: heartbeat\ndata: {}\n\n')
+    },
+  } satisfies Pick<EventStreams, 'open'>
 
   readonly credentials = {
     create: async (organization, draft, how) => {
@@ -163,6 +197,20 @@ export class FakeServices {
       return { settings: { ...OWN_SETTINGS, ...defined(draft), conditions: [READY] }, etag: '"u.1"' }
     },
   } satisfies PublicOf<SecretsSettingsService> as unknown as SecretsSettingsService
+
+  readonly boxTemplates = {
+    list: async (organization, query) => {
+      await this.#ask('listTemplates', { organization, query })
+      return query.after === undefined
+        ? { boxTemplates: [templateOf('api')], next: 'page-2' }
+        : { boxTemplates: [templateOf('shop')] }
+    },
+    read: async (organization, name) => {
+      await this.#ask('readTemplate', { organization, name })
+      if (name !== templateIn(organization)) throw new Problem('not_found')
+      return templateOf(name)
+    },
+  } satisfies PublicOf<BoxTemplateService>
 
   readonly catalogue = {
     all: () => [
@@ -235,11 +283,17 @@ const READY = {
 
 const LINE: DeliveryLine = {
   deliveryId: DELIVERY_ID,
+  endpointId: 'whe_billing',
   eventType: 'environment.started',
   status: 'succeeded',
   attemptCount: 1,
   completedAt: AT,
   createdAt: AT,
+}
+
+function eventOf(eventId: string) {
+  const statuses = { pending: 0, retrying: 1, succeeded: 1, exhausted: 0, canceled: 0 }
+  return { eventId, type: 'environment.started', deliveries: 2, statuses, createdAt: AT }
 }
 
 function endpointOf(endpointId: string): EndpointResource {
@@ -270,4 +324,18 @@ function credentialOf(id: string): CredentialResource {
 
 function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never
+}
+
+export function templateIn(organization: string): string {
+  return `of-${organization}`
+}
+
+function templateOf(name: string) {
+  return {
+    name,
+    services: [{ name: 'web', kind: 'custom' as const, image: 'ghcr.io/acme/web:1' }],
+    bake: { state: 'running' as const, number: 1, startedAt: AT },
+    conditions: [],
+    createdAt: AT,
+  }
 }

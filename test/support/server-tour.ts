@@ -2,6 +2,7 @@
  * Everything that a REST server can do in the cluster, once over REST: each route, repeats with an idempotency key, and a create
  * that the cluster rejects.
  */
+import { boxTemplateKind, boxTemplates } from '../../src/apis/box-template.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import type { Installation, ServerProcess } from './installation.ts'
@@ -47,7 +48,16 @@ export async function tourServer(options: TourOptions): Promise<void> {
     key: keys.publisher,
     idempotencyKey: 'event',
   })
+  for (const time of [1, 2])
+    await call(202, 'POST', `${home}/events/batch`, {
+      body: { events: [time, time].map(() => ({ type: TYPE, data: {} })) },
+      key: keys.publisher,
+      idempotencyKey: 'batch',
+    })
   await call(200, 'GET', `${home}/events/${event.json.eventId}`)
+  await call(200, 'GET', `${home}/events?include=payload`)
+  await call(200, 'GET', `${home}/stream`)
+  await call(200, 'GET', `${home}/deliveries`)
   await call(403, 'GET', `${home}/webhooks`, { key: keys.viewer })
   for (const path of [one, other]) {
     const delivery = `${path}/deliveries/${event.json.eventId}`
@@ -56,14 +66,18 @@ export async function tourServer(options: TourOptions): Promise<void> {
     await call(202, 'POST', `${delivery}/redeliver`)
     await call(202, 'POST', `${path}/ping`)
     await call(200, 'POST', `${path}/secret/roll`)
+    await call(200, 'GET', `${path}/secret`)
   }
   await call(204, 'DELETE', other)
   await createInVain(options, call)
   await tourSecrets(options, call)
 }
 
-/** Credentials that need no account and, in the other organization, settings that never connect. */
-async function tourSecrets({ organization, fullOrganization }: TourOptions, call: Caller): Promise<void> {
+/** Box templates, credentials that need no account and, in the other organization, settings that never connect. */
+async function tourSecrets(
+  { davit, organization, fullOrganization }: TourOptions,
+  call: Caller,
+): Promise<void> {
   const home = `/organizations/${organization}`
   const settings = `/organizations/${fullOrganization}/secrets-settings`
   await call(200, 'GET', settings)
@@ -75,8 +89,22 @@ async function tourSecrets({ organization, fullOrganization }: TourOptions, call
   await call(200, 'GET', path)
   await call(200, 'PATCH', path, { body: { label: 'Still ours' } })
   await call(204, 'DELETE', path)
+  const template = templateObject(organization, 'shop')
+  await davit.api.create(boxTemplates, template)
+  await call(200, 'GET', `${home}/box-templates`)
+  await call(200, 'GET', `${home}/box-templates/${template.metadata.name}`)
   const token = { ...body, type: 'token', registry: 'ghcr.io', username: 'bot', secret: 'any' }
   await call(409, 'POST', `${home}/registry-credentials`, { body: token })
+}
+
+export function templateObject(namespace: string, name: string) {
+  const services = [{ name: 'web', kind: 'catalog', image: 'docker.io/library/nginx:1.29' }]
+  return {
+    apiVersion: API_VERSION,
+    kind: boxTemplateKind.kind,
+    metadata: { namespace, name },
+    spec: { services },
+  }
 }
 
 /** The rights of a new role take effect after a moment. */
@@ -112,8 +140,8 @@ function callerOf({ server, keys }: TourOptions) {
   }
 }
 
-function pathIn({ headers }: Answer): string {
-  return headers.get('location') ?? ''
+function pathIn({ location }: Answer): string {
+  return location
 }
 
 async function untilSucceeded(call: Caller, path: string): Promise<void> {

@@ -67,7 +67,7 @@ export class Signer {
       namespace: ORGANIZATION,
       type: EVENT_TYPE,
       dataText: DATA,
-      acceptedAt: sendAt,
+      happenedAt: sendAt,
     }
     await bed.accept(acceptEvent(event, [{ name, uid }]))
     const [request] = await this.#receiver.waitFor(1, { path: `/${name}` })

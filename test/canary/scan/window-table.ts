@@ -7,7 +7,7 @@ const BASE = 0x01000193
 /** BASE to the power of WINDOW: what the oldest byte of a window counts for when the next one comes. */
 const OLDEST = Array.from({ length: WINDOW }).reduce<number>((power) => Math.imul(power, BASE), 1)
 const FILTER_BITS = 25
-const NOBODY = -1
+const NO_ENDPOINT = -1
 /** More than one secret has this window: it is how they are written, and tells nothing. */
 const SHARED = -2
 
@@ -25,14 +25,14 @@ export class WindowTable {
     const slots = 2 ** Math.ceil(Math.log2(Math.max(16, most * 2)))
     this.#corpus = corpus
     this.#offsets = new Int32Array(slots)
-    this.#owners = new Int32Array(slots).fill(NOBODY)
+    this.#owners = new Int32Array(slots).fill(NO_ENDPOINT)
     this.#mask = slots - 1
   }
 
   add(offset: number, owner: number): void {
     const hash = hashOf(this.#corpus, offset)
     let slot = hash & this.#mask
-    while (this.#owners[slot] !== NOBODY) {
+    while (this.#owners[slot] !== NO_ENDPOINT) {
       if (sameWindow(this.#corpus, this.#offsets[slot] ?? 0, this.#corpus, offset)) {
         if (this.#owners[slot] !== owner) this.#owners[slot] = SHARED
         return
@@ -75,7 +75,7 @@ export class WindowTable {
 
   #find(bytes: Uint8Array, at: number, hash: number): number | undefined {
     let slot = hash & this.#mask
-    while (this.#owners[slot] !== NOBODY) {
+    while (this.#owners[slot] !== NO_ENDPOINT) {
       const offset = this.#offsets[slot] ?? 0
       if (sameWindow(bytes, at, this.#corpus, offset))
         return this.#owners[slot] === SHARED ? undefined : offset

@@ -9,11 +9,11 @@ import { fileURLToPath } from 'node:url'
 import { type Bed, onBed } from '../../bench/bed.ts'
 import type { Controller } from '../../bench/controller.ts'
 import { nextRun } from '../../bench/davit-load.ts'
-import { installServer, type MeasuredServer, makeKeys, startServerBed } from '../../bench/facade.ts'
-import { untilKeysWork } from '../../bench/facade-clients.ts'
 import type { Route } from '../../bench/loads/publishing.ts'
 import { spawnProcess } from '../../bench/processes/remote-calls.ts'
 import { report } from '../../bench/progress.ts'
+import { untilKeysWork } from '../../bench/rest-clients.ts'
+import { installServer, type MeasuredServer, makeKeys, startServerBed } from '../../bench/rest-server.ts'
 import { type EndpointRoute, makeEndpoints } from '../../bench/topology.ts'
 import { type Figures, rounded } from '../figures.ts'
 import { makeEndpointFor } from './endpoint.ts'
@@ -95,11 +95,11 @@ async function serverFor(bed: Bed, { namespace, endpoint, type }: EndpointRoute)
 function clientFigures({ good, wrong, hostile, held }: Met): Figures {
   for (const words of wrong) report(`not as it should be: ${words}`)
   return {
-    'facade: good requests': good,
-    'facade: of them not answered as they should be': wrong.length,
-    'facade: kinds of hostile clients': Object.keys(hostile).length,
-    'facade: hostile clients': Object.values(hostile).reduce((sum, one) => sum + one, 0),
-    'facade: connections held for too long': held,
+    'REST server: good requests': good,
+    'REST server: of them not answered as they should be': wrong.length,
+    'REST server: kinds of hostile clients': Object.keys(hostile).length,
+    'REST server: hostile clients': Object.values(hostile).reduce((sum, one) => sum + one, 0),
+    'REST server: connections held for too long': held,
   }
 }
 
@@ -152,7 +152,7 @@ async function publishFor(bed: Bed, roles: Roles, { good, bad, minutes }: Plan):
     samples.controller.push(ofController)
     samples.server.push(ofServer)
     report(
-      `controller: ${wordsOf(ofController)}, ${await controller.pending()} pending; facade: ${wordsOf(ofServer)}`,
+      `controller: ${wordsOf(ofController)}, ${await controller.pending()} pending; REST server: ${wordsOf(ofServer)}`,
     )
   }
   const published = await publishing
@@ -200,7 +200,7 @@ function figuresOf({ published, received, samples, p99, problems, pending }: Run
     'refused at publishing': problems,
     'pending at the end': pending,
     ...growthOf(samples.controller),
-    ...prefixed('facade: ', growthOf(samples.server)),
+    ...prefixed('REST server: ', growthOf(samples.server)),
     'p99 of the second half over that of the first': rounded(
       medianOf(p99.slice(half)) / medianOf(p99.slice(0, half)),
     ),

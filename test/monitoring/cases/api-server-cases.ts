@@ -10,7 +10,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
         [`${BUCKET}{verb="create", le="+Inf"}`]: '0+100x30',
       },
       minute: 20,
-      says: 'The 99th percentile of Kubernetes API calls is 2s. Publishing and deliveries slow down with it.',
+      says: 'The 99th-percentile latency of Kubernetes API calls is 2s, which slows down publishing and deliveries.',
     },
     quiet: [
       {
@@ -24,7 +24,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
       },
     ],
   },
-  DavitApiServerRefuses: {
+  DavitApiServerRejects: {
     fires: {
       series: {
         'davit_api_calls_total{verb="create", code="201"}': '0+90x30',
@@ -50,7 +50,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
       series: { [`davit_log_oldest_write_seconds{kind="outcome", ${POD}}`]: '0 10 70 130x5' },
       labels: { kind: 'outcome' },
       minute: 3,
-      says: 'The oldest outcome has waited 2m 10s to be written to the delivery log. Until then, Davit stops sending or publishing.',
+      says: 'The oldest outcome has waited 2m 10s to be written to the delivery log. Davit stops sending or publishing until the write succeeds.',
     },
     quiet: [{ series: { 'davit_log_oldest_write_seconds{kind="outcome"}': '6 0 6 0 6 0' }, minute: 5 }],
   },
@@ -92,7 +92,7 @@ export const API_SERVER_CASES: Readonly<Record<string, RuleCase>> = {
       },
       labels: POD_LABELS,
       minute: 11,
-      says: 'davit-controller-0 (10.0.0.1:9090) uses 100% of its concurrent attempts. Due deliveries wait for an attempt to finish.',
+      says: 'davit-controller-0 (10.0.0.1:9090) is using 100% of its limit on concurrent attempts. Due deliveries wait for an attempt to finish.',
     },
     quiet: [
       {

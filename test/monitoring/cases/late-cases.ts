@@ -28,7 +28,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: { [`davit_shards_owned{${POD}}`]: '128x10', [`davit_shards_owned{${OTHER_POD}}`]: '128 100x9' },
       minute: 5,
-      says: 'Controller replicas own 228 of 256 shards. Endpoints in a shard without an owner get no deliveries.',
+      says: 'Controller replicas own 228 shards; there are 256. Endpoints in a shard without an owner get no deliveries.',
     },
     quiet: [
       {
@@ -87,7 +87,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
       },
       labels: { organization: 'acme', endpoint_name: 'billing' },
       minute: 6,
-      says: 'The endpoint billing of acme has failed every attempt for 36m 1s. Davit gives its deliveries up after eight attempts.',
+      says: 'The endpoint billing of acme has failed every attempt for 36m 1s. Davit gives up on each of its deliveries after eight attempts.',
     },
     quiet: [
       {
@@ -107,7 +107,7 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
         [`davit_endpoints{state="enabled", ${OTHER_POD}}`]: '10x20',
       },
       minute: 11,
-      says: '50% of all enabled endpoints failed at their last attempt. The common cause is probably in this cluster.',
+      says: 'For 50% of all enabled endpoints, the last attempt failed. The common cause is probably in this cluster.',
     },
     quiet: [
       { series: { davit_endpoints_failing: '4x20', 'davit_endpoints{state="enabled"}': '4x20' }, minute: 20 },
@@ -121,18 +121,18 @@ export const LATE_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: { [DISABLED]: '3x70 4x70' },
       minute: 75,
-      says: '1 more endpoints are disabled automatically than an hour ago. Their pending deliveries are held for seven days.',
+      says: 'There are 1 more automatically disabled endpoints than an hour ago. Their pending deliveries are held for seven days.',
     },
     quiet: [
       { series: { [DISABLED]: '3x70 4x70' }, minute: 138 },
       { series: { [DISABLED]: '3x200' }, minute: 100 },
     ],
   },
-  DavitOwnersNotTold: {
+  DavitOwnersNotNotified: {
     fires: {
       series: { 'davit_mails_total{result="refused"}': '0 0 1x20' },
       minute: 9,
-      says: 'The mail server has rejected emails to owners of disabled endpoints within the last hour. These owners do not know yet that their endpoints are disabled.',
+      says: 'Davit could not send emails to owners of disabled endpoints within the last hour. These owners do not know yet that their endpoints are disabled.',
     },
     quiet: [
       {

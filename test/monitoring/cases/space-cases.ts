@@ -29,7 +29,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
     fires: {
       series: { davit_written_bytes: '90x40', davit_written_limit_bytes: '100x40' },
       minute: 3,
-      says: 'Davit has used 90% of its write limit for ten minutes. At the limit, new events wait.',
+      says: 'In the last ten minutes, Davit has used 90% of its limit on written bytes. At the limit, publish requests are rejected and new WebhookEvents wait.',
     },
     quiet: [{ series: { davit_written_bytes: '70x40', davit_written_limit_bytes: '100x40' }, minute: 20 }],
   },
@@ -41,7 +41,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
         davit_deliveries_pending_limit: '100x40',
       },
       minute: 6,
-      says: 'Pending deliveries are at 90% of their limit. At the limit, new events wait.',
+      says: 'Pending deliveries are at 90% of their limit. At the limit, publish requests are rejected and new WebhookEvents wait.',
     },
     quiet: [
       {
@@ -49,6 +49,18 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
         minute: 20,
       },
     ],
+  },
+  DavitOpenBytesNearLimit: {
+    fires: {
+      series: {
+        [`davit_open_bytes{${POD}}`]: '90x40',
+        [`davit_open_bytes{${OTHER_POD}}`]: '89x40',
+        davit_open_limit_bytes: '100x40',
+      },
+      minute: 6,
+      says: 'The bodies of unfinished deliveries take up 90% of their total size limit. At the limit, publish requests are rejected and new WebhookEvents wait.',
+    },
+    quiet: [{ series: { davit_open_bytes: '70x40', davit_open_limit_bytes: '100x40' }, minute: 20 }],
   },
   DavitPublishingRefused: {
     fires: {
@@ -94,7 +106,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
       },
     ],
   },
-  DavitPassesFail: {
+  DavitReconciliationFails: {
     fires: {
       series: { 'davit_reconcile_total{controller="box-template", result="error"}': '0+1x60' },
       labels: { controller: 'box-template' },
@@ -119,7 +131,7 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
       },
       labels: { kind: 'RegistryCredential', reason: 'AccountNotReady' },
       minute: 31,
-      says: '4 objects of the kind RegistryCredential are not ready (AccountNotReady). Bakes that use them fail.',
+      says: '4 objects of the kind RegistryCredential are not ready (AccountNotReady). Davit cannot store their secrets.',
     },
     quiet: [
       { series: { 'davit_objects_not_ready{kind="BoxTemplate", reason="BakeFailed"}': '4x60' }, minute: 40 },

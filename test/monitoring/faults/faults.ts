@@ -9,7 +9,7 @@ import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { createTestAuthority } from '../../support/tls.ts'
 import { API_SETTINGS, EVENT_TYPE, type MonitoringBed, ORGANIZATION } from '../bed/bed.ts'
 import { type Fault, OTHER_TYPE, untilKnown } from './fault.ts'
-import { lowLimits } from './low-limits.ts'
+import { manyArePending, muchIsOpen, muchIsWritten } from './low-limits.ts'
 import { makeTemplates } from './templates.ts'
 
 const DAY_MS = 24 * 3_600_000
@@ -33,7 +33,7 @@ const endpointsFail: Fault = {
 
 const endpointDisabled: Fault = {
   what: 'a fifth delivery is exhausted a day after the first, and there is no mail server',
-  alerts: ['DavitEndpointDisabled', 'DavitOwnersNotTold'],
+  alerts: ['DavitEndpointDisabled', 'DavitOwnersNotNotified'],
   async cause(bed) {
     const { api } = bed.davit
     const annotations = { [OWNER_EMAILS_ANNOTATION]: 'owner@example.com' }
@@ -85,7 +85,7 @@ const slowApiServer: Fault = {
 
 const noApiServer: Fault = {
   what: 'there is no way to the API server, while deliveries are under way',
-  alerts: ['DavitApiServerRefuses', 'DavitLeaseLost', 'DavitNotReady', 'DavitStoreBehind', 'DavitRestFails'],
+  alerts: ['DavitApiServerRejects', 'DavitLeaseLost', 'DavitNotReady', 'DavitStoreBehind', 'DavitRestFails'],
   async cause(bed) {
     bed.receiver.answer('/slow', { delayMs: 2000 })
     await bed.endpoint('slow', `${bed.receiver.url}/slow`)
@@ -113,7 +113,7 @@ let rules: unknown
 
 const rightTaken: Fault = {
   what: 'the controller may no longer write the status of WebhookEvents',
-  alerts: ['DavitPassesFail', 'DavitEventsWait'],
+  alerts: ['DavitReconciliationFails', 'DavitEventsWait'],
   async cause(bed) {
     const { api } = bed.davit
     const role = await api.get(clusterRoles, { name: 'davit-controller' })
@@ -222,7 +222,9 @@ export const FAULTS: readonly Fault[] = [
   noTurn,
   killed,
   shortCertificate,
-  lowLimits,
+  muchIsWritten,
+  muchIsOpen,
+  manyArePending,
   gone,
 ]
 

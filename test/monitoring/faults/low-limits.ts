@@ -1,52 +1,63 @@
 /** Limits so low that a few events reach them. */
 import { randomBytes } from 'node:crypto'
-import { until } from '../../support/until.ts'
 import { API_SETTINGS, CONTROLLER_SETTINGS, type MonitoringBed } from '../bed/bed.ts'
 import { type Fault, OTHER_TYPE, untilKnown } from './fault.ts'
 
-export const lowLimits: Fault = {
-  what: 'limits are low, payloads large, and receivers hang',
-  alerts: [
-    'DavitAttemptsAtLimit',
-    'DavitDeliveriesLate',
-    'DavitLogNearLimit',
-    'DavitLogOverLimit',
-    'DavitPendingNearLimit',
-    'DavitPublishingRefused',
-    'DavitWritesNearLimit',
-  ],
+/** It cannot be compressed, so it is written as it is. */
+const TEXT = randomBytes(161_250).toString('base64')
+
+const HANGING = ['hangs-1', 'hangs-2', 'hangs-3', 'hangs-4', 'hangs-5']
+
+export const muchIsWritten: Fault = {
+  what: 'limits of the log are low, and payloads large',
+  alerts: ['DavitLogNearLimit', 'DavitLogOverLimit', 'DavitPublishingRefused', 'DavitWritesNearLimit'],
   async cause(bed) {
-    const limits = {
+    await restart(bed, {
       DAVIT_MAX_LOG_BYTES: '1048576',
-      DAVIT_MAX_WRITTEN_BYTES: '1468006',
-      DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: '1468006',
-      DAVIT_MAX_PENDING: '20',
-      DAVIT_MAX_PENDING_PER_ORGANIZATION: '20',
-    }
-    const [first, second] = bed.controllers
-    await second.kill()
-    // All that run, since alerts look at the highest limit that any of them tells of.
-    await Promise.all([
-      first.restart({ ...CONTROLLER_SETTINGS, ...limits, DAVIT_MAX_IN_FLIGHT: '2' }),
-      ...bed.servers.map((server) => server.restart({ ...API_SETTINGS, ...limits })),
-    ])
-    await Promise.all([first, ...bed.servers].map((member) => member.process.untilReady()))
-    // Before anything hangs, since what is pending has a limit, too.
-    // It cannot be compressed, so it is written as it is.
-    const text = randomBytes(153_750).toString('base64')
-    for (let n = 0; n < 6; n += 1) await untilTaken(bed, { n, text })
-    for (const name of ['hangs-1', 'hangs-2', 'hangs-3', 'hangs-4']) {
+      DAVIT_MAX_WRITTEN_BYTES: '2400000',
+      DAVIT_MAX_WRITTEN_BYTES_PER_ORGANIZATION: '2400000',
+    })
+  },
+  goOn: (bed) => bed.publish({ text: TEXT }),
+}
+
+export const muchIsOpen: Fault = {
+  what: 'limits of open bytes are low, payloads large, and receivers hang',
+  alerts: ['DavitOpenBytesNearLimit'],
+  async cause(bed) {
+    await restart(bed, {
+      DAVIT_MAX_OPEN_BYTES: '1048576',
+      DAVIT_MAX_OPEN_BYTES_PER_ORGANIZATION: '1048576',
+    })
+    for (const name of HANGING) {
       bed.receiver.answer(`/${name}`, 'hang')
       await bed.endpoint(name, `${bed.receiver.url}/${name}`, { eventTypes: [OTHER_TYPE] })
     }
     await untilKnown()
   },
-  // Five deliveries each, four of them to receivers that hang, until no more may be pending.
-  goOn: (bed) => bed.publish({ n: 4 }, OTHER_TYPE),
+  goOn: (bed) => bed.publish({ text: TEXT }, OTHER_TYPE),
 }
 
-/** Shards of a controller that was killed wait for its Lease to end. */
-async function untilTaken(bed: MonitoringBed, data: unknown): Promise<void> {
-  const taken = async () => (await bed.publish(data)) === 202 || undefined
-  await until(taken, () => 'no event is accepted')
+/** The deliveries that hang since the previous fault are pending, too. */
+export const manyArePending: Fault = {
+  what: 'limits of deliveries are low, and receivers hang',
+  alerts: ['DavitAttemptsAtLimit', 'DavitDeliveriesLate', 'DavitPendingNearLimit'],
+  cause: (bed) =>
+    restart(bed, {
+      DAVIT_MAX_PENDING: '20',
+      DAVIT_MAX_PENDING_PER_ORGANIZATION: '20',
+      DAVIT_MAX_IN_FLIGHT: '2',
+    }),
+  goOn: (bed) => bed.publish({ is: 'small' }, OTHER_TYPE),
+}
+
+/** Alerts compare with the highest limit that any process reports. So all that run get the limits, and only one controller runs. */
+async function restart({ controllers, servers }: MonitoringBed, limits: Record<string, string>) {
+  const [controller, other] = controllers
+  await other.kill()
+  await Promise.all([
+    controller.restart({ ...CONTROLLER_SETTINGS, ...limits }),
+    ...servers.map((server) => server.restart({ ...API_SETTINGS, ...limits })),
+  ])
+  await Promise.all([controller, ...servers].map((member) => member.process.untilReady()))
 }

@@ -101,6 +101,25 @@ test.each(['DavitLogOverLimit', 'DavitPendingNearLimit'])('%s counts by endpoint
   ])
 })
 
+test('DavitOpenBytesNearLimit adds up bytes of what is unfinished by endpoint', async () => {
+  const { payload: _, ...withoutBody } = goodDelivery.spec
+  const segment = { segment: 'seg', event: 0, bytes: 70_000 }
+  for (const [endpoint, n, body, state] of [
+    ['open-billing', 1, { payload: '"é"' }, 'retrying'],
+    ['open-billing', 2, { payload: '"e"' }, undefined],
+    ['open-billing', 3, { payload: '"e"' }, 'exhausted'],
+    ['open-audit', 1, { payloadRef: segment }, 'retrying'],
+    ['open-audit', 2, { payloadRef: segment }, 'succeeded'],
+  ] as const) {
+    const spec = { ...withoutBody, ...body, endpoint }
+    await make(webhookDeliveryKind, `${endpoint}-${n}`, spec, state && { state })
+  }
+  const lines = (await said('DavitOpenBytesNearLimit', '# Bytes of bodies')).filter((line) =>
+    line.includes(' open-'),
+  )
+  expect(lines).toEqual([`70000 ${organization} open-audit`, `7 ${organization} open-billing`])
+})
+
 test('DavitCredentialsNotReady shows what is not ready, whatever else is True', async () => {
   await make(registryCredentialKind, 'fine', goodCredential.spec, ready('True', 'Stored'))
   await make(registryCredentialKind, 'refused', goodCredential.spec, ready('False', 'AccessDenied'))

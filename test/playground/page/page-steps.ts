@@ -25,9 +25,10 @@ export function isLook({ command }: PageStep): boolean {
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const ID = /^(whe|msg|req|rc)_[0-9a-z]{20,26}$/
+const FINGERPRINT = /^[0-9a-f]{16}$/
 const SECRET = /^whsec_[A-Za-z0-9+/]{32}$/
 
-/** An answer without what differs from run to run: times, ids that Davit makes, secrets, ports, milliseconds. */
+/** An answer without what differs from run to run: times, ids that Davit makes, secrets and their fingerprints, ports, milliseconds. */
 export function constantsOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(constantsOf)
   if (typeof value === 'string') return constantText(value)
@@ -40,6 +41,7 @@ export function constantsOf(value: unknown): unknown {
 function constantText(text: string): string {
   if (TIME.test(text)) return 'a time'
   if (SECRET.test(text)) return 'a secret'
+  if (FINGERPRINT.test(text)) return 'a fingerprint'
   const [, prefix] = ID.exec(text) ?? []
   return prefix === undefined
     ? text.replace(/^http:\/\/127\.0\.0\.1:\d+\//, 'http://127.0.0.1/')

@@ -10,7 +10,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
     fullnameOverride: 'hooks',
     commonLabels: { team: 'platform', 'app.kubernetes.io/part-of': 'hooks' },
     controller: { serviceAccount: { name: 'sender', annotations: { note: 'ours' } } },
-    api: { serviceAccount: { create: false, name: 'facade' } },
+    api: { serviceAccount: { create: false, name: 'rest-server' } },
   },
   'an image by its digest, from a registry with a login': {
     image: {
@@ -88,7 +88,20 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
   },
   'TLS with cert-manager, an autoscaler, an Ingress and a Gateway': {
     api: {
-      autoscaling: { enabled: true, minReplicas: 3, maxReplicas: 9 },
+      autoscaling: {
+        enabled: true,
+        minReplicas: 3,
+        maxReplicas: 9,
+        metrics: [
+          {
+            type: 'Pods',
+            pods: {
+              metric: { name: 'davit_http_requests_per_second' },
+              target: { type: 'AverageValue', averageValue: '500' },
+            },
+          },
+        ],
+      },
       tls: {
         enabled: true,
         certManager: {
@@ -132,7 +145,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
         labels: { release: 'monitoring' },
         annotations: { note: 'ours' },
         alertLabels: { team: 'platform' },
-        disabled: ['DavitOwnersNotTold'],
+        disabled: ['DavitOwnersNotNotified'],
         runbooks: 'https://git.example.com/davit/docs/troubleshooting/alerts/',
       },
       dashboards: { enabled: true, annotations: { grafana_folder: 'Davit' } },

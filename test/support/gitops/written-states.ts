@@ -74,6 +74,7 @@ const PROBLEMS: Readonly<Record<Problem['reason'], true>> = {
   UrlNotAllowed: true,
   SigningSecretsUnreadable: true,
   SigningSecretRefused: true,
+  CannotStoreDelivery: true,
   UnknownEventTypes: true,
 }
 
@@ -105,6 +106,7 @@ const REFUSALS: Readonly<Record<RefusalReason, true>> = {
   UnknownType: true,
   NotJson: true,
   TooLarge: true,
+  InTheFuture: true,
   SchemaMismatch: true,
   SchemaInvalid: true,
   NotAnOrganization: true,
@@ -166,7 +168,7 @@ function settingsStates(): ConditionUpdate[][] {
 }
 
 function templateStates(): ConditionUpdate[][] {
-  const current = { status: 'True', reason: 'AsBaked', message: WORDS } as const
+  const current = { status: 'True', reason: 'UpToDate', message: WORDS } as const
   const bake = (more: Partial<BakeStatus>) => ({ number: 1, attempts: 1, ...more }) as BakeStatus
   const view: TemplateView = { bake: undefined, problem: undefined, isDue: false, current }
   const failed = bakeFailureCode.options.map((code) =>

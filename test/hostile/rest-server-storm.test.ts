@@ -65,9 +65,9 @@ function receivedIds(): Set<string> {
 /** A single server may accept none: five seconds after the last word of a watch it rejects, and a busy machine needs as long for one. */
 let acceptedInTrouble = 0
 
-describe.concurrent('watches of a facade', () => {
+describe.concurrent('watches of a REST server', () => {
   const figures: Record<string, number> = {}
-  afterAll(() => tellStorm('facade-storm', figures))
+  afterAll(() => tellStorm('rest-server-storm', figures))
 
   test.for(TROUBLES)(
     '$name',

@@ -93,7 +93,7 @@ async function tell(bed: CanaryBed, secret: string, number: number): Promise<voi
   bed.steps.clear()
   bed.secrets.cloud.failing.set('create', new Error('a mistake of ours') as never)
   await post(draft)
-  const path = made.headers.get('location') ?? PATH
+  const path = made.location || PATH
   await bed.send('PATCH', path, JSON.stringify({ secret: `${secret}x` }))
   bed.steps.failAt(1 + (number % 7), STEP_FAULTS[number % 2] ?? 'fails before')
   await bed.send('PATCH', path, JSON.stringify({ secret, username: 'next' }), key)
