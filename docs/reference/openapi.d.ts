@@ -42,7 +42,7 @@ export interface paths {
         put?: never;
         /**
          * Create an endpoint
-         * @description The endpoint receives events from now on. Only this response contains its signing secret.
+         * @description The endpoint has been created and now receives events. Only this response contains its signing secret.
          */
         post: operations["createEndpoint"];
         delete?: never;
@@ -64,14 +64,14 @@ export interface paths {
         post?: never;
         /**
          * Delete an endpoint
-         * @description Cancels the endpoint's pending deliveries and deletes its log. After the response, Davit sends nothing more to the endpoint. With 503 `not_acknowledged`, the endpoint has been deleted, but a controller that is not responding may keep sending the endpoint's pending deliveries until it detects the deletion. An attempt that is already in progress continues.
+         * @description Deletes the endpoint, its signing secrets and the record of its deliveries, and cancels its pending deliveries. After it responds, Davit starts no new delivery attempts, but an attempt that is already in progress continues. If the response is 503 `not_acknowledged`, the endpoint has been deleted, but a controller that is not responding may keep sending the endpoint's pending deliveries until it detects the deletion.
          */
         delete: operations["deleteEndpoint"];
         options?: never;
         head?: never;
         /**
          * Change an endpoint
-         * @description Changes only the fields in the request. `eventTypes` replaces the whole list, and a `description` of null removes the description. The change has taken effect when the response arrives. An attempt that is already in progress continues.
+         * @description Changes only the fields in the request. `eventTypes` replaces the whole list, and a `description` of null removes the description. The change takes effect before Davit responds, but does not affect an attempt that is already in progress.
          */
         patch: operations["changeEndpoint"];
         trace?: never;
@@ -87,9 +87,29 @@ export interface paths {
         put?: never;
         /**
          * Send a ping
-         * @description Queues one `webhook.ping` event, regardless of the subscriptions of the endpoint. Receivers can verify it like any other event.
+         * @description Queues one `webhook.ping` event, whatever event types the endpoint subscribes to. Receivers can verify it like any other event.
          */
         post: operations["pingEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/{orgId}/webhooks/{endpointId}/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the fingerprints of the signing secrets
+         * @description Returns the fingerprint of each active signing secret, so that you can find out which one a receiver has. It never returns a secret.
+         */
+        get: operations["readSecretFingerprints"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -107,7 +127,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the signing secret
-         * @description The new secret signs the next attempt. The old secret also signs for 24 hours, or expires immediately with `expireOld`.
+         * @description Davit signs with the new secret from the next attempt on. It also signs with the old secrets for 24 hours, unless `expireOld` makes them expire immediately.
          */
         post: operations["rollSecret"];
         delete?: never;
@@ -128,6 +148,26 @@ export interface paths {
          * @description Returns the deliveries of the endpoint, newest first.
          */
         get: operations["listDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/{orgId}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the deliveries of all endpoints
+         * @description Returns the deliveries of all endpoints of the organization, newest first.
+         */
+        get: operations["listAllDeliveries"];
         put?: never;
         post?: never;
         delete?: never;
@@ -164,7 +204,7 @@ export interface paths {
         put?: never;
         /**
          * Redeliver an event
-         * @description Sends the type and the data of the original event as a new delivery with its own ID. Receivers see a new event.
+         * @description Sends the type and data of the original event again, in a new delivery with a new ID. Receivers see it as a new event.
          */
         post: operations["redeliver"];
         delete?: never;
@@ -180,13 +220,37 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * List the events
+         * @description Returns the accepted events, newest first, even if no endpoint was subscribed to their types. Pings and redeliveries are events as well. The log keeps events for a day, or for less time if the organization fills its share of the log sooner.
+         */
+        get: operations["listEvents"];
         put?: never;
         /**
          * Publish an event
-         * @description Queues a delivery for every enabled endpoint that subscribes to the type. The event is durably stored when the response arrives.
+         * @description Queues a delivery for every enabled endpoint that subscribes to the type. By the time the response arrives, the event is stored durably.
          */
         post: operations["publishEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/{orgId}/events/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Publish several events
+         * @description Publishes up to 500 events, which may have up to 4,096 deliveries in total. By the time the response arrives, all accepted events are stored durably, in the order of the request. An invalid event is rejected, and the others are accepted. If the outcome is unknown, repeat the request with the same Idempotency-Key: Davit then publishes only what is missing.
+         */
+        post: operations["publishEvents"];
         delete?: never;
         options?: never;
         head?: never;
@@ -201,10 +265,38 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read an event
-         * @description Returns an accepted event, even if no endpoint subscribed to it. The log keeps events for a day, or for less if the organization fills its share of the log earlier.
+         * Read an event and its deliveries
+         * @description Returns an accepted event, even if no endpoint was subscribed to its type. The log keeps events for a day, or for less time if the organization fills its share of the log sooner.
          */
         get: operations["getEvent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/{orgId}/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream events and deliveries
+         * @description Sends what happens in the organization as server-sent events, for as long as the connection lasts:
+         *
+         *     - `event`: an event was accepted. The data is a `ListedEvent` as of that moment.
+         *     - `delivery`: a delivery has changed. The data is a `DeliveryWithAttempts` with the current state. `attempts` has at least the attempts since the previous message of this delivery.
+         *     - `heartbeat`: the connection is alive. It is sent first and then every 15 seconds.
+         *
+         *     Each message has an `id`. To continue after an interruption, at any replica, send the last one as `Last-Event-ID`: nothing is missing. Another replica may send a delivery again in a state that you already know. Without it, the stream starts with what happens next. A `delivery` may arrive before its `event`.
+         *
+         *     Davit keeps the newest messages, up to 32 MiB for all organizations. A client that was away for too long, or reads too slowly, gets 410 when it connects again. It then has to connect without `Last-Event-ID`, and after that to list events and deliveries.
+         */
+        get: operations["streamEvents"];
         put?: never;
         post?: never;
         delete?: never;
@@ -257,7 +349,7 @@ export interface paths {
         head?: never;
         /**
          * Change a registry credential
-         * @description Changes only the fields in the request. A new secret becomes a new version of the parameter, which bakes read from now on. The secret and the other fields take effect together or not at all.
+         * @description Changes only the fields in the request. A new secret is stored as a new version of the parameter in AWS, and is used by all bakes that start after the change. The secret and the other fields take effect together or not at all.
          */
         patch: operations["changeCredential"];
         trace?: never;
@@ -271,12 +363,12 @@ export interface paths {
         };
         /**
          * Read the secrets settings
-         * @description Without settings, the response contains only the external ID and the parameter prefix. Settings with a region but without a role contain the policies with which you create the role.
+         * @description If there are no settings, the response contains only the external ID and the parameter prefix. If the settings have a region but no role, the response also contains the policies that you need to create the role.
          */
         get: operations["getSettings"];
         /**
          * Connect an AWS account
-         * @description Replaces the settings. Omitted fields are removed. Davit tests the account for up to ten seconds of this request, and `conditions` contains the result. If you change the account or the region, send all stored secrets again.
+         * @description Replaces the settings. Omitted fields are removed. Before it responds, Davit tests the account for up to ten seconds; `conditions` contains the result. If you change the account or the region, send all stored secrets again.
          */
         put: operations["putSettings"];
         post?: never;
@@ -286,11 +378,90 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/organizations/{orgId}/box-templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the box templates
+         * @description Returns the box templates, sorted by name. To create or change a template, use the Kubernetes API.
+         */
+        get: operations["listBoxTemplates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/{orgId}/box-templates/{boxTemplateName}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a box template */
+        get: operations["getBoxTemplate"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
-export type webhooks = Record<string, never>;
+export interface webhooks {
+    event: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Receive an event
+         * @description Davit sends this request to the URL of every endpoint that subscribes to the type of the event. Verify the signature before you use the body. The same event may arrive more than once; webhook-id identifies it.
+         */
+        post: operations["receiveEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
 export interface components {
     schemas: {
-        /** @description An event type that can be published and subscribed to. */
+        /** @description The body that receivers get. */
+        DeliveredEvent: {
+            /**
+             * @description type is the type of the event.
+             * @example environment.started
+             */
+            type: string;
+            /**
+             * Format: date-time
+             * @description timestamp is the time of the event. All attempts have the same.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            timestamp: string;
+            /**
+             * @description data is the event data, as it was published. The schema of the event type describes it.
+             * @example {
+             *       "environmentId": "env_1"
+             *     }
+             */
+            data: unknown;
+        };
+        /** @description A type of event that organizations can publish and subscribe to. */
         EventType: {
             /** @example environment.started */
             name: string;
@@ -302,10 +473,10 @@ export interface components {
             };
             /** @description example is an example of `data`. */
             example?: unknown;
-            /** @description deprecated is true if events are still delivered but new subscriptions are discouraged. */
+            /** @description deprecated is true if new subscriptions to this type are discouraged. Events of the type are still delivered. */
             deprecated: boolean;
         };
-        /** @description An endpoint to which Davit delivers the events of an organization. */
+        /** @description An endpoint to which Davit delivers an organization's events. */
         WebhookEndpoint: {
             /**
              * @description endpointId is the ID of the endpoint.
@@ -330,7 +501,7 @@ export interface components {
             consecutiveFailures: number;
             /**
              * Format: date-time
-             * @description failingSince is the time of the first exhausted delivery in a row. It is absent if there is none.
+             * @description failingSince is the time at which the first delivery in the current run of exhausted deliveries was exhausted. It is absent if there is no such run.
              * @example 2026-01-31T12:00:00.000Z
              */
             failingSince?: string;
@@ -351,10 +522,15 @@ export interface components {
         /** @description The delivery of one event to one endpoint, in one or more attempts. */
         Delivery: {
             /**
-             * @description deliveryId is the ID of the delivery. Receivers see it as webhook-id.
+             * @description deliveryId is the ID of the delivery, which is also the ID of its event. Receivers get it in the webhook-id header.
              * @example msg_3ywq8x2k1m5n7p9r0s4t6v8w2z
              */
             deliveryId: string;
+            /**
+             * @description endpointId is the ID of the endpoint.
+             * @example whe_billing
+             */
+            endpointId: string;
             /**
              * @description eventType is the type of the event.
              * @example environment.started
@@ -379,7 +555,7 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             completedAt?: string;
-            /** @description redeliveryOf is the ID of the delivery that this delivery repeats. */
+            /** @description redeliveryOf is the ID of the original delivery, if this delivery was created by a redelivery. */
             redeliveryOf?: string;
             /**
              * Format: date-time
@@ -391,10 +567,15 @@ export interface components {
         /** @description A delivery and all its attempts. */
         DeliveryWithAttempts: {
             /**
-             * @description deliveryId is the ID of the delivery. Receivers see it as webhook-id.
+             * @description deliveryId is the ID of the delivery, which is also the ID of its event. Receivers get it in the webhook-id header.
              * @example msg_3ywq8x2k1m5n7p9r0s4t6v8w2z
              */
             deliveryId: string;
+            /**
+             * @description endpointId is the ID of the endpoint.
+             * @example whe_billing
+             */
+            endpointId: string;
             /**
              * @description eventType is the type of the event.
              * @example environment.started
@@ -419,7 +600,7 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             completedAt?: string;
-            /** @description redeliveryOf is the ID of the delivery that this delivery repeats. */
+            /** @description redeliveryOf is the ID of the original delivery, if this delivery was created by a redelivery. */
             redeliveryOf?: string;
             /**
              * Format: date-time
@@ -444,11 +625,28 @@ export interface components {
                 /** @description response contains the first 256 bytes of the response body. */
                 response?: string;
             }[];
+            /** @description request is the request that receivers get. It is absent unless it was included. */
+            request?: {
+                /**
+                 * @description headers contains the headers of the last attempt, or before the first attempt those that are known. Davit keeps no signatures, so webhook-signature is `[redacted]`.
+                 * @example {
+                 *       "content-type": "application/json",
+                 *       "webhook-id": "msg_3ywq8x2k1m5n7p9r0s4t6v8w2z",
+                 *       "webhook-timestamp": "1769860800",
+                 *       "webhook-signature": "[redacted]"
+                 *     }
+                 */
+                headers: {
+                    [key: string]: string;
+                };
+                /** @description body is the body that receivers get, byte for byte. It is absent if Davit has just deleted it. */
+                body?: string;
+            };
         };
-        /** @description An accepted event. */
-        Event: {
+        /** @description An accepted event in a list. */
+        ListedEvent: {
             /**
-             * @description eventId is the ID of the event. Receivers see it as webhook-id.
+             * @description eventId is the ID of the event and of each of its deliveries. Receivers get it in the webhook-id header.
              * @example msg_3ywq8x2k1m5n7p9r0s4t6v8w2z
              */
             eventId: string;
@@ -457,9 +655,60 @@ export interface components {
              * @example environment.started
              */
             type: string;
-            /** @description deliveries is the number of endpoints that receive the event: those that were enabled and subscribed when it was accepted. */
+            /** @description deliveries is the number of endpoints to which Davit sends the event: those that were enabled and subscribed when it was accepted. */
             deliveries: number;
-            /** @description redeliveryOf is the ID of the delivery that this event repeats. */
+            /** @description statuses counts the deliveries by status, including those to deleted endpoints. */
+            statuses: {
+                /** @description pending is the number of deliveries with this status. */
+                pending: number;
+                /** @description retrying is the number of deliveries with this status. */
+                retrying: number;
+                /** @description succeeded is the number of deliveries with this status. */
+                succeeded: number;
+                /** @description exhausted is the number of deliveries with this status. */
+                exhausted: number;
+                /** @description canceled is the number of deliveries with this status. */
+                canceled: number;
+            };
+            /** @description redeliveryOf is the ID of the original delivery, if this event was created by a redelivery. */
+            redeliveryOf?: string;
+            /**
+             * Format: date-time
+             * @description createdAt is the time at which the event was accepted.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description payload is the body that receivers get, byte for byte. It is absent unless the request includes it, or if the log has just deleted it. */
+            payload?: string;
+        };
+        /** @description An accepted event. */
+        Event: {
+            /**
+             * @description eventId is the ID of the event and of each of its deliveries. Receivers get it in the webhook-id header.
+             * @example msg_3ywq8x2k1m5n7p9r0s4t6v8w2z
+             */
+            eventId: string;
+            /**
+             * @description type is the type of the event.
+             * @example environment.started
+             */
+            type: string;
+            /** @description deliveries is the number of endpoints to which Davit sends the event: those that were enabled and subscribed when it was accepted. */
+            deliveries: number;
+            /** @description statuses counts the deliveries by status, including those to deleted endpoints. */
+            statuses: {
+                /** @description pending is the number of deliveries with this status. */
+                pending: number;
+                /** @description retrying is the number of deliveries with this status. */
+                retrying: number;
+                /** @description succeeded is the number of deliveries with this status. */
+                succeeded: number;
+                /** @description exhausted is the number of deliveries with this status. */
+                exhausted: number;
+                /** @description canceled is the number of deliveries with this status. */
+                canceled: number;
+            };
+            /** @description redeliveryOf is the ID of the original delivery, if this event was created by a redelivery. */
             redeliveryOf?: string;
             /**
              * Format: date-time
@@ -470,7 +719,7 @@ export interface components {
             /** @description payload is the body that receivers get, byte for byte. */
             payload: string;
         };
-        /** @description A credential with which an organization logs in to a private registry. */
+        /** @description A credential that an organization uses to log in to a private registry. */
         RegistryCredential: {
             /**
              * @description ID of the registry credential.
@@ -481,7 +730,7 @@ export interface components {
             /** @description registry is the host of the registry, in normalized form. */
             registry: string;
             /**
-             * @description type is `token` or `ecr`. `token` is a user name and a secret, which is stored in the AWS account of the organization. `ecr` stores nothing: the role of the box requests a token from AWS at every pull.
+             * @description type is `token` or `ecr`. `token` is a user name and a secret, which is stored in the AWS account of the organization. `ecr` stores nothing: the box uses its role to request a token from AWS for each pull.
              * @example ecr
              * @enum {string}
              */
@@ -496,28 +745,28 @@ export interface components {
             createdAt: string;
             /**
              * Format: date-time
-             * @description updatedAt is the time of the last change of the secret, or of anything else that its owner can see.
+             * @description updatedAt is the time at which the secret, or anything else that the owner can see, last changed.
              * @example 2026-01-31T12:00:00.000Z
              */
             updatedAt: string;
         };
         /** @description The AWS account in which an organization keeps its secrets. */
         SecretsSettings: {
-            /** @description region is the AWS region. It is absent while there are no settings. */
+            /** @description region is the AWS region. It is absent if there are no settings. */
             region?: string;
             roleArn?: string;
             kmsKeyId?: string;
-            /** @description externalId is generated by Davit and does not change while the organization exists. The trust policy of the role must require it. */
+            /** @description externalId is generated by Davit and stays the same for the lifetime of the organization. The trust policy of the role must require it. */
             externalId: string;
             /** @description account is the AWS account of the role. */
             account?: string;
-            /** @description parameterPrefix is the prefix of every parameter of the organization. */
+            /** @description parameterPrefix is the prefix of all of the organization's parameters. */
             parameterPrefix: string;
-            /** @description trustPolicy is the trust policy of the role, as JSON that you can paste. */
+            /** @description trustPolicy is the trust policy of the role, as JSON that you can paste into the AWS console. */
             trustPolicy?: string;
-            /** @description writerPolicy contains the permissions of the role, which can write but not read, as JSON that you can paste. */
+            /** @description writerPolicy contains the permissions of the role, which can write but not read, as JSON that you can paste into the AWS console. */
             writerPolicy?: string;
-            /** @description readerPolicy contains the permissions of the role of the boxes, which can read but not write, as JSON that you can paste. */
+            /** @description readerPolicy contains the permissions of the role that boxes use, which can read but not write, as JSON that you can paste into the AWS console. */
             readerPolicy?: string;
             /**
              * Format: date-time
@@ -525,7 +774,7 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             checkedAt?: string;
-            /** @description conditions lists the conditions of these settings, not of previous ones. */
+            /** @description conditions lists the conditions of the current settings. Conditions of earlier settings are omitted. */
             conditions: {
                 /** @description type is the condition type, such as Ready, Reachable, WriteOnly or ExternalIdEnforced. */
                 type: string;
@@ -542,6 +791,90 @@ export interface components {
                  */
                 lastTransitionTime: string;
             }[];
+        };
+        /** @description The services of a box, and its last bake. */
+        BoxTemplate: {
+            /**
+             * @description name is the name of the template.
+             * @example shop
+             */
+            name: string;
+            services: {
+                /** @description name is the name of the service. */
+                name: string;
+                /** @enum {string} */
+                kind: "custom" | "catalog";
+                /** @description image is the image reference. */
+                image: string;
+                /** @description registryCredentialId is the ID of the credential for pulling the image. */
+                registryCredentialId?: string;
+                /** @description digest is the digest that the current bake has pulled. It is absent until then. */
+                digest?: string;
+            }[];
+            platform?: string;
+            /** @description serviceAccountName is the ServiceAccount of the box. */
+            serviceAccountName?: string;
+            /** @description persistentVolumeClaim is where the images are stored. */
+            persistentVolumeClaim?: string;
+            /** @description bake is the bake in progress or the last bake. It is absent until one starts. */
+            bake?: {
+                /** @enum {string} */
+                state: "pending" | "running" | "succeeded" | "failed";
+                /** @description number is the number of bakes of this template, with this one. */
+                number: number;
+                /**
+                 * Format: date-time
+                 * @description startedAt is the time at which the bake started.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                startedAt?: string;
+                /**
+                 * Format: date-time
+                 * @description completedAt is the time at which the bake finished.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                completedAt?: string;
+                /**
+                 * Format: date-time
+                 * @description nextAttemptAt is the time at which Davit retries a failed bake.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                nextAttemptAt?: string;
+                failure?: {
+                    /** @description service is the service that failed, if the failure is specific to one. */
+                    service?: string;
+                    /** @enum {string} */
+                    step: "check" | "start" | "read-secret" | "login" | "pull" | "store";
+                    /** @enum {string} */
+                    code: "wrong_credentials" | "no_pull_permission" | "not_found_or_private" | "platform_missing" | "token_expired" | "rate_limited" | "tls_failed" | "dns_failed" | "unreachable" | "no_room" | "secret_unreadable" | "realm_refused" | "timed_out" | "canceled" | "tool_failed" | "not_an_organization" | "too_many_templates" | "image_refused" | "catalog_credential" | "credential_unknown" | "credential_not_ready" | "host_mismatch" | "ecr_region_mismatch" | "ecr_account_mismatch" | "service_account_missing" | "output_missing" | "ca_missing" | "bake_image_missing" | "quota" | "pod_refused" | "suspended" | "no_pod" | "unschedulable" | "not_started" | "evicted" | "out_of_memory" | "no_result";
+                    /** @description message is the output of the tool, without secrets. */
+                    message: string;
+                    /** @description fix explains what to do. */
+                    fix: string;
+                };
+            };
+            conditions: {
+                /** @description type is the condition type, such as Ready, Succeeded or Current. */
+                type: string;
+                /** @enum {string} */
+                status: "True" | "False" | "Unknown";
+                /** @description reason is the machine-readable cause, in one word. */
+                reason: string;
+                /** @description message explains the cause and what to do. */
+                message: string;
+                /**
+                 * Format: date-time
+                 * @description lastTransitionTime is the time at which the status last changed.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                lastTransitionTime: string;
+            }[];
+            /**
+             * Format: date-time
+             * @description createdAt is the time at which the template was created.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
         };
         /** @description A problem document (RFC 9457) that explains why a request failed. */
         Problem: {
@@ -563,7 +896,7 @@ export interface components {
                 /** @description message says what is allowed. */
                 message: string;
             }[];
-            /** @description condition is the condition of the resource that caused the problem. */
+            /** @description condition is the resource condition that caused the problem. */
             condition?: {
                 type: string;
                 /** @enum {string} */
@@ -767,6 +1100,15 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description `managed_elsewhere`: Object managed elsewhere. */
+        managed_elsewhere: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description `endpoint_disabled`: Endpoint disabled. `idempotency_conflict`: Idempotency-Key already used. `unreadable`: Stored object is invalid. */
         "endpoint_disabled.idempotency_conflict.unreadable": {
             headers: {
@@ -869,16 +1211,16 @@ export interface operations {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
                         eventTypes: components["schemas"]["EventType"][];
-                        /** @description cursor is the cursor for the next page. It is null on the last page. */
+                        /** @description cursor points to the next page. It is null on the last page. */
                         cursor: string | null;
                     };
                 };
@@ -920,16 +1262,16 @@ export interface operations {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
                         endpoints: components["schemas"]["WebhookEndpoint"][];
-                        /** @description cursor is the cursor for the next page. It is null on the last page. */
+                        /** @description cursor points to the next page. It is null on the last page. */
                         cursor: string | null;
                     };
                 };
@@ -971,7 +1313,7 @@ export interface operations {
                      */
                     url: string;
                     /**
-                     * @description eventTypes lists the subscribed event types, each once. `*` alone subscribes to all types, including types that are added later.
+                     * @description eventTypes lists the subscribed event types, without duplicates. `*` alone subscribes to all types, including types that are added later.
                      * @example [
                      *       "environment.started",
                      *       "environment.stopped"
@@ -983,7 +1325,7 @@ export interface operations {
                      * @example Billing
                      */
                     description?: string;
-                    /** @description ordered specifies whether deliveries are strictly in order. The default for a new endpoint is false. */
+                    /** @description ordered specifies whether deliveries are sent strictly in order. The default for a new endpoint is false. */
                     ordered?: boolean;
                     /** @description concurrency is the maximum number of concurrent deliveries. It is always 1 for an ordered endpoint. The default for a new endpoint is 8. */
                     concurrency?: number;
@@ -996,15 +1338,15 @@ export interface operations {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     /** @description ETag of the current endpoint, for use in If-Match. */
                     ETag?: string;
-                    /** @description Path of the endpoint. */
+                    /** @description URL of the endpoint, relative to the URL of the request. */
                     Location?: string;
-                    /** @description `true` if the same request was answered before. */
+                    /** @description `true` if Davit has already answered this request and now returns that response again. */
                     "Idempotency-Replayed"?: string;
                     [name: string]: unknown;
                 };
@@ -1012,7 +1354,7 @@ export interface operations {
                     "application/json": {
                         endpoint: components["schemas"]["WebhookEndpoint"];
                         /**
-                         * @description secret is the signing secret. Only this response contains it; a repeated response does not.
+                         * @description secret is the signing secret. Davit returns it only once: if you repeat the request with the same Idempotency-Key after it has succeeded, the response does not contain the secret.
                          * @example whsec_ZGF2aXQgc2lnbmluZyBzZWNyZXQgMjRi
                          */
                         secret?: string;
@@ -1055,9 +1397,9 @@ export interface operations {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     /** @description ETag of the current endpoint, for use in If-Match. */
                     ETag?: string;
@@ -1101,14 +1443,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The endpoint is deleted. */
+            /** @description The endpoint has been deleted. */
             204: {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
@@ -1120,6 +1462,7 @@ export interface operations {
             404: components["responses"]["not_found"];
             405: components["responses"]["method_not_allowed"];
             408: components["responses"]["request_timeout"];
+            409: components["responses"]["managed_elsewhere"];
             412: components["responses"]["precondition_failed"];
             414: components["responses"]["uri_too_long"];
             422: components["responses"]["invalid"];
@@ -1155,7 +1498,7 @@ export interface operations {
                     /** @description url is the HTTPS URL that receives the deliveries. It must not contain user information or a fragment. Plain HTTP is allowed only for networks that the cluster operator allows. */
                     url?: string;
                     /**
-                     * @description eventTypes lists the subscribed event types, each once. `*` alone subscribes to all types, including types that are added later.
+                     * @description eventTypes lists the subscribed event types, without duplicates. `*` alone subscribes to all types, including types that are added later.
                      * @example [
                      *       "environment.started",
                      *       "environment.stopped"
@@ -1163,7 +1506,7 @@ export interface operations {
                      */
                     eventTypes?: "*"[] | string[];
                     description?: string | null;
-                    /** @description ordered specifies whether deliveries are strictly in order. The default for a new endpoint is false. */
+                    /** @description ordered specifies whether deliveries are sent strictly in order. The default for a new endpoint is false. */
                     ordered?: boolean;
                     /** @description concurrency is the maximum number of concurrent deliveries. It is always 1 for an ordered endpoint. The default for a new endpoint is 8. */
                     concurrency?: number;
@@ -1171,14 +1514,14 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The endpoint as it is now. */
+            /** @description The endpoint after the change. */
             200: {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     /** @description ETag of the current endpoint, for use in If-Match. */
                     ETag?: string;
@@ -1229,23 +1572,23 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The ping is queued. */
+            /** @description The ping has been queued. */
             202: {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
-                    /** @description `true` if the same request was answered before. */
+                    /** @description `true` if Davit has already answered this request and now returns that response again. */
                     "Idempotency-Replayed"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
                         /**
-                         * @description webhookId is the ID of the queued delivery.
+                         * @description webhookId is the ID of the queued delivery and of its event. Receivers get it in the webhook-id header.
                          * @example msg_3ywq8x2k1m5n7p9r0s4t6v8w2z
                          */
                         webhookId: string;
@@ -1267,6 +1610,71 @@ export interface operations {
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
             503: components["responses"]["overloaded.unavailable.intake_full"];
+        };
+    };
+    readSecretFingerprints: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description orgId is the organization, which is a namespace in the cluster. */
+                orgId: string;
+                /** @description endpointId is the ID of the endpoint. */
+                endpointId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The fingerprints. */
+            200: {
+                headers: {
+                    /** @description ID of the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
+                    RateLimit?: string;
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description signingSecrets lists the active signing secrets by fingerprint, newest first. It is empty until the controller has handled a new endpoint. */
+                        signingSecrets: {
+                            /**
+                             * @description fingerprint is the first 16 hexadecimal digits of the SHA-256 hash of the signing secret, including `whsec_`.
+                             * @example df0495d62ebf27ba
+                             */
+                            fingerprint: string;
+                            /**
+                             * Format: date-time
+                             * @description createdAt is the time at which the signing secret was created.
+                             * @example 2026-01-31T12:00:00.000Z
+                             */
+                            createdAt: string;
+                            /**
+                             * Format: date-time
+                             * @description expiresAt is the time at which the signing secret expires. It is absent for the newest one.
+                             * @example 2026-01-31T12:00:00.000Z
+                             */
+                            expiresAt?: string;
+                        }[];
+                    };
+                };
+            };
+            400: components["responses"]["bad_request"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["unreadable"];
+            414: components["responses"]["uri_too_long"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
         };
     };
     rollSecret: {
@@ -1301,23 +1709,23 @@ export interface operations {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
-                    /** @description `true` if the same request was answered before. */
+                    /** @description `true` if Davit has already answered this request and now returns that response again. */
                     "Idempotency-Replayed"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
                         /**
-                         * @description secret is the signing secret. Only this response contains it; a repeated response does not.
+                         * @description secret is the signing secret. Davit returns it only once: if you repeat the request with the same Idempotency-Key after it has succeeded, the response does not contain the secret.
                          * @example whsec_ZGF2aXQgc2lnbmluZyBzZWNyZXQgMjRi
                          */
                         secret?: string;
                         /**
-                         * @description overlapSeconds is the number of seconds for which the old secret still signs.
+                         * @description overlapSeconds is the number of seconds for which Davit also signs with the old secrets.
                          * @example 86400
                          */
                         overlapSeconds: number;
@@ -1352,6 +1760,10 @@ export interface operations {
                 status?: "pending" | "retrying" | "succeeded" | "exhausted" | "canceled";
                 /** @description eventType selects the deliveries of this event type. If omitted, all are returned. */
                 eventType?: string;
+                /** @description since selects the entries that were created at this time or later. If omitted, there is no such limit. */
+                since?: string;
+                /** @description until selects the entries that were created before this time. If omitted, there is no such limit. */
+                until?: string;
             };
             header?: never;
             path: {
@@ -1369,16 +1781,79 @@ export interface operations {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
                         deliveries: components["schemas"]["Delivery"][];
-                        /** @description cursor is the cursor for the next page. It is null on the last page. */
+                        /** @description cursor points to the next page. It is null on the last page. */
+                        cursor: string | null;
+                    };
+                };
+            };
+            400: components["responses"]["bad_request"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            410: components["responses"]["cursor_expired"];
+            414: components["responses"]["uri_too_long"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
+        };
+    };
+    listAllDeliveries: {
+        parameters: {
+            query?: {
+                /** @description limit is the maximum number of entries on the page. */
+                limit?: number;
+                /** @description cursor is the `cursor` of the previous page of the same list with the same filters. If omitted, the list starts at the beginning. */
+                cursor?: string;
+                /** @description status selects the deliveries with this status. If omitted, all are returned. */
+                status?: "pending" | "retrying" | "succeeded" | "exhausted" | "canceled";
+                /** @description eventType selects the deliveries of this event type. If omitted, all are returned. */
+                eventType?: string;
+                /** @description since selects the entries that were created at this time or later. If omitted, there is no such limit. */
+                since?: string;
+                /** @description until selects the entries that were created before this time. If omitted, there is no such limit. */
+                until?: string;
+                /** @description endpointId selects the deliveries of this endpoint. If omitted, all are returned. */
+                endpointId?: string;
+                /** @description eventId selects the deliveries of this event. If omitted, all are returned. */
+                eventId?: string;
+            };
+            header?: never;
+            path: {
+                /** @description orgId is the organization, which is a namespace in the cluster. */
+                orgId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of deliveries. */
+            200: {
+                headers: {
+                    /** @description ID of the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
+                    RateLimit?: string;
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        deliveries: components["schemas"]["Delivery"][];
+                        /** @description cursor points to the next page. It is null on the last page. */
                         cursor: string | null;
                     };
                 };
@@ -1400,14 +1875,17 @@ export interface operations {
     };
     getDelivery: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description include adds the headers and the body of the request that the receiver gets. */
+                include?: "request";
+            };
             header?: never;
             path: {
                 /** @description orgId is the organization, which is a namespace in the cluster. */
                 orgId: string;
                 /** @description endpointId is the ID of the endpoint. */
                 endpointId: string;
-                /** @description deliveryId is the ID of the delivery. Receivers see it as webhook-id. */
+                /** @description deliveryId is the ID of the delivery, which is also the ID of its event. Receivers get it in the webhook-id header. */
                 deliveryId: string;
             };
             cookie?: never;
@@ -1419,9 +1897,9 @@ export interface operations {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
@@ -1457,7 +1935,7 @@ export interface operations {
                 orgId: string;
                 /** @description endpointId is the ID of the endpoint. */
                 endpointId: string;
-                /** @description deliveryId is the ID of the delivery. Receivers see it as webhook-id. */
+                /** @description deliveryId is the ID of the delivery, which is also the ID of its event. Receivers get it in the webhook-id header. */
                 deliveryId: string;
             };
             cookie?: never;
@@ -1468,23 +1946,23 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The new delivery is queued. */
+            /** @description The new delivery has been queued. */
             202: {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
-                    /** @description `true` if the same request was answered before. */
+                    /** @description `true` if Davit has already answered this request and now returns that response again. */
                     "Idempotency-Replayed"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
                         /**
-                         * @description webhookId is the ID of the queued delivery.
+                         * @description webhookId is the ID of the queued delivery and of its event. Receivers get it in the webhook-id header.
                          * @example msg_3ywq8x2k1m5n7p9r0s4t6v8w2z
                          */
                         webhookId: string;
@@ -1506,6 +1984,65 @@ export interface operations {
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
             503: components["responses"]["overloaded.unavailable.intake_full"];
+        };
+    };
+    listEvents: {
+        parameters: {
+            query?: {
+                /** @description limit is the maximum number of entries on the page. */
+                limit?: number;
+                /** @description cursor is the `cursor` of the previous page of the same list with the same filters. If omitted, the list starts at the beginning. */
+                cursor?: string;
+                /** @description type selects the events of this type. If omitted, all are returned. */
+                type?: string;
+                /** @description since selects the entries that were created at this time or later. If omitted, there is no such limit. */
+                since?: string;
+                /** @description until selects the entries that were created before this time. If omitted, there is no such limit. */
+                until?: string;
+                /** @description include adds the payload of each event. A page then has at most 1 MiB of payloads from at most 20 segments of the log, so it may have fewer events than `limit`. */
+                include?: "payload";
+            };
+            header?: never;
+            path: {
+                /** @description orgId is the organization, which is a namespace in the cluster. */
+                orgId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events. */
+            200: {
+                headers: {
+                    /** @description ID of the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
+                    RateLimit?: string;
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        events: components["schemas"]["ListedEvent"][];
+                        /** @description cursor points to the next page. It is null on the last page. */
+                        cursor: string | null;
+                    };
+                };
+            };
+            400: components["responses"]["bad_request"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            410: components["responses"]["cursor_expired"];
+            414: components["responses"]["uri_too_long"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
         };
     };
     publishEvent: {
@@ -1530,40 +2067,160 @@ export interface operations {
                      */
                     type: string;
                     /**
-                     * @description data is any JSON. Receivers get it character for character.
+                     * @description data is any JSON value. Receivers get it exactly as sent.
                      * @example {
                      *       "environmentId": "env_1"
                      *     }
                      */
                     data: unknown;
+                    /**
+                     * Format: date-time
+                     * @description timestamp is when the event happened, for the body that receivers get. It may be at most five minutes in the future. If omitted, it is the time at which Davit accepts the event.
+                     * @example 2026-01-31T12:00:00.000Z
+                     */
+                    timestamp?: string;
                     /** @description id has the same effect as the Idempotency-Key header. */
                     id?: string;
                 };
             };
         };
         responses: {
-            /** @description The event is accepted. */
+            /** @description The event has been accepted. */
             202: {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
-                    /** @description `true` if the same request was answered before. */
+                    /** @description `true` if Davit has already answered this request and now returns that response again. */
                     "Idempotency-Replayed"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
                         /**
-                         * @description eventId is the webhook-id of the deliveries.
+                         * @description eventId is the ID of the event and of each of its deliveries. Receivers get it in the webhook-id header.
                          * @example msg_3ywq8x2k1m5n7p9r0s4t6v8w2z
                          */
                         eventId: string;
-                        /** @description deliveries is the number of endpoints that receive the event. */
+                        /** @description deliveries is the number of endpoints to which Davit sends the event. */
                         deliveries: number;
+                    };
+                };
+            };
+            400: components["responses"]["bad_request.bad_json"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["idempotency_conflict"];
+            413: components["responses"]["body_too_large"];
+            414: components["responses"]["uri_too_long"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable.intake_full"];
+        };
+    };
+    publishEvents: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Idempotency-Key makes it safe to repeat the request. For 24 hours, the same key and body return the same response without repeating the operation. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description orgId is the organization, which is a namespace in the cluster. */
+                orgId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * @description events lists the events in the order in which Davit stores them.
+                     * @example [
+                     *       {
+                     *         "type": "environment.started",
+                     *         "data": {
+                     *           "environmentId": "env_1"
+                     *         }
+                     *       }
+                     *     ]
+                     */
+                    events: {
+                        /**
+                         * @description type is the name of an event type.
+                         * @example environment.started
+                         */
+                        type: string;
+                        /**
+                         * @description data is any JSON value. Receivers get it exactly as sent.
+                         * @example {
+                         *       "environmentId": "env_1"
+                         *     }
+                         */
+                        data: unknown;
+                        /**
+                         * Format: date-time
+                         * @description timestamp is when the event happened, for the body that receivers get. It may be at most five minutes in the future. If omitted, it is the time at which Davit accepts the event.
+                         * @example 2026-01-31T12:00:00.000Z
+                         */
+                        timestamp?: string;
+                    }[];
+                };
+            };
+        };
+        responses: {
+            /** @description At least one event has been accepted. */
+            202: {
+                headers: {
+                    /** @description ID of the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
+                    RateLimit?: string;
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
+                    "RateLimit-Policy"?: string;
+                    /** @description `true` if Davit has already answered this request and now returns that response again. */
+                    "Idempotency-Replayed"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description results contains the result of each event, in the order of the request. */
+                        results: ({
+                            /**
+                             * @description status says that the event has been accepted.
+                             * @constant
+                             */
+                            status: "accepted";
+                            /**
+                             * @description eventId is the ID of the event and of each of its deliveries. Receivers get it in the webhook-id header.
+                             * @example msg_3ywq8x2k1m5n7p9r0s4t6v8w2z
+                             */
+                            eventId: string;
+                            /** @description deliveries is the number of endpoints to which Davit sends the event. */
+                            deliveries: number;
+                        } | {
+                            /**
+                             * @description status says that the event is invalid and will not be sent.
+                             * @constant
+                             */
+                            status: "rejected";
+                            /** @description errors lists each invalid value. */
+                            errors: {
+                                /** @description pointer is a JSON pointer into the body. */
+                                pointer: string;
+                                /** @description message says what is allowed. */
+                                message: string;
+                            }[];
+                        })[];
                     };
                 };
             };
@@ -1591,27 +2248,29 @@ export interface operations {
             path: {
                 /** @description orgId is the organization, which is a namespace in the cluster. */
                 orgId: string;
-                /** @description eventId is the ID of the event. */
+                /** @description eventId is the ID of the event and of each of its deliveries. */
                 eventId: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The event. */
+            /** @description The event and its deliveries. */
             200: {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
                         event: components["schemas"]["Event"];
+                        /** @description deliveries contains up to 200 deliveries of the event, without those to deleted endpoints. The list of all deliveries has the others, with the filter eventId. */
+                        deliveries: components["schemas"]["Delivery"][];
                     };
                 };
             };
@@ -1621,6 +2280,54 @@ export interface operations {
             404: components["responses"]["not_found"];
             405: components["responses"]["method_not_allowed"];
             408: components["responses"]["request_timeout"];
+            414: components["responses"]["uri_too_long"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
+        };
+    };
+    streamEvents: {
+        parameters: {
+            query?: {
+                /** @description lastEventId is for clients that cannot send the header Last-Event-ID, which takes precedence. */
+                lastEventId?: string;
+            };
+            header?: {
+                /** @description Last-Event-ID is the `id` of the last message that the client has read. The stream continues after it. If omitted, the stream starts with what happens next. */
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                /** @description orgId is the organization, which is a namespace in the cluster. */
+                orgId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A stream of messages, which ends when either side closes it. */
+            200: {
+                headers: {
+                    /** @description ID of the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
+                    RateLimit?: string;
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["bad_request"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            410: components["responses"]["cursor_expired"];
             414: components["responses"]["uri_too_long"];
             422: components["responses"]["invalid"];
             429: components["responses"]["rate_limited"];
@@ -1651,16 +2358,16 @@ export interface operations {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
                         registryCredentials: components["schemas"]["RegistryCredential"][];
-                        /** @description cursor is the cursor for the next page. It is null on the last page. */
+                        /** @description cursor points to the next page. It is null on the last page. */
                         cursor: string | null;
                     };
                 };
@@ -1697,7 +2404,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description type is `token` or `ecr`. `token` is a user name and a secret, which is stored in the AWS account of the organization. `ecr` stores nothing: the role of the box requests a token from AWS at every pull.
+                     * @description type is `token` or `ecr`. `token` is a user name and a secret, which is stored in the AWS account of the organization. `ecr` stores nothing: the box uses its role to request a token from AWS for each pull.
                      * @example ecr
                      * @enum {string}
                      */
@@ -1708,7 +2415,7 @@ export interface operations {
                      */
                     label: string;
                     /**
-                     * @description registry is the host of the registry, with a port if needed, but without a scheme or a path. For `ecr`, it is the registry host of one AWS account and region.
+                     * @description registry is the host of the registry, with a port if needed, but without a scheme or a path. For `ecr`, it is the ECR registry host of an AWS account in a region.
                      * @example 123456789012.dkr.ecr.eu-west-1.amazonaws.com
                      */
                     registry: string;
@@ -1728,15 +2435,15 @@ export interface operations {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     /** @description ETag of the current credential, for use in If-Match. */
                     ETag?: string;
-                    /** @description Path of the credential. */
+                    /** @description URL of the credential, relative to the URL of the request. */
                     Location?: string;
-                    /** @description `true` if the same request was answered before. */
+                    /** @description `true` if Davit has already answered this request and now returns that response again. */
                     "Idempotency-Replayed"?: string;
                     [name: string]: unknown;
                 };
@@ -1780,9 +2487,9 @@ export interface operations {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     /** @description ETag of the current credential, for use in If-Match. */
                     ETag?: string;
@@ -1824,14 +2531,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The credential is deleted. */
+            /** @description The credential has been deleted. */
             204: {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
@@ -1843,6 +2550,7 @@ export interface operations {
             404: components["responses"]["not_found"];
             405: components["responses"]["method_not_allowed"];
             408: components["responses"]["request_timeout"];
+            409: components["responses"]["managed_elsewhere"];
             412: components["responses"]["precondition_failed"];
             414: components["responses"]["uri_too_long"];
             422: components["responses"]["invalid"];
@@ -1888,18 +2596,18 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The credential as it is now, without its secret. */
+            /** @description The credential after the change, without its secret. */
             200: {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
                     /** @description ETag of the current credential, for use in If-Match. */
                     ETag?: string;
-                    /** @description `true` if the same request was answered before. */
+                    /** @description `true` if Davit has already answered this request and now returns that response again. */
                     "Idempotency-Replayed"?: string;
                     [name: string]: unknown;
                 };
@@ -1942,11 +2650,11 @@ export interface operations {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
-                    /** @description ETag of the current settings, for use in If-Match. It is absent while there are no settings. */
+                    /** @description ETag of the current settings, for use in If-Match. It is absent if there are no settings. */
                     ETag?: string;
                     [name: string]: unknown;
                 };
@@ -1998,16 +2706,16 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The settings, whether the account is connected or not. */
+            /** @description The settings. Their conditions say whether the account is connected. */
             200: {
                 headers: {
                     /** @description ID of the request in the log. */
                     "X-Request-Id"?: string;
-                    /** @description Remaining requests within the limits of the API token and the organization. */
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
                     RateLimit?: string;
-                    /** @description Limits of the API token and the organization, in requests per second. */
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
                     "RateLimit-Policy"?: string;
-                    /** @description ETag of the current settings, for use in If-Match. It is absent while there are no settings. */
+                    /** @description ETag of the current settings, for use in If-Match. It is absent if there are no settings. */
                     ETag?: string;
                     [name: string]: unknown;
                 };
@@ -2031,6 +2739,137 @@ export interface operations {
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
             503: components["responses"]["overloaded.unavailable"];
+        };
+    };
+    listBoxTemplates: {
+        parameters: {
+            query?: {
+                /** @description limit is the maximum number of entries on the page. */
+                limit?: number;
+                /** @description cursor is the `cursor` of the previous page of the same list with the same filters. If omitted, the list starts at the beginning. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description orgId is the organization, which is a namespace in the cluster. */
+                orgId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of box templates. */
+            200: {
+                headers: {
+                    /** @description ID of the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
+                    RateLimit?: string;
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        boxTemplates: components["schemas"]["BoxTemplate"][];
+                        /** @description cursor points to the next page. It is null on the last page. */
+                        cursor: string | null;
+                    };
+                };
+            };
+            400: components["responses"]["bad_request"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            410: components["responses"]["cursor_expired"];
+            414: components["responses"]["uri_too_long"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
+        };
+    };
+    getBoxTemplate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description orgId is the organization, which is a namespace in the cluster. */
+                orgId: string;
+                /** @description boxTemplateName is the name of the template. */
+                boxTemplateName: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The box template and its last bake. */
+            200: {
+                headers: {
+                    /** @description ID of the request in the log. */
+                    "X-Request-Id"?: string;
+                    /** @description Requests that remain under the rate limits of the API token and the organization. */
+                    RateLimit?: string;
+                    /** @description Rate limits of the API token and the organization, in requests per second. */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BoxTemplate"];
+                };
+            };
+            400: components["responses"]["bad_request"];
+            401: components["responses"]["unauthenticated"];
+            403: components["responses"]["forbidden"];
+            404: components["responses"]["not_found"];
+            405: components["responses"]["method_not_allowed"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["unreadable"];
+            414: components["responses"]["uri_too_long"];
+            422: components["responses"]["invalid"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["overloaded.unavailable"];
+        };
+    };
+    receiveEvent: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description webhook-id is the ID of the event. All attempts have the same. */
+                "webhook-id": string;
+                /** @description webhook-timestamp is the time of this attempt, in seconds since 1970. */
+                "webhook-timestamp": string;
+                /** @description webhook-signature contains a signature for each active signing secret, newest first, separated by spaces. Each is `v1,` and the Base64 HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeliveredEvent"];
+            };
+        };
+        responses: {
+            /** @description The delivery succeeds. Respond within 20 seconds. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The attempt fails. Davit makes up to 8 attempts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
 }

@@ -39,6 +39,7 @@ export default defineConfig({
   cacheDir: '.cache',
   metaChunk: true,
   markdown: {
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     anchor: { slugify: anchorOf },
     languages: [PROMQL],
     config(md) {
