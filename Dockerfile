@@ -1,14 +1,14 @@
-# The image of Davit: of both roles, of bakes, and of the test of a release. Any builder makes it:
+# The image of Davit, for both roles, for bakes and for `helm test`. Any builder can build it:
 #
 #   docker build --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)" --build-arg REVISION="$(git rev-parse HEAD)" -t davit .
 #
-# The same base images, the same packages of Debian and the same commit make the same image where the builder takes the times of
-# files from SOURCE_DATE_EPOCH (buildah: --timestamp; BuildKit: --output type=oci,rewrite-timestamp=true). Where no registry can be
-# reached, `node tools/image.mjs` makes the base images as well. docs/guides/build-the-image.md tells more.
+# The same base images, Debian packages and commit produce the same image if the builder takes file times from SOURCE_DATE_EPOCH
+# (buildah: --timestamp; BuildKit: --output type=oci,rewrite-timestamp=true). If no registry can be reached, `node tools/image.mjs`
+# builds the base images as well. See docs/guides/build-the-image.md.
 
-# Has npm, and Node as it is in the lock file beside it.
+# Needs npm and the version of Node that package-lock.json contains.
 ARG BUILD_IMAGE=docker.io/library/node:24-trixie-slim
-# Has apt, a C++ library and nothing else that is needed.
+# Needs apt and a C++ library, and nothing else.
 ARG BASE_IMAGE=docker.io/library/debian:trixie-slim
 
 FROM ${BUILD_IMAGE} AS build
@@ -26,7 +26,7 @@ COPY src ./src
 RUN chmod -R u+rwX,go+rX,go-w .
 
 FROM ${BASE_IMAGE}
-# What is left out is documentation, and traces of the making. Nobody becomes somebody else in there.
+# Documentation and build traces are left out, and no file lets a process change its user.
 RUN apt-get update -qq \
   && apt-get install -qq -y --no-install-recommends ca-certificates libstdc++6 skopeo >/dev/null \
   && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /var/lib/dpkg/*-old /etc/machine-id \
@@ -41,7 +41,8 @@ ENV PATH=/opt/davit/node_modules/.bin:/usr/sbin:/usr/bin:/sbin:/bin
 WORKDIR /
 USER 65532:65532
 EXPOSE 8080 9090
-# The heap may take 60 % of the memory that the container has; bodies on their way and sockets are outside of it.
+# The old objects of the heap may take 60 % of the memory that the container has. New ones take up to 5 % more (the chart sets 9 % for
+# the REST API); bodies on their way and sockets are outside of the heap.
 ENTRYPOINT ["/opt/davit/node_modules/.bin/node", "--max-old-space-size-percentage=60", "/opt/davit/src/main.ts"]
 
 ARG VERSION=0.0.0
