@@ -31,7 +31,7 @@ import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { isFinal } from '../../webhooks/delivery/plan.ts'
 import { MAX_ATTEMPTS } from '../../webhooks/delivery/retry-schedule.ts'
-import { byteLength } from '../../webhooks/log/codec.ts'
+import { byteLength, isBodyShared } from '../../webhooks/log/codec.ts'
 import { ShardClaims } from '../../webhooks/log/fencing.ts'
 import { attemptsOf, fold, type LogEnd, type LogState, NO_RECORDS } from '../../webhooks/log/fold.ts'
 import type { Appended, LoggedEvent, LogSegment } from '../../webhooks/log/store.ts'
@@ -79,11 +79,11 @@ type OutcomeOfLine = Extract<OutcomeRecord, { kind: 'sent' | 'failed' | 'cancele
 /** A record, when its segment was written, and the number of that. */
 type Written<R> = { record: R; version: number; writtenAt: number; number: number }
 
-/** What is kept of an attempt. */
-type Started = { at: string }
+/** What is kept of an attempt: when it started, and the version of its record. */
+type Started = { at: string; version: number }
 
-/** A success needs no time: a delivery has one. */
-const SENT: Started = { at: '' }
+/** A success needs neither: a delivery has one. */
+const SENT: Started = { at: '', version: 0 }
 
 /** Records that may wait for their segments: enough for minutes without that watch at full load. */
 const MAX_HELD = 200_000
@@ -110,6 +110,8 @@ export class DeliveryLines {
   readonly #changes: ChangeListener
   /** Every OutcomeSegment up to this version was added. */
   #outcomesSeen = 0
+  /** Every object up to this version was added. */
+  #objectsSeen = 0
 
   /**
    * @param capacity maximum of lines; beyond it the oldest ended ones are evicted
@@ -230,8 +232,12 @@ export class DeliveryLines {
     this.#reportOutcomesSeen()
   }
 
-  /** Those that wait for their segments are still going to change something. */
+  /**
+   * Those that wait for their segments are still going to change something. Before the objects are known, a change would be reported as
+   * the log has it, although an object may say more.
+   */
   #reportOutcomesSeen(): void {
+    if (this.#objectsSeen === 0) return
     let version = this.#outcomesSeen
     for (const { outcomes } of this.#held) version = Math.min(version, outcomes.version - 1)
     this.#changes.seenUpTo('outcomes', version)
@@ -366,6 +372,9 @@ export class DeliveryLines {
 
   /** To be called when all objects up to this version were added. An object that was awaited by then is gone again. */
   objectsSeenUpTo(version: number): void {
+    this.#objectsSeen = Math.max(this.#objectsSeen, version)
+    // A client that has read what an object says, and continues on another server, must not read there what the log said before.
+    this.#reportOutcomesSeen()
     this.#changes.seenUpTo('objects', version)
     for (const [line, movedAt] of this.#awaited) {
       if (movedAt > version) return
@@ -392,7 +401,7 @@ export class DeliveryLines {
     if (!id) return
     const log = this.lines.logs.findOrAdd(event.namespace, endpoint.uid, endpoint.name)
     const held = log.lines.find(id)
-    const sharesBody = event.receivers > 1
+    const sharesBody = isBodyShared(event)
     const line = held === NONE ? this.lines.add(log, id, { ...event, sharesBody }) : held
     if (line === NONE || !this.#isFirstOffset(line, segment, index)) return
     this.lines.setOffset(line, segment, index)
@@ -438,15 +447,28 @@ export class DeliveryLines {
     this.lines.outcomes.release(number)
   }
 
-  /** @returns whether it changes what is known of the delivery */
+  /** @returns whether clients of event streams may need to hear of it */
   #applyRecord(line: number, { record, ...written }: Written<OutcomeRecord>): boolean {
     const before = this.#logState(line)
-    const state = fold(before, { record, version: written.version }, ({ at }) => ({ at }))
-    if (state === before) return false
-    if (record.kind === 'moved') this.#applyMove(line, written.version)
+    const { version } = written
+    const state = fold(before, { record, version }, ({ at }) => ({ at, version }))
+    if (state === before) return record.kind === 'failed' && this.#isEarlier(line, record.attempt, version)
+    if (record.kind === 'moved') this.#applyMove(line, version)
     else if (record.kind === 'canceled' && record.reason === 'Duplicate') this.#applyDuplicate(line)
     else if (isOutcome(record)) return this.#applyOutcome(line, state, { record, ...written })
     return false
+  }
+
+  /** A failed attempt may be in the log twice, and a list may have the later place first: clients look for it at the first one. */
+  #isEarlier(line: number, { at }: DeliveryAttempt, version: number): boolean {
+    const failed = this.#failed.get(line) ?? []
+    const isEarlier = failed.some((known) => known.at === at && version < known.version)
+    if (isEarlier)
+      this.#failed.set(
+        line,
+        failed.map((known) => (known.at === at ? { at, version } : known)),
+      )
+    return isEarlier
   }
 
   #logState(line: number): LogState<Started> {

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { DeliveryWatches, KINDS } from '../../../test/support/delivery-watches.ts'
 import { DeliveryWorld, type WorldLine } from '../../../test/support/delivery-world.ts'
 import { fc } from '../../../test/support/fast-check.ts'
@@ -312,6 +312,62 @@ test('with little memory, clients either miss nothing or learn that they have', 
     }),
     { numRuns: 100 },
   )
+})
+
+/** A delivery whose attempt fails, and which has an object then. */
+const FAILS = { endpoint: 0, script: 2, older: 0 }
+
+describe('a client that changes to a server that has just started', () => {
+  test('keeps the state that an object has, although the log has the first attempt twice', () => {
+    const world = new DeliveryWorld(1)
+    const early = new Server(world, UNLIMITED)
+    const client = new Client('org-0', early)
+    world.accept([FAILS])
+    for (let steps = 0; steps < 4; steps += 1) world.advance(0)
+    world.repeat(0)
+    world.advance(0)
+    early.watches.tell('objects', 3, false)
+    client.read(early, UNLIMITED)
+    const late = new Server(world, UNLIMITED).start()
+    client.connect(late)
+    client.read(late, UNLIMITED)
+    expectStates(client, world)
+  })
+
+  test('reads what the log says before what an object says', () => {
+    const world = new DeliveryWorld(1)
+    const idle = new Server(world, UNLIMITED)
+    const client = new Client('org-0', idle)
+    world.accept([FAILS])
+    for (let steps = 0; steps < 5; steps += 1) world.advance(0)
+    const late = new Server(world, UNLIMITED).start()
+    client.connect(late)
+    // The event, and one of the two messages about its delivery.
+    client.read(late, 1)
+    client.read(late, 1)
+    idle.watches.tellAll()
+    client.connect(idle)
+    client.read(idle, UNLIMITED)
+    expectStates(client, world)
+  })
+
+  test('finds an attempt at its first place in the log, although the server has read the second place first', () => {
+    const world = new DeliveryWorld(1)
+    const early = new Server(world, UNLIMITED)
+    const client = new Client('org-0', early)
+    world.accept([FAILS, FAILS])
+    world.advance(0)
+    world.advance(1)
+    world.repeat(0)
+    const late = new Server(world, UNLIMITED).start()
+    client.connect(late)
+    // Two events, and the first of the two attempts.
+    for (let left = 3; left > 0; left -= 1) client.read(late, 1)
+    early.watches.tellAll()
+    client.connect(early)
+    client.read(early, UNLIMITED)
+    expectAll(client, world)
+  })
 })
 
 test('a server that has just started has no messages from long ago, and nobody continues there', () => {
