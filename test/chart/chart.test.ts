@@ -149,6 +149,11 @@ describe.each(HELMS)('%s', (name) => {
       { etcd: { quotaBytes: 1024 * 1024 * 1024 } },
       /add up to 1224 MiB.* 614 MiB/,
     ],
+    [
+      'more unfinished deliveries than the quota of etcd has space for',
+      { config: { maxPending: 250_000 } },
+      /maxPending \(250000\) allows objects of 488 MiB, and all limits add up to 1712 MiB\..* 1638 MiB: lower/,
+    ],
     ['a role of AWS that is not named', { aws: { identity: 'irsa' } }, /aws\.roleArn/],
   ] as const)('refuses %s, and says so', async (_, values, words) => {
     await expect(template(name, values, RELEASE)).rejects.toThrow(words)

@@ -1,5 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, test } from 'vitest'
 import { sortableName } from '../../apis/ids.ts'
+import { INLINE_PAYLOAD_BYTES } from '../../webhooks/log/codec.ts'
 import { NO_ENDPOINT } from './endpoint-logs.ts'
 import { NONE, packedName } from './line-table.ts'
 import { DeliveryLines, type ObjectDelivery } from './line-updates.ts'
@@ -61,6 +62,26 @@ function names(...numbers: number[]): string[] {
 const never = () => {
   throw new Error('nothing is lost here')
 }
+
+test.each([
+  ['small', INLINE_PAYLOAD_BYTES, 2],
+  ['large', INLINE_PAYLOAD_BYTES + 1, 1],
+])(
+  'a %s body is counted as controllers do, in the log and after its deliveries have objects',
+  (_, bodyBytes, copies) => {
+    const index = new DeliveryLines(3, never)
+    const event = { id: nameAt(1), namespace: 'org', type: 'test.happened', bodyBytes, receivers: 2 }
+    const deliveries = ['uid-a', 'uid-b'].map((uid, at) => {
+      return { index: at, eventIndex: 0, event, endpoint: { name: uid, uid } }
+    })
+    index.segment({ ...segment(1), deliveries })
+    expect(index.lines.bodies.total).toBe(copies * bodyBytes)
+    const objects = new DeliveryLines(3, never)
+    for (const [at, endpointUid] of ['uid-a', 'uid-b'].entries())
+      objects.object({ ...shown(1, 'retrying'), endpointUid, bodyBytes, sharesBody: copies === 1 }, at + 1)
+    expect(objects.lines.bodies.total).toBe(copies * bodyBytes)
+  },
+)
 
 describe('an event that nobody gets', () => {
   it('is known, open nowhere, and goes with its segment', () => {

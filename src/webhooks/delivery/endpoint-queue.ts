@@ -6,6 +6,7 @@ import type { Clock } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../endpoints/directory.ts'
 import type { LeftOut } from '../endpoints/plan.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
+import { isBodyShared } from '../log/codec.ts'
 import { type LogState, NO_RECORDS } from '../log/fold.ts'
 import type { LogSize } from '../log/retention-plan.ts'
 import type { LogDelivery, LogSegment } from '../log/store.ts'
@@ -57,7 +58,7 @@ export type Delivery = {
   readonly ofWebhookEvent: boolean
   /** Of its body, or the most that it may have if that is not known. */
   readonly bodyBytes: number
-  /** Other deliveries may have the same body. */
+  /** Other deliveries may refer to the same body. */
   readonly sharesBody: boolean
   attempts: number
   /** When the next attempt is due, milliseconds since 1970; 0 for at once. */
@@ -87,7 +88,7 @@ export function deliveryFromEntry(
     acceptedAt: opened.segment.writtenAt,
     ofWebhookEvent: isFromWebhookEvent(event),
     bodyBytes: event.bodyBytes,
-    sharesBody: event.receivers > 1,
+    sharesBody: isBodyShared(event),
     attempts: 0,
     dueAt: 0,
     stage,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fc } from '../../../test/support/fast-check.ts'
+import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import { type Delivery, EndpointQueue } from './endpoint-queue.ts'
 import { PendingCounters } from './pending-counts.ts'
 
@@ -81,6 +82,23 @@ describe('a tally', () => {
       counters.remove(one)
     }
     expect(told).toEqual(['seen event-1', 'done event-1'])
+  })
+
+  it.each([
+    [
+      'a small one for each of its deliveries, as each may get an object with a copy',
+      INLINE_PAYLOAD_BYTES,
+      3,
+    ],
+    ['a large one once, as objects refer to it', INLINE_PAYLOAD_BYTES + 1, 1],
+  ])('counts the bytes of a body as the store may have them: %s', (_, bodyBytes, copies) => {
+    const counters = new PendingCounters()
+    const event = { id: 'event-1', namespace: 'acme', type: 'test', bodyBytes, receivers: 3 }
+    const queues = ['a', 'b', 'c'].map((name) => queueIn('acme', name))
+    for (const queue of queues) counters.addEntry(queue, event)
+    expect(counters.bodies.of('acme')).toBe(copies * bodyBytes)
+    for (const queue of queues) counters.removeEntry(queue, event, 1)
+    expect(counters.bodies.total).toBe(0)
   })
 
   it('knows at any time what goes on, what is held, and how many bytes are open', () => {

@@ -1,6 +1,7 @@
 import type { EndpointIdentity } from '../endpoints/directory.ts'
 import { OpenBodies, type OpenBody } from '../events/open-bodies.ts'
 import { isFromWebhookEvent } from '../events/plan.ts'
+import { isBodyShared } from '../log/codec.ts'
 import type { LoggedEvent } from '../log/store.ts'
 import type { Delivery, EndpointQueue, Failing } from './endpoint-queue.ts'
 
@@ -112,8 +113,8 @@ function bodyOf({ name, bodyBytes, sharesBody }: Delivery): OpenBody {
   return { id: sharesBody ? name : undefined, bytes: bodyBytes }
 }
 
-function bodyOfEvent({ id, bodyBytes, receivers }: LoggedEvent): OpenBody {
-  return { id: receivers > 1 ? id : undefined, bytes: bodyBytes }
+function bodyOfEvent(event: LoggedEvent): OpenBody {
+  return { id: isBodyShared(event) ? event.id : undefined, bytes: event.bodyBytes }
 }
 
 /**

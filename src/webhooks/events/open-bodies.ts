@@ -1,8 +1,9 @@
 import { KeyedSums } from '../../lib/fair-queue.ts'
 
 /**
- * The bytes of bodies whose deliveries have not ended, by organization. A body that several deliveries share is in the store, and in memory,
- * once, so it counts once, until the last of them has ended.
+ * The bytes of bodies whose deliveries have not ended, by organization: what they may take in the store. A large body is there once for all
+ * its deliveries and counts once, until the last of them has ended. A small one is copied into the object of each delivery that fails, so it
+ * counts for each.
  */
 
 /** @property id of the event if its body may have several deliveries; absent: it has this one */

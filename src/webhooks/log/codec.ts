@@ -25,6 +25,14 @@ import type { LogDelivery, LoggedEvent, SegmentContent, SegmentKeys, Undelivered
 /** Bodies up to this size are copied into the delivery's object; larger ones stay in their segment. */
 export const INLINE_PAYLOAD_BYTES = 16 * 1024
 
+/** Whether the deliveries of the event share its body in the store, at most. Each may get a copy of a small one, with its object. */
+export function isBodyShared({
+  receivers,
+  bodyBytes,
+}: Pick<LoggedEvent, 'receivers' | 'bodyBytes'>): boolean {
+  return receivers > 1 && bodyBytes > INLINE_PAYLOAD_BYTES
+}
+
 /** @param dataText valid JSON @param happenedAt milliseconds since 1970 */
 export function webhookPayload(type: string, happenedAt: number, dataText: string): string {
   const timestamp = new Date(happenedAt).toISOString()

@@ -30,16 +30,24 @@ function valueName(variable: string): string {
     .replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 }
 
-/** What Davit may take in etcd: values of the chart, each with the setting's own default. The chart holds their sum against the quota. */
-export function storeLimits(): Record<string, number> {
+const BYTE_LIMITS = [
+  'DAVIT_MAX_LOG_BYTES',
+  'DAVIT_MAX_OPEN_BYTES',
+  'DAVIT_MAX_WRITTEN_BYTES',
+  'DAVIT_MAX_FINISHED_BYTES',
+] as const
+const PENDING_LIMIT = 'DAVIT_MAX_PENDING'
+
+/**
+ * What Davit may take in etcd: values of the chart, each with the setting's own default. The chart holds the sum of `bytes` against the
+ * quota, and also that with the objects of `pending` deliveries.
+ */
+export function storeLimits(): Record<'bytes' | 'pending', Record<string, number>> {
   const { shape } = processVariables
-  const limits = [
-    'DAVIT_MAX_LOG_BYTES',
-    'DAVIT_MAX_OPEN_BYTES',
-    'DAVIT_MAX_WRITTEN_BYTES',
-    'DAVIT_MAX_FINISHED_BYTES',
-  ] as const
-  return Object.fromEntries(limits.map((name) => [valueName(name), shape[name].parse(undefined)]))
+  return {
+    bytes: Object.fromEntries(BYTE_LIMITS.map((name) => [valueName(name), shape[name].parse(undefined)])),
+    pending: { [valueName(PENDING_LIMIT)]: shape[PENDING_LIMIT].parse(undefined) },
+  }
 }
 
 /** @param about returns the description of a setting */
