@@ -34,8 +34,8 @@ export type Findings = {
 const MAX_ATTEMPTS = 8
 /** A process stops after outcomes could not be stored for this long; while the store answers, it takes much less. */
 const MAX_UNSTORED_MS = 6000
-/** An attempt that had begun when the disabling was acknowledged may arrive this much later. */
-const MAX_LATE_MS = 2000
+/** A request on the wire when the disabling was acknowledged may be seen this much later. */
+const MAX_LATE_MS = 250
 
 export async function findingsOf(evidence: Evidence): Promise<Findings> {
   const { setting, receivers, publisher, toggler, deaths } = evidence
