@@ -14,24 +14,24 @@ test.each([
 test.each([
   {
     spec: { type: 'token', registry: '127.1', username: 'a' },
-    want: ['registry', 'RegistryRefused', 'four numbers'],
+    want: ['registry', 'InvalidRegistry', 'four numbers'],
   },
-  { spec: { type: 'token', registry: 'ghcr.io' }, want: ['username', 'UsernameRefused', 'empty'] },
+  { spec: { type: 'token', registry: 'ghcr.io' }, want: ['username', 'InvalidUsername', 'empty'] },
   {
     spec: { type: 'token', registry: 'ghcr.io', username: 'a:b' },
-    want: ['username', 'UsernameRefused', 'colon'],
+    want: ['username', 'InvalidUsername', 'colon'],
   },
   {
     spec: { type: 'ecr', registry: 'ghcr.io' },
-    want: ['registry', 'RegistryRefused', 'the ECR host of a single AWS account'],
+    want: ['registry', 'InvalidRegistry', 'the ECR host of a single AWS account'],
   },
   {
     spec: { type: 'ecr', registry: `${ECR}.evil.test` },
-    want: ['registry', 'RegistryRefused', 'evil.test is not an AWS domain'],
+    want: ['registry', 'InvalidRegistry', 'evil.test is not an AWS domain'],
   },
   {
     spec: { type: 'ecr', registry: 'public.ecr.aws' },
-    want: ['registry', 'RegistryRefused', 'names neither'],
+    want: ['registry', 'InvalidRegistry', 'names neither'],
   },
 ] as const)('$spec.type of $spec.registry is refused: $want.2', ({ spec, want: [field, reason, words] }) => {
   expect(credentialSpecProblem(spec)).toEqual({ field, reason, message: expect.stringContaining(words) })

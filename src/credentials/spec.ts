@@ -65,13 +65,13 @@ export type SpecProblem = { field: 'registry' | 'username'; reason: CredentialSt
 /** The first problem, for a condition or a REST response; `message` follows the name of the field. */
 export function credentialSpecProblem({ type, registry, username }: Spec): SpecProblem | undefined {
   const { host, problem } = parseRegistryHost(registry)
-  if (problem !== undefined) return { field: 'registry', reason: 'RegistryRefused', message: problem }
+  if (problem !== undefined) return { field: 'registry', reason: 'InvalidRegistry', message: problem }
   if (type === 'token') {
     const message = registryUsernameProblem(username ?? '')
-    return message === undefined ? undefined : { field: 'username', reason: 'UsernameRefused', message }
+    return message === undefined ? undefined : { field: 'username', reason: 'InvalidUsername', message }
   }
   const message = parseEcrHost(host).problem
-  return message === undefined ? undefined : { field: 'registry', reason: 'RegistryRefused', message }
+  return message === undefined ? undefined : { field: 'registry', reason: 'InvalidRegistry', message }
 }
 
 /** For a spec that works, but not for long. */

@@ -74,7 +74,7 @@ const LOGIN: readonly FailureRow[] = [
     },
     want: {
       step: 'login',
-      code: 'realm_refused',
+      code: 'host_not_allowed',
       message: /use the token endpoint https:\/\/localhost:\d+\/token.*DAVIT_BAKE_REALMS/,
       verified: false,
     },
@@ -84,7 +84,7 @@ const LOGIN: readonly FailureRow[] = [
     given: () => realmForTheTool('https://169.254.169.254/latest/token'),
     want: {
       step: 'pull',
-      code: 'realm_refused',
+      code: 'host_not_allowed',
       message: /169\.254\.169\.254 resolves to an address that bakes must not connect to/,
       verified: true,
     },

@@ -103,7 +103,7 @@ describe('a bake on a disk that is full', () => {
     await expectFailure(bed, {
       name: 'a disk that is full',
       given: () => ({ image: 'acme/large:1.0', within: onSmallDisk('size=2m') }),
-      want: { step: 'store', code: 'no_room', message: /no space left on device/, verified: true },
+      want: { step: 'store', code: 'out_of_disk', message: /no space left on device/, verified: true },
     })
     expect(left()).toEqual(['/.davit', '/.davit/shop'])
   })
@@ -116,6 +116,6 @@ describe('a bake on a disk that is full', () => {
 
   it('fails also where there is no room for a folder', async () => {
     const within = onSmallDisk('size=2m,nr_inodes=3')
-    expect(await bed.failure({ within })).toMatchObject({ code: 'no_room', step: 'store' })
+    expect(await bed.failure({ within })).toMatchObject({ code: 'out_of_disk', step: 'store' })
   })
 })

@@ -105,7 +105,7 @@ test('a Job of somebody else under the name of a bake stays, and the failure say
   await api.create(jobs, foreignJob(taken))
   await bed.claim('late')
   await bed.wake(name)
-  const failed = await bed.templateWhen(name, code('pod_refused'))
+  const failed = await bed.templateWhen(name, code('pod_rejected'))
   expect(failed.status?.bake?.failure?.message).toContain(`a Job ${taken}`)
   await api.get(jobs, { namespace: bed.organization, name: taken })
   // Another request has another name.

@@ -77,7 +77,7 @@ describe('a secret', () => {
   test('that a login would mangle is refused with the reason, and no part of it is shown', async () => {
     await bed.handOver('broken', 'first-line\nsecond-line')
     await bed.credential('broken', { secretRef: { name: 'broken' } })
-    const refused = await bed.credentialWhen('broken', (seen) => reasonOf(seen, 'Ready') === 'SecretRefused')
+    const refused = await bed.credentialWhen('broken', (seen) => reasonOf(seen, 'Ready') === 'InvalidSecret')
     expect(JSON.stringify(refused)).not.toMatch(/first-line|second-line/)
     expect(await bed.hasSecret('broken')).toBe(true)
     expect(store().get(nameOf('broken'))).toBeUndefined()
@@ -87,7 +87,7 @@ describe('a secret', () => {
     byHand(nameOf('taken'), 'theirs')
     await bed.handOver('taken', 'ours')
     await bed.credential('taken', { secretRef: { name: 'taken' } })
-    await bed.credentialWhen('taken', (seen) => reasonOf(seen, 'Ready') === 'ParameterNotOurs')
+    await bed.credentialWhen('taken', (seen) => reasonOf(seen, 'Ready') === 'ParameterNotOwned')
     expect(store().value(nameOf('taken'))).toBe('theirs')
     await bed.davit.api.delete(registryCredentials, { namespace: bed.organization, name: 'taken' })
     await bed.gone('taken')
@@ -168,7 +168,7 @@ describe('a credential of ECR', () => {
     })
     const { status } = await bed.credentialWhen(
       'alike',
-      (seen) => reasonOf(seen, 'Ready') === 'RegistryRefused',
+      (seen) => reasonOf(seen, 'Ready') === 'InvalidRegistry',
     )
     expect(status?.conditions?.find(({ type }) => type === 'Ready')?.message).toContain(
       'spec.registry must end with an AWS domain',

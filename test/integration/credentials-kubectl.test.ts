@@ -85,7 +85,7 @@ describe('a secret that is handed over', () => {
 
   test('that cannot be stored leaves the one before: Ready, and not Stored', async () => {
     await bed.handOver('ghcr-handover', 'two\nlines')
-    const refused = await bed.credentialWhen('ghcr', (seen) => reasonOf(seen, 'Stored') === 'SecretRefused')
+    const refused = await bed.credentialWhen('ghcr', (seen) => reasonOf(seen, 'Stored') === 'InvalidSecret')
     expect([isReady(refused), refused.status?.parameter?.version]).toEqual([true, 2])
   })
 
@@ -105,7 +105,7 @@ describe('a secret that is handed over', () => {
     await bed.credential('refused', { secretRef: { name: 'opaque' } })
     const refused = await bed.credentialWhen(
       'refused',
-      (seen) => reasonOf(seen, 'Ready') === 'SecretTypeRefused',
+      (seen) => reasonOf(seen, 'Ready') === 'InvalidSecretType',
     )
     expect(JSON.stringify(refused)).not.toContain('not-meant-for-davit')
     expect(await bed.hasSecret('opaque')).toBe(true)

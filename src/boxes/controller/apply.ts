@@ -173,7 +173,7 @@ async function createJob(
   } catch (error) {
     if (isApiError(error, 'AlreadyExists')) return await adoptExistingJob(context, gathered, name)
     if (!isApiError(error, 'Quota', 'Forbidden', 'Invalid', 'BadRequest')) throw error
-    const code = error.kind === 'Quota' ? 'quota' : 'pod_refused'
+    const code = error.kind === 'Quota' ? 'quota' : 'pod_rejected'
     const failure = bakeFailure({ step: 'start', code, message: sanitizeText(error.message, 1000) })
     const outcome: BakeOutcome = { services: [], failure }
     return await finish(context, gathered, finishAction(gathered.facts, currentBake(gathered), outcome))
@@ -195,7 +195,7 @@ async function adoptExistingJob(
   const message = isOwn
     ? `The labels that Davit uses to find the Job ${name} were changed.`
     : `The namespace contains a Job ${name} that Davit did not create.`
-  const failure = bakeFailure({ step: 'start', code: 'pod_refused', message })
+  const failure = bakeFailure({ step: 'start', code: 'pod_rejected', message })
   return await finish(context, gathered, { step: 'finish', outcome: { services: [], failure } })
 }
 

@@ -96,7 +96,7 @@ describe('trying again', () => {
     ...POD_FAILURE_CODES.filter((code) => !PASSING_IN_POD.has(code)),
     ...PROBLEM_CODES.filter((code) => code !== 'service_account_missing'),
     'out_of_memory',
-    'pod_refused',
+    'pod_rejected',
     'no_result',
   ] as const)('is not for %s', (code) => {
     expect(nextAttemptAt({ code, attempts: 1 }, NOW)).toBeUndefined()

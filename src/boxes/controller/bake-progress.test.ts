@@ -69,8 +69,11 @@ describe('a Job without a pod', () => {
       'Error creating: pods "shop-1-x" is forbidden: error looking up service account acme/box: serviceaccount "box" not found',
       'service_account_missing',
     ],
-    ['Error creating: pods "shop-1-x" is forbidden: violates PodSecurity "restricted:latest"', 'pod_refused'],
-    ['Error creating: admission webhook "policy.example" denied the request: no', 'pod_refused'],
+    [
+      'Error creating: pods "shop-1-x" is forbidden: violates PodSecurity "restricted:latest"',
+      'pod_rejected',
+    ],
+    ['Error creating: admission webhook "policy.example" denied the request: no', 'pod_rejected'],
   ]
 
   test.for(rows)('has failed then, in the words of who refused it: %s', ([words, code]) => {
@@ -96,7 +99,7 @@ describe('a pod that does not run', () => {
   test.for([
     ['no node takes it', unschedulable, 10 * MINUTE, 'unschedulable', '0/3 nodes'],
     ['its image is not to be had', image, 2 * MINUTE, 'bake_image_missing', 'Back-off pulling image'],
-    ['its container cannot be made', config, 2 * MINUTE, 'pod_refused', 'secret not found'],
+    ['its container cannot be made', config, 2 * MINUTE, 'pod_rejected', 'secret not found'],
   ] as const)('since %s is waited for, and then has failed', ([, pod, limit, code, words]) => {
     expect(progressOf({ pod, after: limit - 1 })).toEqual({ state: 'waiting', until: CREATED + limit })
     expect(progressOf({ pod, after: limit }).state).toBe('stuck')

@@ -105,7 +105,7 @@ describe('a Job that failed', () => {
           message: 'Usage of EmptyDir volume "output" exceeds the limit "20Gi". ',
         }),
       },
-      'no_room',
+      'out_of_disk',
       'exceeds the limit "20Gi"',
     ],
     ['preempted', { pod: preempted }, 'evicted', 'preempting'],
@@ -145,7 +145,7 @@ describe('a Job that failed', () => {
     [
       'without a container',
       { pod: podOf({ phase: 'Failed', reason: 'UnexpectedAdmissionError', message: 'no room on the node' }) },
-      'pod_refused',
+      'pod_rejected',
       'no room on the node',
     ],
   ]
@@ -192,7 +192,7 @@ describe('a bake that was told to end, and says so itself,', () => {
     [
       'by a full volume',
       { reason: 'Evicted', message: 'EmptyDir volume "output" exceeds the limit "20Gi"' },
-      'no_room',
+      'out_of_disk',
     ],
     ['by the deadline of its pod', { reason: 'DeadlineExceeded', message: 'Pod was active' }, 'timed_out'],
     ['by nobody that Kubernetes knows', {}, 'canceled'],

@@ -92,12 +92,12 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   dns_failed: 'The host name cannot be resolved. Correct the registry host in the image reference.',
   unreachable:
     "The registry could not be reached, or it responded with a server error. Check that the cluster's nodes can reach the registry.",
-  no_room:
+  out_of_disk:
     'The bake ran out of disk space. Enlarge the PersistentVolumeClaim in spec.output, or delete data from it. If spec.output is not set, ask your cluster operator for more space (DAVIT_BAKE_SCRATCH).',
   secret_unreadable:
     "The box's role cannot read the secret or, for ECR, cannot get an authorization token (ecr:GetAuthorizationToken). Compare the role's policy with status.readerPolicy in the SecretsSettings, and check that the role's trust policy matches the ServiceAccount.",
-  realm_refused:
-    'The registry directs the bake to another host (for example, that of its token endpoint), which bakes are not allowed to contact. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).',
+  host_not_allowed:
+    'The registry directs the bake to a host that bakes are not allowed to contact, such as the host of its token endpoint. If that host belongs to the registry, ask your cluster operator to allow it (DAVIT_BAKE_REALMS).',
   timed_out:
     'The bake exceeded its deadline (DAVIT_BAKE_DEADLINE). Make the images smaller, or ask your cluster operator for a longer deadline.',
   canceled:
@@ -107,7 +107,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
     'The namespace is not an organization. Ask your cluster operator to label it davit.dev/organization=true.',
   too_many_templates:
     'The organization has reached its template limit. Delete older templates, or ask your cluster operator to raise the limit (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION). The bake will then start automatically.',
-  image_refused: 'The image reference is not valid. Correct it as described in the details.',
+  invalid_image: 'The image reference is not valid. Correct it as described in the details.',
   catalog_credential:
     "A service of kind catalog must not have a credential. Remove registryCredentialId, or change the service's kind to custom.",
   credential_unknown:
@@ -130,7 +130,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
     'The bake image is not configured or cannot be pulled. Ask your cluster operator to set DAVIT_BAKE_IMAGE to an image that the nodes can pull.',
   quota:
     "The namespace's quota does not allow the bake's Job or Pod. Raise the quota, or delete objects that count against it.",
-  pod_refused:
+  pod_rejected:
     "The bake's Job or Pod was rejected or cannot be used. Fix the problem described in the details.",
   suspended:
     'The Job was suspended by a user or a queueing system such as Kueue and was not resumed in time. Fix the cause, then request another bake.',
@@ -329,7 +329,7 @@ function terminationOutcome(pod: BakePod | undefined, jobMessage: string): BakeO
   if (!pod) return failure('evicted', `The Pod no longer exists. The Job reported: ${jobMessage}`)
   const { reason, message, conditions } = pod.status
   const disrupted = conditions.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True')
-  if (reason === 'Evicted' && OUT_OF_SPACE.test(message)) return failure('no_room', message)
+  if (reason === 'Evicted' && OUT_OF_SPACE.test(message)) return failure('out_of_disk', message)
   if (disrupted || NODE_REASONS.has(reason))
     return failure('evicted', message || disrupted?.message || reason)
   return reason === 'DeadlineExceeded' ? failure('timed_out', message || jobMessage) : undefined
@@ -342,7 +342,7 @@ function failedPod(pod: BakePod | undefined, jobMessage: string, problem: string
   if (terminated?.reason === 'OOMKilled')
     return failure('out_of_memory', 'The container exceeded its memory limit (OOMKilled).')
   if (terminated === undefined)
-    return failure('pod_refused', message || reason || `The Pod failed: ${jobMessage}`)
+    return failure('pod_rejected', message || reason || `The Pod failed: ${jobMessage}`)
   return failure('no_result', `The Pod exited with code ${terminated.exitCode} and ${problem}`)
 }
 
@@ -392,7 +392,7 @@ function creationFailureCode(message: string): BakeFailureCode {
   if (/exceeded quota|must specify limits|must specify requests/.test(message)) return 'quota'
   if (/serviceaccount "[^"]*" not found|error looking up service account/.test(message))
     return 'service_account_missing'
-  return 'pod_refused'
+  return 'pod_rejected'
 }
 
 function waitingPod(run: BakeRun, pod: BakePod, now: number): BakeProgress {
@@ -405,7 +405,8 @@ function waitingPod(run: BakeRun, pod: BakePod, now: number): BakeProgress {
   if (reason === 'InvalidImageName') return { state: 'stuck', outcome: failure('bake_image_missing', text) }
   if (IMAGE_REASONS.has(reason))
     return waitUntil(onNode + IMAGE_MS, now, () => failure('bake_image_missing', text))
-  if (CREATE_REASONS.has(reason)) return waitUntil(onNode + IMAGE_MS, now, () => failure('pod_refused', text))
+  if (CREATE_REASONS.has(reason))
+    return waitUntil(onNode + IMAGE_MS, now, () => failure('pod_rejected', text))
   if (scheduled?.status === 'False')
     return waitUntil(created + SCHEDULE_MS, now, () =>
       failure('unschedulable', scheduled.message || scheduled.reason),

@@ -124,8 +124,8 @@ describe('a pass', () => {
 describe('a Job', () => {
   test.for([
     ['Quota', 'quota', true],
-    ['Forbidden', 'pod_refused', false],
-    ['Invalid', 'pod_refused', false],
+    ['Forbidden', 'pod_rejected', false],
+    ['Invalid', 'pod_rejected', false],
   ] as const)(
     'that the API server refuses with %s is a failure in its words',
     async ([kind, code, again]) => {
@@ -177,7 +177,7 @@ describe('a Job', () => {
     )
     await bed.pass()
     expect((await bed.status())?.bake?.failure).toMatchObject({
-      code: 'pod_refused',
+      code: 'pod_rejected',
       message: expect.stringContaining('labels that Davit uses to find the Job'),
     })
   })
@@ -189,7 +189,7 @@ describe('a Job', () => {
     })
     await bed.pass()
     expect((await bed.status())?.bake?.failure).toMatchObject({
-      code: 'pod_refused',
+      code: 'pod_rejected',
       message: expect.stringContaining('did not create'),
     })
   })

@@ -84,7 +84,7 @@ describe('what is wrong before there is a Job', () => {
     [
       'an image that cannot be read',
       { service: { image: 'ghcr.io/Acme/api' } },
-      { code: 'image_refused', words: ['The image reference must have a lowercase repository name'] },
+      { code: 'invalid_image', words: ['The image reference must have a lowercase repository name'] },
     ],
     [
       'a credential on a catalog service',

@@ -124,7 +124,7 @@ function prepareService(
 ): { prepared: PreparedService; problem?: never } | { prepared?: never; problem: BakeProblem } {
   const { name, kind, image, registryCredentialId: id } = service
   const { reference, problem } = parseImageReference(image)
-  if (problem !== undefined) return wrong('image_refused', `The image reference ${problem}.`)
+  if (problem !== undefined) return wrong('invalid_image', `The image reference ${problem}.`)
   const plain = { name, image: imageName(reference) }
   if (id === undefined) return { prepared: plain }
   if (kind === 'catalog')

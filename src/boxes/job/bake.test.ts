@@ -227,7 +227,7 @@ describe('a bake', () => {
     expect((await run()).failure).toEqual({
       service: 'api',
       step: 'login',
-      code: 'realm_refused',
+      code: 'host_not_allowed',
       message:
         'Davit does not use the token endpoint https://other.test/token of registry.test because that URL is on other.test.',
     })
@@ -243,7 +243,7 @@ describe('a bake', () => {
   })
 
   it.each([
-    ['that has no room', new StoreError('no-space', 'ENOSPC'), { step: 'store', code: 'no_room' }],
+    ['that has no room', new StoreError('no-space', 'ENOSPC'), { step: 'store', code: 'out_of_disk' }],
     ['that is damaged', new StoreError('damaged', 'a blob'), { step: 'store', code: 'tool_failed' }],
   ])('leaves nothing in a store %s', async (_name, error, want) => {
     const { open } = parts.store

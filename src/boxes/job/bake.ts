@@ -236,6 +236,6 @@ function failureOf({ signal, redactor }: BakeContext, error: unknown): BakeFailu
   const message = redactor.redactForStatus(error instanceof Error ? error.message : String(error))
   if (error instanceof BakeFailureError) return { ...error.failure, message }
   if (error instanceof StoreError)
-    return { step: 'store', code: error.kind === 'no-space' ? 'no_room' : 'tool_failed', message }
+    return { step: 'store', code: error.kind === 'no-space' ? 'out_of_disk' : 'tool_failed', message }
   return { step: error instanceof CopyError ? 'pull' : 'store', code: 'tool_failed', message }
 }

@@ -145,7 +145,7 @@ const PROBES: readonly { name: string; given: Probed; login?: boolean; want: str
     want: 'tls_failed at pull',
   },
   { name: 'nobody there', given: { kind: 'unreachable', failure: 'refused' }, want: 'unreachable at pull' },
-  { name: 'a realm elsewhere', given: { kind: 'realm-refused' }, want: 'realm_refused at login' },
+  { name: 'a realm elsewhere', given: { kind: 'realm-refused' }, want: 'host_not_allowed at login' },
 ]
 
 describe('what a registry says', () => {
@@ -158,15 +158,18 @@ describe('what a registry says', () => {
 
 const FOUND: Probed = { kind: 'found' }
 const PULLS: readonly { stderr: string; probed?: Probed; want: string }[] = [
-  { stderr: 'writing blob: write /output/oci-put-blob: no space left on device', want: 'no_room at store' },
-  { stderr: 'write: file too large', probed: refused({ status: 500 }), want: 'no_room at store' },
+  {
+    stderr: 'writing blob: write /output/oci-put-blob: no space left on device',
+    want: 'out_of_disk at store',
+  },
+  { stderr: 'write: file too large', probed: refused({ status: 500 }), want: 'out_of_disk at store' },
   { stderr: 'reading blob: unexpected EOF', want: 'unreachable at pull' },
   { stderr: 'read tcp: connection reset by peer', want: 'unreachable at pull' },
   { stderr: 'toomanyrequests: slow down', want: 'rate_limited at pull' },
   { stderr: 'Error: denied: requested access to the resource is denied', want: 'no_pull_permission at pull' },
   {
     stderr: 'Get "https://a.test/": a.test resolves to an address that bakes must not connect to',
-    want: 'realm_refused at pull',
+    want: 'host_not_allowed at pull',
   },
   { stderr: 'x509: certificate signed by unknown authority', want: 'tls_failed at pull' },
   { stderr: 'no image found in manifest list for architecture s390x', want: 'platform_missing at pull' },

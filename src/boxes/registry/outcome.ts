@@ -184,7 +184,7 @@ export function failureOfProbe(probed: Probed, withLogin: boolean): Classified {
 }
 
 function codeOfProbe(probed: Probed): PodFailureCode {
-  if (probed.kind === 'realm-refused') return 'realm_refused'
+  if (probed.kind === 'realm-refused') return 'host_not_allowed'
   if (probed.kind === 'unreachable') {
     if (probed.failure === 'dns') return 'dns_failed'
     return probed.failure === 'tls' ? 'tls_failed' : 'unreachable'
@@ -202,7 +202,7 @@ const NO_SPACE = /no space left on device|disk quota exceeded|file too large/i
 /** For pulls after a successful probe: mostly network failures. */
 const TOOL_OUTPUT: readonly [RegExp, PodFailureCode][] = [
   // From our own egress proxy, which the tool goes through.
-  [/that bakes must not connect to/, 'realm_refused'],
+  [/that bakes must not connect to/, 'host_not_allowed'],
   [/too ?many ?requests|(status code|HTTP status|unexpected status)[^\n]{0,40}?\b429\b/i, 'rate_limited'],
   [/\btoken (has|is) expired\b/i, 'token_expired'],
   [/no image found in (image index|manifest list)/, 'platform_missing'],
@@ -237,7 +237,7 @@ type FailedPull = {
 
 export function failureOfPull({ probed, withLogin, stderr: output, image }: FailedPull): Classified {
   const stderr = withoutImageNames(output, image)
-  if (NO_SPACE.test(stderr)) return { code: 'no_room', step: 'store' }
+  if (NO_SPACE.test(stderr)) return { code: 'out_of_disk', step: 'store' }
   if (probed.kind !== 'found') return failureOfProbe(probed, withLogin)
   const code = TOOL_OUTPUT.find(([pattern]) => pattern.test(stderr))?.[1] ?? 'tool_failed'
   return { code: code === 'no_pull_permission' && !withLogin ? 'not_found_or_private' : code, step: 'pull' }

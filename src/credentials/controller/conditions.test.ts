@@ -88,11 +88,11 @@ describe('the conditions of a credential', () => {
   })
 
   test('whose new value is refused: the one before goes on, and somebody has to act', () => {
-    const step: CredentialAction = { step: 'refuse', reason: 'SecretRefused', message: 'Its value is empty.' }
+    const step: CredentialAction = { step: 'refuse', reason: 'InvalidSecret', message: 'Its value is empty.' }
     expect(shown(view({ step }))).toMatchObject({
       Ready: 'True Stored',
       Stored: 'True Stored',
-      Stalled: 'True SecretRefused',
+      Stalled: 'True InvalidSecret',
     })
   })
 
@@ -122,7 +122,7 @@ describe('the conditions of a credential', () => {
     ])
   })
 
-  test.each(['NotAnOrganization', 'RegistryRefused', 'UsernameRefused'] as const)(
+  test.each(['NotAnOrganization', 'InvalidRegistry', 'InvalidUsername'] as const)(
     'that is stored and cannot be used: %s',
     (reason) => {
       const step: CredentialAction = { step: 'refuse', reason, message: 'No.' }

@@ -47,8 +47,8 @@ export type CredentialView = {
 /** Refusals that make a stored secret unusable. */
 const UNUSABLE: ReadonlySet<string> = new Set([
   'NotAnOrganization',
-  'RegistryRefused',
-  'UsernameRefused',
+  'InvalidRegistry',
+  'InvalidUsername',
   'ParameterMissing',
   'ParameterReplaced',
   'AccountChanged',

@@ -34,9 +34,9 @@ const POLL_EACH_MS = 100
 const ABOUT_THE_SECRET: ReadonlySet<string> = new Set([
   'SecretMissing',
   'SecretForbidden',
-  'SecretTypeRefused',
+  'InvalidSecretType',
   'SecretKeyMissing',
-  'SecretRefused',
+  'InvalidSecret',
   'SecretShared',
 ])
 const RETRY = { firstMs: 2000, longestMs: 300_000 }

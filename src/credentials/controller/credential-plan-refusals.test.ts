@@ -26,18 +26,18 @@ test('a newer version whose fields were not written is left, and the one before 
 })
 
 describe('what is refused', () => {
-  const problem = { reason: 'RegistryRefused', message: 'must have no path' } as const
+  const problem = { reason: 'InvalidRegistry', message: 'must have no path' } as const
 
   test.each([
     {
       handover: { state: 'wrong-type', type: 'kubernetes.io/tls' },
-      want: ['SecretTypeRefused', 'kubernetes.io/tls'],
+      want: ['InvalidSecretType', 'kubernetes.io/tls'],
     },
-    { handover: { state: 'wrong-type', type: '' }, want: ['SecretTypeRefused', 'Opaque'] },
+    { handover: { state: 'wrong-type', type: '' }, want: ['InvalidSecretType', 'Opaque'] },
     { handover: { state: 'no-key' }, want: ['SecretKeyMissing', 'does not have the key `secret`'] },
     {
       handover: { state: 'problem', problem: 'must not be empty' },
-      want: ['SecretRefused', 'its value must not be empty'],
+      want: ['InvalidSecret', 'its value must not be empty'],
     },
   ] as const)('a Secret: $want.0', ({ handover, want: [reason, words] }) => {
     const step = nextAction({ ...world().facts(), inputSecret: handover })

@@ -77,7 +77,7 @@ describe('Stored', () => {
     const world = await stored(false)
     await world.handOver('acme', 'handover', 'two\nlines')
     await world.elapse(LOOK_MS)
-    expect(conditionOf(world, 'Stored')).toMatchObject({ status: 'False', reason: 'SecretRefused' })
+    expect(conditionOf(world, 'Stored')).toMatchObject({ status: 'False', reason: 'InvalidSecret' })
     expect(conditionOf(world, 'Ready')).toMatchObject({ status: 'True' })
   })
 })

@@ -69,10 +69,10 @@ describe('a hand-over Secret', () => {
     const theirs = { owner: 'not-ours', value: 'theirs', version: 3 } as const
     const fresh = world({ secret: SECRET })
     fresh.cloud.set(A, theirs)
-    expect(fresh.run()).toMatchObject({ step: 'refuse', reason: 'ParameterNotOurs' })
+    expect(fresh.run()).toMatchObject({ step: 'refuse', reason: 'ParameterNotOwned' })
     const later = storedWorld({ secret: { ...SECRET, resourceVersion: '8' } })
     later.cloud.set(A, theirs)
-    expect(later.run()).toMatchObject({ step: 'refuse', reason: 'ParameterNotOurs' })
+    expect(later.run()).toMatchObject({ step: 'refuse', reason: 'ParameterNotOwned' })
     for (const one of [fresh, later]) {
       expect(one.cloud.get(A)).toEqual(theirs)
       expect(one.secret).toBeDefined()

@@ -4,7 +4,7 @@
  *
  *   nothing stored --put-new--> stored                      (name free; the input Secret or the REST request has the value)
  *   nothing stored --put-new, name taken by us--look, remove, put-new--> stored   (no version of a predecessor stays)
- *   nothing stored --name taken by others--> refused (ParameterNotOurs)
+ *   nothing stored --name taken by others--> refused (ParameterNotOwned)
  *   nothing stored --the listing has ours--look, adopt--> stored   (a crash between account and status)
  *   stored --the value of the input Secret changed--look, put-version--> stored, next version
  *   stored --anything else of it changed, retained--record-input-secret--> stored
@@ -299,7 +299,7 @@ function notOurs({ name, account, region }: ParameterLocation, found: FoundParam
   const { version, type, by } = found
   const what = `${type || 'no type'}, version ${version}, last written by ${by || 'an unknown writer'}`
   return refuse(
-    'ParameterNotOurs',
+    'ParameterNotOwned',
     `Davit has no record of a stored secret, but the parameter ${name} (${what}) already exists in account ${account}, region ${region}, and Davit did not create it for this organization. Delete the parameter, then provide the secret again.`,
   )
 }
@@ -408,14 +408,14 @@ function planStored(facts: CredentialFacts): CredentialAction {
       return stored ? planKept(facts) : refuse('SecretForbidden', aboutSecret(facts, FORBIDDEN))
     case 'wrong-type':
       return refuse(
-        'SecretTypeRefused',
+        'InvalidSecretType',
         aboutSecret(facts, `has the type ${inputSecret.type || 'Opaque'}. ${TYPE_ALLOWED}`),
       )
     case 'no-key':
       return refuse('SecretKeyMissing', aboutSecret(facts, 'does not have the key `secret`.'))
     case 'problem':
       return refuse(
-        'SecretRefused',
+        'InvalidSecret',
         aboutSecret(facts, `cannot be stored: its value ${inputSecret.problem}.`),
       )
     case 'usable':
@@ -515,7 +515,7 @@ function planInputSecret(facts: CredentialFacts, found: UsableInputSecret): Cred
 
 /** With the value at hand a recreated parameter is overwritten, unless it is no longer Davit's. */
 function refuseReplaced(facts: CredentialFacts, by: string, step: CredentialAction): CredentialAction {
-  if (step.step !== 'refuse' || step.reason !== 'ParameterNotOurs') return step
+  if (step.step !== 'refuse' || step.reason !== 'ParameterNotOwned') return step
   const message = `The parameter was recreated by ${by} without Davit's tags, so Davit will not overwrite it. Delete the parameter in the account. Davit will then store the value of the Secret ${facts.secretName ?? ''} again.`
   return refuse('ParameterReplaced', message)
 }
@@ -530,7 +530,7 @@ function planPut(
   const isTaken = pass.failure?.code === 'ParameterAlreadyExists'
   if (pass.owner === 'not-ours')
     return refuse(
-      'ParameterNotOurs',
+      'ParameterNotOwned',
       `The parameter ${at.name} already exists in account ${at.account}, region ${at.region}, and Davit did not create it for this organization. Delete the parameter, or create the credential under another name.`,
     )
   if (pass.failure && !isTaken) return actionAfterFailure(pass.failure)

@@ -50,7 +50,7 @@ describe('what REST stored and did not record', () => {
   ])('is not what is there $what, and that is said', ({ one, words }) => {
     expect(nextAction(one)).toMatchObject({
       step: 'refuse',
-      reason: 'ParameterNotOurs',
+      reason: 'ParameterNotOwned',
       message: expect.stringContaining(words),
     })
   })

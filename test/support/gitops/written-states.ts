@@ -133,7 +133,7 @@ function credentialStates(): ConditionUpdate[][] {
     { ...token, stored, step: { step: 'nothing', reason: WORDS } },
     { ...token, type: 'ecr', step: { step: 'nothing', reason: WORDS } },
     { ...token, step: { step: 'add-finalizer', reason: WORDS } },
-    { ...token, stored, pending: true, step: { step: 'refuse', reason: 'SecretRefused', message: WORDS } },
+    { ...token, stored, pending: true, step: { step: 'refuse', reason: 'InvalidSecret', message: WORDS } },
     ...CREDENTIAL_STALLS.map(
       (reason): CredentialView => ({ ...token, step: { step: 'refuse', reason, message: WORDS } }),
     ),
