@@ -216,7 +216,7 @@ function buildEndpointLoop(shared: Shared) {
   const keyStore = new SigningKeyStore(api, directory, namespace)
   const sharedSecrets = new SharedSecrets(api, directory, clock)
   const publisher = new Publisher({ log: shared.eventLog, keys: shared.dedupeIndex, directory, clock })
-  const notifier = new DisabledNotifier({ ...dependencies, ...shared })
+  const notifier = new DisabledNotifier({ ...dependencies, ...shared, heldMs: config.retention.failedMs })
   const reconciler = new EndpointReconciler({
     ...shared,
     signingKeys: new SigningKeyReconciler({ ...dependencies, keyStore, sharedSecrets, recorder: events }),

@@ -22,7 +22,8 @@ import { disabledText } from './plan.ts'
 type DisabledEndpoint = Omit<EndpointIdentity, 'uid'> &
   Partial<Pick<WebhookEndpointStatus, 'consecutiveFailures' | 'failingSince' | 'disabledAt'>>
 
-export function disabledMail(endpoint: DisabledEndpoint): { subject: string; text: string } {
+/** @param heldMs how long deliveries of a disabled endpoint are kept */
+export function disabledMail(endpoint: DisabledEndpoint, heldMs: number): { subject: string; text: string } {
   const { namespace, name, consecutiveFailures = 0, failingSince, disabledAt } = endpoint
   return {
     subject: `Webhook endpoint ${name} in ${namespace} was disabled`,
@@ -30,7 +31,7 @@ export function disabledMail(endpoint: DisabledEndpoint): { subject: string; tex
       `Davit disabled the webhook endpoint whe_${name} in the organization ${namespace}${disabledAt ? ` at ${disabledAt}` : ''}.`,
       '',
       disabledText({ consecutiveFailures, failingSince }),
-      'Davit will hold unfinished deliveries for seven days, and resume them if you enable the endpoint within that time.',
+      heldText(disabledAt, heldMs),
       'Events that are published while the endpoint is disabled will not be delivered to it.',
       '',
       'To see why the attempts failed, run:',
@@ -42,6 +43,13 @@ export function disabledMail(endpoint: DisabledEndpoint): { subject: string; tex
   }
 }
 
+function heldText(disabledAt: string | undefined, heldMs: number): string {
+  if (disabledAt === undefined)
+    return 'When you enable the endpoint, Davit resumes its unfinished deliveries.'
+  const until = new Date(Date.parse(disabledAt) + heldMs).toISOString()
+  return `If you enable the endpoint by ${until}, Davit resumes its unfinished deliveries. After that, Davit cancels them.`
+}
+
 export type DisabledNotifierOptions = {
   /** Absent without mail settings. */
   mailer?: Mailer | undefined
@@ -50,6 +58,8 @@ export type DisabledNotifierOptions = {
   statuses: EndpointStatusWriter
   /** The replica that owns the endpoint's shard notifies. */
   shards: ShardOwnership
+  /** How long deliveries of a disabled endpoint are kept. */
+  heldMs: number
   clock: Clock
   log: Logger
   metrics: MailMetrics
@@ -140,7 +150,7 @@ export class DisabledNotifier {
   }
 
   async #mail({ namespace, name }: DisabledNotice, status: WebhookEndpointStatus): Promise<ConditionUpdate> {
-    const { mailer, organizations } = this.#options
+    const { mailer, organizations, heldMs } = this.#options
     const to = organizations.get(namespace)?.ownerEmails ?? []
     if (!mailer) {
       const message =
@@ -152,7 +162,7 @@ export class DisabledNotifier {
       return notNotified('NoOwners', message)
     }
     try {
-      const send = () => mailer.send({ to, ...disabledMail({ namespace, name, ...status }) })
+      const send = () => mailer.send({ to, ...disabledMail({ namespace, name, ...status }, heldMs) })
       const accepted = await this.#mails.run(send, { group: namespace })
       const owners =
         accepted === to.length ? counted(accepted, 'owner') : `${accepted} of ${to.length} owners`

@@ -52,6 +52,7 @@ async function world(status: object = {}) {
       directory,
       statuses,
       shards: { owns: () => state.owns },
+      heldMs: 0,
       clock,
       log: quiet,
       metrics: { mailed: nothing },
