@@ -248,7 +248,7 @@ export interface paths {
         put?: never;
         /**
          * Publish several events
-         * @description Publishes up to 500 events, which may have up to 4,096 deliveries in total. By the time the response arrives, all accepted events are stored durably, in the order of the request. An invalid event is rejected, and the others are accepted. If the outcome is unknown, repeat the request with the same Idempotency-Key: Davit then publishes only what is missing.
+         * @description Publishes up to 500 events, which may have up to 4,096 deliveries in total. By the time the response arrives, all accepted events are stored durably, in the order of the request. An invalid event is rejected, and the others are accepted. If the outcome is unknown, repeat the request with the same Idempotency-Key: Davit then publishes only the missing events.
          */
         post: operations["publishEvents"];
         delete?: never;
@@ -286,15 +286,15 @@ export interface paths {
         };
         /**
          * Stream events and deliveries
-         * @description Sends what happens in the organization as server-sent events, for as long as the connection lasts:
+         * @description Sends the organization's new events and the changes of its deliveries as server-sent events, for as long as the connection lasts:
          *
          *     - `event`: an event was accepted. The data is a `ListedEvent` as of that moment.
-         *     - `delivery`: a delivery has changed. The data is a `DeliveryWithAttempts` with the current state. `attempts` has at least the attempts since the previous message of this delivery.
+         *     - `delivery`: a delivery has changed. The data is a `DeliveryWithAttempts` with the current state. `attempts` contains at least the attempts since the previous message about this delivery.
          *     - `heartbeat`: the connection is alive. It is sent first and then every 15 seconds.
          *
-         *     Each message has an `id`. To continue after an interruption, at any replica, send the last one as `Last-Event-ID`: nothing is missing. Another replica may send a delivery again in a state that you already know. Without it, the stream starts with what happens next. A `delivery` may arrive before its `event`.
+         *     Each message has an `id`. To resume after an interruption, connect to any replica and send the last `id` as `Last-Event-ID`. You then receive every message that you missed, although another replica may repeat a state of a delivery that you already know. Without `Last-Event-ID`, the stream starts with the next change. A `delivery` may arrive before its `event`.
          *
-         *     Davit keeps the newest messages, up to 32 MiB for all organizations. A client that was away for too long, or reads too slowly, gets 410 when it connects again. It then has to connect without `Last-Event-ID`, and after that to list events and deliveries.
+         *     Davit keeps the newest messages, up to 32 MiB for all organizations. A client that was disconnected for too long, or reads too slowly, gets 410 when it connects again. It must then connect without `Last-Event-ID`, and list events and deliveries.
          */
         get: operations["streamEvents"];
         put?: never;
@@ -449,7 +449,7 @@ export interface components {
             type: string;
             /**
              * Format: date-time
-             * @description timestamp is the time of the event. All attempts have the same.
+             * @description timestamp is the time of the event. It is the same for all attempts.
              * @example 2026-01-31T12:00:00.000Z
              */
             timestamp: string;
@@ -1037,7 +1037,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `too_many_endpoints`: Endpoint limit reached. `idempotency_conflict`: Idempotency-Key already used. `unreadable`: Stored object is invalid. */
+        /** @description `too_many_endpoints`: Endpoint limit reached. `idempotency_conflict`: Idempotency-Key already used. `unreadable`: Invalid stored object. */
         "too_many_endpoints.idempotency_conflict.unreadable": {
             headers: {
                 [name: string]: unknown;
@@ -1073,7 +1073,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unreadable`: Stored object is invalid. */
+        /** @description `unreadable`: Invalid stored object. */
         unreadable: {
             headers: {
                 [name: string]: unknown;
@@ -1082,7 +1082,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `managed_elsewhere`: Object managed elsewhere. `unreadable`: Stored object is invalid. */
+        /** @description `managed_elsewhere`: Object managed elsewhere. `unreadable`: Invalid stored object. */
         "managed_elsewhere.unreadable": {
             headers: {
                 [name: string]: unknown;
@@ -1091,7 +1091,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `precondition_failed`: Object has changed. */
+        /** @description `precondition_failed`: Precondition failed. */
         precondition_failed: {
             headers: {
                 [name: string]: unknown;
@@ -1109,7 +1109,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `endpoint_disabled`: Endpoint disabled. `idempotency_conflict`: Idempotency-Key already used. `unreadable`: Stored object is invalid. */
+        /** @description `endpoint_disabled`: Endpoint disabled. `idempotency_conflict`: Idempotency-Key already used. `unreadable`: Invalid stored object. */
         "endpoint_disabled.idempotency_conflict.unreadable": {
             headers: {
                 [name: string]: unknown;
@@ -1127,7 +1127,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `too_many_secrets`: Signing secret limit reached. `idempotency_conflict`: Idempotency-Key already used. `unreadable`: Stored object is invalid. */
+        /** @description `too_many_secrets`: Signing secret limit reached. `idempotency_conflict`: Idempotency-Key already used. `unreadable`: Invalid stored object. */
         "too_many_secrets.idempotency_conflict.unreadable": {
             headers: {
                 [name: string]: unknown;
@@ -1145,7 +1145,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `too_many_credentials`: Registry credential limit reached. `secrets_settings_required`: AWS account required. `cloud_account_not_ready`: AWS account not ready. `idempotency_conflict`: Idempotency-Key already used. `unreadable`: Stored object is invalid. */
+        /** @description `too_many_credentials`: Registry credential limit reached. `secrets_settings_required`: AWS account required. `cloud_account_not_ready`: AWS account not ready. `idempotency_conflict`: Idempotency-Key already used. `unreadable`: Invalid stored object. */
         "too_many_credentials.secrets_settings_required.cloud_account_not_ready.idempotency_conflict.unreadable": {
             headers: {
                 [name: string]: unknown;
@@ -1163,7 +1163,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `managed_elsewhere`: Object managed elsewhere. `secrets_settings_required`: AWS account required. `cloud_account_not_ready`: AWS account not ready. `idempotency_conflict`: Idempotency-Key already used. `unreadable`: Stored object is invalid. */
+        /** @description `managed_elsewhere`: Object managed elsewhere. `secrets_settings_required`: AWS account required. `cloud_account_not_ready`: AWS account not ready. `idempotency_conflict`: Idempotency-Key already used. `unreadable`: Invalid stored object. */
         "managed_elsewhere.secrets_settings_required.cloud_account_not_ready.idempotency_conflict.unreadable": {
             headers: {
                 [name: string]: unknown;
@@ -2295,7 +2295,7 @@ export interface operations {
                 lastEventId?: string;
             };
             header?: {
-                /** @description Last-Event-ID is the `id` of the last message that the client has read. The stream continues after it. If omitted, the stream starts with what happens next. */
+                /** @description Last-Event-ID is the `id` of the last message that the client has read. The stream continues after it. If omitted, the stream starts with the next change. */
                 "Last-Event-ID"?: string;
             };
             path: {
@@ -2840,7 +2840,7 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description webhook-id is the ID of the event. All attempts have the same. */
+                /** @description webhook-id is the ID of the event. It is the same for all attempts. */
                 "webhook-id": string;
                 /** @description webhook-timestamp is the time of this attempt, in seconds since 1970. */
                 "webhook-timestamp": string;

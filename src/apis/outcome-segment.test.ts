@@ -129,10 +129,10 @@ test.each([
     given: {
       kind: 'failed',
       position: { version: 48213, index: 7 },
-      attempt: { at: AT, latencyMs: 20_000, error: 'no answer within 20 s' },
+      attempt: { at: AT, latencyMs: 20_000, error: 'no response within 20 s' },
       nextAttemptAt: 1_769_860_830_000,
     },
-    want: `48213/7 failed {"at":${Date.parse(AT)},"ms":20000,"error":"no answer within 20 s","next":1769860830000}`,
+    want: `48213/7 failed {"at":${Date.parse(AT)},"ms":20000,"error":"no response within 20 s","next":1769860830000}`,
   },
 ] satisfies { given: OutcomeRecord; want: string }[])(
   '$given.kind is written as $want',

@@ -133,7 +133,7 @@ function publishBatchRoute(publishing: Pick<PublishingService, 'publishBatch'>):
     tag: 'Events',
     summary: 'Publish several events',
     description:
-      'Publishes up to 500 events, which may have up to 4,096 deliveries in total. By the time the response arrives, all accepted events are stored durably, in the order of the request. An invalid event is rejected, and the others are accepted. If the outcome is unknown, repeat the request with the same Idempotency-Key: Davit then publishes only what is missing.',
+      'Publishes up to 500 events, which may have up to 4,096 deliveries in total. By the time the response arrives, all accepted events are stored durably, in the order of the request. An invalid event is rejected, and the others are accepted. If the outcome is unknown, repeat the request with the same Idempotency-Key: Davit then publishes only the missing events.',
     permission: PUBLISH,
     body: batchBody,
     bodyBytes: MAX_BATCH_BYTES,

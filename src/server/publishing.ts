@@ -82,7 +82,7 @@ function faultsOf(
   try {
     data = parseJson(dataText)
   } catch {
-    return [{ pointer: '/data', message: 'must be JSON' }]
+    return [{ pointer: '/data', message: 'must be valid JSON' }]
   }
   let problems: SchemaProblem[]
   try {
@@ -165,7 +165,7 @@ type BatchPart = { part: number; mark?: KeyMark }
 type AcceptedPart = BatchPart & { accepted: AcceptedEvent }
 
 const ACCEPTED_IN_PART =
-  'Davit has accepted some events of the batch, but not all. Repeat the request with the same Idempotency-Key: Davit then publishes only what is missing. Without a key, a repeat publishes some events twice.'
+  'Davit has accepted some events of the batch, but not all. Repeat the request with the same Idempotency-Key: Davit then publishes only the missing events. If you repeat the request without a key, Davit publishes some events twice.'
 
 const MISSING_DATA: ProblemPlace = { pointer: '/data', message: 'is required' }
 const NOT_FOUND = { first: undefined, replayed: false }

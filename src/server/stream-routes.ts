@@ -6,15 +6,15 @@ import { parseStreamPosition, STREAM_POSITION, type StreamPosition } from './str
 
 /** The route of the event stream. stream/ has what it sends. */
 
-const DESCRIPTION = `Sends what happens in the organization as server-sent events, for as long as the connection lasts:
+const DESCRIPTION = `Sends the organization's new events and the changes of its deliveries as server-sent events, for as long as the connection lasts:
 
 - \`event\`: an event was accepted. The data is a \`ListedEvent\` as of that moment.
-- \`delivery\`: a delivery has changed. The data is a \`DeliveryWithAttempts\` with the current state. \`attempts\` has at least the attempts since the previous message of this delivery.
+- \`delivery\`: a delivery has changed. The data is a \`DeliveryWithAttempts\` with the current state. \`attempts\` contains at least the attempts since the previous message about this delivery.
 - \`heartbeat\`: the connection is alive. It is sent first and then every 15 seconds.
 
-Each message has an \`id\`. To continue after an interruption, at any replica, send the last one as \`Last-Event-ID\`: nothing is missing. Another replica may send a delivery again in a state that you already know. Without it, the stream starts with what happens next. A \`delivery\` may arrive before its \`event\`.
+Each message has an \`id\`. To resume after an interruption, connect to any replica and send the last \`id\` as \`Last-Event-ID\`. You then receive every message that you missed, although another replica may repeat a state of a delivery that you already know. Without \`Last-Event-ID\`, the stream starts with the next change. A \`delivery\` may arrive before its \`event\`.
 
-Davit keeps the newest messages, up to 32 MiB for all organizations. A client that was away for too long, or reads too slowly, gets 410 when it connects again. It then has to connect without \`Last-Event-ID\`, and after that to list events and deliveries.`
+Davit keeps the newest messages, up to 32 MiB for all organizations. A client that was disconnected for too long, or reads too slowly, gets 410 when it connects again. It must then connect without \`Last-Event-ID\`, and list events and deliveries.`
 
 const EXAMPLE = `retry: 1500
 id: 48214-48216-48200

@@ -175,8 +175,8 @@ test('connect, TLS and the whole response have 20 seconds together: later is a f
   const slowHandshake = `https://localhost:${silent.port}`
   const urls = [`${receiver.url}/hangs`, `${receiver.url}/just-in-time`, slowHandshake, drips.url]
   const [hung, inTime, handshake, dripped] = await firstAttempts(urls, 25_000)
-  expect(attemptOf(hung)?.error).toBe('no answer within 20 s')
-  expect(attemptOf(handshake)?.error).toBe('no answer within 20 s')
+  expect(attemptOf(hung)?.error).toBe('no response within 20 s')
+  expect(attemptOf(handshake)?.error).toBe('no response within 20 s')
   expect(attemptOf(dripped)).toMatchObject({ error: 'response was not complete within 20 s', code: 200 })
   for (const late of [hung, handshake, dripped]) {
     expect(late?.status?.state).toBe('retrying')

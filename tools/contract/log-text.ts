@@ -61,7 +61,7 @@ const OUTCOMES: Readonly<Record<string, LogRecord>> = {
   'failed, without an answer, for the last time': {
     kind: 'failed',
     position: POSITION,
-    attempt: { at: AT, latencyMs: 20_000, error: 'timeout: no answer within 20 seconds' },
+    attempt: { at: AT, latencyMs: 20_000, error: 'timeout: no response within 20 seconds' },
     nextAttemptAt: 0,
   },
   moved: { kind: 'moved', position: POSITION },

@@ -123,7 +123,7 @@ function reachableFinding(view: ConnectionView): Finding {
   if (results.put.failure) return putFailed(results.put.failure)
   const missing = missingPermission(results)
   if (missing) return missing
-  const message = `Davit writes secrets as ${value.arn}.`
+  const message = `Davit writes secrets with the role session ${value.arn}.`
   return { status: 'True', reason: 'Connected', message }
 }
 

@@ -144,7 +144,7 @@ const ifMatch = z.string().regex(IF_MATCH).optional().meta({
 
 const lastEventId = z.string().optional().meta({
   description:
-    'Last-Event-ID is the `id` of the last message that the client has read. The stream continues after it. If omitted, the stream starts with what happens next.',
+    'Last-Event-ID is the `id` of the last message that the client has read. The stream continues after it. If omitted, the stream starts with the next change.',
   example: '48301.1-48216-48200',
 })
 
@@ -224,7 +224,7 @@ const delivered = z
   .object({
     type: z.string().meta({ description: 'type is the type of the event.', example: 'environment.started' }),
     timestamp: z.string().meta({
-      description: 'timestamp is the time of the event. All attempts have the same.',
+      description: 'timestamp is the time of the event. It is the same for all attempts.',
       format: 'date-time',
       example: '2026-01-31T12:00:00.000Z',
     }),
@@ -247,7 +247,7 @@ function received(): ZodOpenApiOperationObject {
     requestParams: {
       header: z.object({
         'webhook-id': z.string().meta({
-          description: 'webhook-id is the ID of the event. All attempts have the same.',
+          description: 'webhook-id is the ID of the event. It is the same for all attempts.',
           example: 'msg_3ywq8x2k1m5n7p9r0s4t6v8w2z',
         }),
         'webhook-timestamp': z.string().meta({

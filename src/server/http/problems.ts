@@ -104,7 +104,7 @@ export const PROBLEMS = {
   },
   unreadable: {
     status: 409,
-    title: 'Stored object is invalid',
+    title: 'Invalid stored object',
     description:
       'The stored object is not valid in this version of Davit. Fix it with kubectl, or delete it.',
   },
@@ -116,7 +116,7 @@ export const PROBLEMS = {
   },
   precondition_failed: {
     status: 412,
-    title: 'Object has changed',
+    title: 'Precondition failed',
     description:
       'The object has changed since you read it: its current ETag does not match If-Match. Read the object again, then decide whether to repeat the request.',
   },

@@ -37,7 +37,7 @@ const TOO_MANY = 'Too many streams are open. Close some, or connect again later.
 const LAST_WORDS = {
   slow: 'This connection was too slow. Connect again without Last-Event-ID, then list events and deliveries.',
   reading: 'Davit is rereading its log. Connect again with Last-Event-ID.',
-  denied: 'The API token may no longer read this stream, or Davit cannot verify that it may.',
+  denied: 'The API token no longer has access to this stream, or Davit cannot verify that it does.',
   stopping: 'This server is shutting down. Connect again with Last-Event-ID.',
 } as const
 

@@ -55,8 +55,8 @@ test.each([
     want: { succeeded: false, attempt: { at: AT, code: 410, latencyMs: 7, error: 'HTTP 410' } },
   },
   {
-    given: { kind: 'failure', error: 'no answer within 20 s', latencyMs: 20_000.6 },
-    want: { succeeded: false, attempt: { at: AT, latencyMs: 20_001, error: 'no answer within 20 s' } },
+    given: { kind: 'failure', error: 'no response within 20 s', latencyMs: 20_000.6 },
+    want: { succeeded: false, attempt: { at: AT, latencyMs: 20_001, error: 'no response within 20 s' } },
   },
   {
     given: { kind: 'failure', error: 'connection reset', latencyMs: 12, code: 200 },

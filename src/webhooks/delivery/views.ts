@@ -8,7 +8,7 @@ import type { Delivery } from './endpoint-queue.ts'
 import type { StoreResult } from './objects.ts'
 
 /**
- * Views: the WebhookDeliveries of deliveries that succeeded at the first attempt. The log has their state, so these objects are for
+ * Views: the WebhookDeliveries of deliveries that succeeded on the first attempt. The log has their state, so these objects are for
  * people alone. They are written behind the delivery, within a rate for the whole installation, and some are left out when there are more.
  */
 

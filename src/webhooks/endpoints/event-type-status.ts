@@ -46,7 +46,7 @@ export function eventTypeStatusOf(object: EventType, counting: EventType, now: n
 /** @param older the EventType that is used for the type instead */
 export function eventTypeFindings(type: string, older: string | undefined): ConditionUpdate[] {
   if (older === undefined) {
-    const message = `Events of type ${type} can be published.`
+    const message = `This EventType defines the type ${type}.`
     return [{ type: 'Ready', status: 'True', reason: 'Accepted', message }]
   }
   const duplicate = {

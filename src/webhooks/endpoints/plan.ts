@@ -424,7 +424,7 @@ export function planChange(
 
 /** @param rejection how the API server rejects the object of a delivery that has not ended */
 export function cannotStore(rejection: string): Problem {
-  const message = `Davit cannot create a WebhookDelivery: ${withPeriod(rejection)} Davit keeps the delivery in its log and retries, but cancels it when the log can no longer keep it. Remove the quota or policy that prevents this.`
+  const message = `Davit cannot create a WebhookDelivery: ${withPeriod(rejection)} Davit continues to attempt the delivery from its log and retries the creation of the object. It cancels the delivery when the log can no longer keep it. Remove the quota or policy that prevents this.`
   return { reason: 'CannotStoreDelivery', message }
 }
 

@@ -10,9 +10,9 @@ test.each([
   { code: 'ECONNREFUSED', want: ['refused', 'connection refused'] },
   { code: 'EHOSTUNREACH', want: ['refused', 'no route to host'] },
   { code: 'EMFILE', want: ['refused', 'no free socket on the sender'] },
-  { code: 'ENOTFOUND', want: ['dns', 'name does not resolve'] },
-  { code: 'ESERVFAIL', want: ['dns', 'name does not resolve: the name server failed'] },
-  { code: 'ETIMEOUT', want: ['dns', 'name does not resolve: no answer from the name server'] },
+  { code: 'ENOTFOUND', want: ['dns', 'host name does not resolve'] },
+  { code: 'ESERVFAIL', want: ['dns', 'host name does not resolve: the DNS server failed'] },
+  { code: 'ETIMEOUT', want: ['dns', 'host name does not resolve: no response from the DNS server'] },
   { code: 'CERT_HAS_EXPIRED', want: ['tls', 'TLS certificate has expired'] },
   { code: 'ERR_TLS_CERT_ALTNAME_INVALID', want: ['tls', 'TLS certificate does not match the host name'] },
   { code: 'SELF_SIGNED_CERT_IN_CHAIN', want: ['tls', 'TLS certificate is not trusted'] },
@@ -20,7 +20,7 @@ test.each([
   { code: 'ECONNRESET', want: ['reset', 'connection reset'] },
   { code: 'UND_ERR_HEADERS_OVERFLOW', want: ['protocol', 'response header is too large'] },
   { code: 'UND_ERR_SOCKET', want: ['protocol', 'response is not valid HTTP'] },
-  { code: 'ETIMEDOUT', want: ['timeout', 'no answer within 20 s'] },
+  { code: 'ETIMEDOUT', want: ['timeout', 'no response within 20 s'] },
   { code: 'SOMETHING_NEW', want: ['protocol', 'request could not be sent'] },
 ])('$code reads: $want', ({ code, want }) => {
   const failure = failureOf(coded(code), false, 20_000)
@@ -40,8 +40,8 @@ test('where several addresses were tried, the first one speaks', () => {
 })
 
 test.each([
-  [20_000, 'no answer within 20 s'],
-  [500, 'no answer within 0.5 s'],
+  [20_000, 'no response within 20 s'],
+  [500, 'no response within 0.5 s'],
 ])('the deadline of %d ms reads: %s', (ms, want) => {
   expect(timeoutOf(ms, false).error).toBe(want)
 })

@@ -36,11 +36,14 @@ const REFUSED: Failure = { class: 'refused', error: 'connection refused' }
 const NO_ROUTE: Failure = { class: 'refused', error: 'no route to host' }
 /** A problem of this machine, not of the receiver. */
 const NO_SOCKET: Failure = { class: 'refused', error: 'no free socket on the sender' }
-const NO_NAME: Failure = { class: 'dns', error: 'name does not resolve' }
-const NAME_SERVER_FAILED: Failure = { class: 'dns', error: 'name does not resolve: the name server failed' }
+const NO_NAME: Failure = { class: 'dns', error: 'host name does not resolve' }
+const NAME_SERVER_FAILED: Failure = {
+  class: 'dns',
+  error: 'host name does not resolve: the DNS server failed',
+}
 const NAME_SERVER_SILENT: Failure = {
   class: 'dns',
-  error: 'name does not resolve: no answer from the name server',
+  error: 'host name does not resolve: no response from the DNS server',
 }
 const EXPIRED: Failure = { class: 'tls', error: 'TLS certificate has expired' }
 const NOT_YET_VALID: Failure = { class: 'tls', error: 'TLS certificate is not valid yet' }
@@ -99,7 +102,7 @@ export function failureOf(error: unknown, ended: boolean, deadlineMs: number): F
 /** @param hasHead whether a response head had arrived */
 export function timeoutOf(deadlineMs: number, hasHead: boolean): Failure {
   const seconds = `${Math.round(deadlineMs / 100) / 10} s`
-  const error = hasHead ? `response was not complete within ${seconds}` : `no answer within ${seconds}`
+  const error = hasHead ? `response was not complete within ${seconds}` : `no response within ${seconds}`
   return { class: 'timeout', error }
 }
 

@@ -53,7 +53,7 @@ test('an attempt ends at its deadline where there is no other', async () => {
   const running = send([SILENT])
   await vi.waitUntil(() => dialled.addresses.length > 0)
   clock.advance(DEADLINE_MS)
-  expect(await running).toMatchObject({ class: 'timeout', error: 'no answer within 20 s' })
+  expect(await running).toMatchObject({ class: 'timeout', error: 'no response within 20 s' })
   expect(dialled.addresses).toEqual([SILENT])
   expect(receiver.connections()).toBe(0)
 })

@@ -98,7 +98,7 @@ test('a receiver that never answers ends at the deadline, and its connection wit
   expect(await running).toEqual({
     kind: 'failure',
     class: 'timeout',
-    error: 'no answer within 20 s',
+    error: 'no response within 20 s',
     latencyMs: 20_000,
   })
   await ended
@@ -130,13 +130,13 @@ test.each([
     name: 'a head that comes in lines without end',
     first: HEAD,
     piece: 'x: y\r\n',
-    want: { error: 'no answer within 20 s' },
+    want: { error: 'no response within 20 s' },
   },
   {
     name: 'interim responses without end',
     first: '',
     piece: 'HTTP/1.1 103 Early Hints\r\n\r\n',
-    want: { error: 'no answer within 20 s' },
+    want: { error: 'no response within 20 s' },
   },
   {
     name: 'a body in drops',

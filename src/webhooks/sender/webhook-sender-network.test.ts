@@ -154,14 +154,14 @@ test('names that do not resolve, and name servers in trouble, are told apart', a
     return { resolve4: fail, resolve6: fail, lookup: fail }
   }
   const outcomeOf = (code: string) => sender([], failing(code)).send(request('https://hooks.example/'))
-  expect(await outcomeOf('ENOTFOUND')).toMatchObject({ class: 'dns', error: 'name does not resolve' })
+  expect(await outcomeOf('ENOTFOUND')).toMatchObject({ class: 'dns', error: 'host name does not resolve' })
   expect(await outcomeOf('ESERVFAIL')).toMatchObject({
     class: 'dns',
-    error: expect.stringContaining('name server failed'),
+    error: expect.stringContaining('DNS server failed'),
   })
   expect(await outcomeOf('ETIMEOUT')).toMatchObject({
     class: 'dns',
-    error: expect.stringContaining('no answer'),
+    error: expect.stringContaining('no response'),
   })
 })
 
@@ -179,7 +179,7 @@ test('a name server that never answers ends at the deadline', async () => {
   )
   await question
   clock.advance(20_000)
-  expect(await running).toMatchObject({ class: 'timeout', error: 'no answer within 20 s' })
+  expect(await running).toMatchObject({ class: 'timeout', error: 'no response within 20 s' })
 })
 
 test('the dialler judges a literal itself, before the first packet', async () => {

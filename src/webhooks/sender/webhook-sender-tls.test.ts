@@ -128,7 +128,11 @@ test('a handshake that hangs ends at the deadline', async () => {
   clock.advance(19_999)
   expect(await Promise.race([running, 'waiting'])).toBe('waiting')
   clock.advance(1)
-  expect(await running).toMatchObject({ class: 'timeout', error: 'no answer within 20 s', latencyMs: 20_000 })
+  expect(await running).toMatchObject({
+    class: 'timeout',
+    error: 'no response within 20 s',
+    latencyMs: 20_000,
+  })
 })
 
 /** A TLS server with versions and ciphers of its own, that answers 200. */
