@@ -3,6 +3,7 @@ import { PROBLEMS } from '../../src/server/http/problems.ts'
 import type { Contract } from './compare.ts'
 import { chartValueLines, crdLines, openApiLines } from './documents.ts'
 import { flatten } from './flatten.ts'
+import { logEventLines } from './log-events.ts'
 import { logLines } from './log-text.ts'
 import { metricLines } from './metrics.ts'
 import { groupNames } from './names.ts'
@@ -17,6 +18,7 @@ export async function currentContract(): Promise<Contract> {
   const parts: [string, string[]][] = [
     ['chart-values.txt', chartValueLines()],
     ['crds.txt', crdLines()],
+    ['log-events.txt', logEventLines(sources)],
     ['log.txt', logLines()],
     ['metrics.txt', await metricLines(sources)],
     ['names.txt', groupNames(sources)],

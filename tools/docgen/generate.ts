@@ -13,6 +13,7 @@ import { eventTypes } from './outputs/event-types.ts'
 import { fieldTables } from './outputs/field-tables.ts'
 import { guaranteesPage } from './outputs/guarantees-page.ts'
 import { installCommands } from './outputs/install-lines.ts'
+import { logEventsPage } from './outputs/log-events-page.ts'
 import { openApi } from './outputs/openapi.ts'
 import { openApiTypes } from './outputs/openapi-types.ts'
 import { problemPage } from './outputs/problem-page.ts'
@@ -29,6 +30,7 @@ const OUTPUTS = [
   fieldTables,
   guaranteesPage,
   installCommands,
+  logEventsPage,
   openApi,
   openApiTypes,
   problemPage,

@@ -1,8 +1,8 @@
+import { logCallsIn } from '../contract/log-calls.ts'
 import {
   cookedOf,
   nameOf,
   nodeAt,
-  nodesAt,
   nodesIn,
   type SourceFile,
   type SyntaxNode,
@@ -14,7 +14,6 @@ import type { Piece } from './markdown.ts'
 
 export type LogCall = Piece & { event: string | undefined; message: string | undefined }
 
-const LEVELS = new Set(['info', 'warn', 'error'])
 /** Stands for a computed part of a text. */
 const VALUE = 'value'
 
@@ -39,16 +38,12 @@ export function titlesOf({ program }: SourceFile, lineAt: (offset: number) => nu
   })
 }
 
+/** One for each text that the message of a call can be, and one for a call whose message is computed. */
 export function logCallsOf({ program }: SourceFile, lineAt: (offset: number) => number): LogCall[] {
-  return [...nodesIn(program)].flatMap((node) => {
-    if (node.type !== 'CallExpression') return []
-    const callee = nodeAt(node, 'callee')
-    const object = callee && nameOf(nodeAt(callee, 'object'))
-    if (callee?.type !== 'MemberExpression' || !LEVELS.has(nameOf(callee) ?? '')) return []
-    if (object === undefined || !/log(ger)?$/i.test(object)) return []
-    const [event, message] = nodesAt(node, 'arguments')
+  return logCallsIn(program).flatMap(({ node, event, messages }) => {
     const line = lineAt(Number(node.start))
-    return [{ line, text: '', event: event && textOf(event), message: message && wholeTextOf(message) }]
+    const all = messages.length === 0 ? [undefined] : messages
+    return all.map((message) => ({ line, text: '', event, message }))
   })
 }
 

@@ -173,7 +173,7 @@ export class ViewWriter {
       if (result === 'stored') asAdded(() => closeEntry?.())
       else this.#abandon(view, result === 'refused' ? 'rejected' : 'tooMany')
     } catch (error) {
-      log.warn('delivery_view_failed', 'failed to create the WebhookDelivery of a success; retrying', {
+      log.warn('delivery_view_failed', 'failed to create the WebhookDelivery of a successful delivery; retrying', {
         error,
       })
       this.#slowDown()
