@@ -149,6 +149,13 @@ describe.each(HELMS)('%s', (name) => {
       { etcd: { quotaBytes: 1024 * 1024 * 1024 } },
       /add up to 1224 MiB.* 614 MiB/,
     ],
+    ['the same with a unit', { etcd: { quotaBytes: '1Gi' } }, /add up to 1224 MiB.* 614 MiB/],
+    [
+      'deliveries that do not fit into a quota with a unit',
+      { etcd: { quotaBytes: '4Gi' }, config: { maxPending: 1_250_000 } },
+      /maxPending \(1250000\) allows objects of 2441 MiB, and all limits add up to 3665 MiB\..* 3276 MiB: lower/,
+    ],
+    ['a quota that is not a size', { etcd: { quotaBytes: '8 GB' } }, /quotaBytes/],
     [
       'more unfinished deliveries than the quota of etcd has space for',
       { config: { maxPending: 250_000 } },
@@ -167,7 +174,10 @@ test.each(HELMS)(
     const larger = { maxLogBytes: GIB, maxOpenBytes: GIB, maxWrittenBytes: 2 * GIB }
     for (const values of [
       { etcd: { quotaBytes: 8 * GIB }, config: larger },
+      { etcd: { quotaBytes: '8Gi' }, config: larger },
+      { etcd: { quotaBytes: '8192Mi' }, config: { ...larger, maxLogBytes: '1Gi' } },
       { etcd: { quotaBytes: 2 * GIB } },
+      { etcd: { quotaBytes: '2147483648' } },
     ])
       expect(await template(name, values, RELEASE)).not.toEqual([])
   },

@@ -1,5 +1,6 @@
 /** The chart's values, from which values.yaml, values.schema.json and docs/reference/helm-values.md are made. */
 import { z } from 'zod'
+import { size } from '../../../src/cmd/setting-parsers.ts'
 import { configValues } from './config-values.ts'
 import { group, integer, names, object, objects, strings, text, value, yesOrNo } from './value-parts.ts'
 import { autoscaling, httpRoute, ingress, service, tls, workloadValues } from './workload-values.ts'
@@ -36,9 +37,9 @@ const crds = group('The CustomResourceDefinitions.', {
 
 const etcd = group('The etcd of the cluster that Davit runs in.', {
   quotaBytes: value(
-    z.int().min(256 * 1024 * 1024),
-    2 * 1024 * 1024 * 1024,
-    'quotaBytes is the quota of etcd (`--quota-backend-bytes`), which is 2 GiB if it is not set there. The size limits in `config` must not exceed 60% of it in total, see docs/guides/capacity.md.',
+    size('256Mi', '1024Ti', '2Gi'),
+    '2Gi',
+    'quotaBytes is the quota of etcd (`--quota-backend-bytes`), a size such as `8Gi` or a number of bytes. The quota is 2 GiB if it is not set there. The size limits in `config` must not exceed 60% of it in total, see docs/guides/capacity.md.',
   ),
 })
 

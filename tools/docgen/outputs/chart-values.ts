@@ -152,5 +152,5 @@ function typeOf({ type, enum: choices, anyOf, minimum, maximum, items }: Schema)
   if (anyOf) return anyOf.map(typeOf).join(' or ')
   if (type === 'integer' && minimum !== undefined) return `${minimum} to ${maximum ?? 'any'}`
   if (type === 'array') return `list of ${items?.type === 'string' ? 'strings' : `${items?.type}s`}`
-  return String(type)
+  return [type].flat().join(' or ')
 }
