@@ -173,9 +173,13 @@ export class ViewWriter {
       if (result === 'stored') asAdded(() => closeEntry?.())
       else this.#abandon(view, result === 'refused' ? 'rejected' : 'tooMany')
     } catch (error) {
-      log.warn('delivery_view_failed', 'failed to create the WebhookDelivery of a successful delivery; retrying', {
-        error,
-      })
+      log.warn(
+        'delivery_view_failed',
+        'failed to create the WebhookDelivery of a successful delivery; retrying',
+        {
+          error,
+        },
+      )
       this.#slowDown()
       await sleep(clock, RETRY_MS, giveUp)
       this.#push(view)
