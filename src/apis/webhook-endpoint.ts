@@ -133,6 +133,25 @@ export const signingSecretStatus = z
       'An active signing secret, identified by its fingerprint. The secret itself is never included.',
   })
 
+/** Owners of an organization, at most. */
+export const MAX_OWNERS = 50
+
+/** The final result for one owner of an endpoint that was disabled automatically. */
+export const ownerEmail = z
+  .object({
+    digest: text({
+      min: 16,
+      max: 16,
+      describe:
+        'digest identifies the address of the owner: the first 16 hexadecimal digits of a SHA-256 hash of the address and the UID of the endpoint.',
+    }),
+    rejection: text({
+      max: 300,
+      describe: 'rejection is why the email was rejected. It is unset if the mail server accepted it.',
+    }).optional(),
+  })
+  .meta({ description: 'An owner to whom Davit sends no further email about this endpoint.' })
+
 /** The annotation values that were acted on last. */
 export const lastHandled = z
   .object({
@@ -172,6 +191,11 @@ export const webhookEndpointStatus = z
     }).optional(),
     signingSecrets: z.array(signingSecretStatus).max(8).optional().meta({
       description: 'signingSecrets lists the active signing secrets, newest first.',
+      'x-kubernetes-list-type': 'atomic',
+    }),
+    ownerEmails: z.array(ownerEmail).max(MAX_OWNERS).optional().meta({
+      description:
+        'ownerEmails lists the owners to whom Davit sends no further email about the automatic disabling. It is unset if every owner got one.',
       'x-kubernetes-list-type': 'atomic',
     }),
     lastHandled: lastHandled.optional(),
@@ -214,6 +238,7 @@ export type WebhookEndpointSpec = z.infer<typeof webhookEndpointSpec>
 export type WebhookEndpointStatus = z.infer<typeof webhookEndpointStatus>
 export type WebhookEndpoint = z.infer<typeof webhookEndpoint>
 export type LastHandled = z.infer<typeof lastHandled>
+export type OwnerEmail = z.infer<typeof ownerEmail>
 
 /** Condition types of an endpoint. Ready: accepted and active. Delivering: enabled and not failing. */
 export const ENDPOINT_CONDITIONS = [

@@ -1,6 +1,7 @@
 /** The organizations: labelled namespaces and their owners. */
 import { namespace, namespaces } from '../apis/core-kinds.ts'
 import { ORGANIZATION_LABEL, OWNER_EMAILS_ANNOTATION } from '../apis/meta.ts'
+import { MAX_OWNERS } from '../apis/webhook-endpoint.ts'
 import type { RawObject } from './client.ts'
 
 export type Organization = {
@@ -12,8 +13,6 @@ export type Organization = {
   uid: string
   ownerEmails: string[]
 }
-
-const MAX_OWNERS = 50
 
 export class Organizations {
   readonly #organizations = new Map<string, Organization>()

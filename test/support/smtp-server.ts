@@ -11,6 +11,10 @@ export type ReceivedMail = {
   text: string
   secure: boolean
   user: string | undefined
+  /** The name that the client gave in EHLO. */
+  ehloName: string
+  /** With SMTPUTF8: for addresses with other characters than ASCII. */
+  utf8: boolean
 }
 
 export type TestSmtpOptions = {
@@ -21,6 +25,10 @@ export type TestSmtpOptions = {
   login?: { user: string; password: string }
   /** Rejected recipients. */
   refuse?: string[]
+  /** Replies to recipients that it accepts only later or never, such as `451 4.7.1 greylisted`; looked up at each mail. */
+  replies?: Record<string, string>
+  /** Does not support SMTPUTF8. */
+  onlyAscii?: boolean
 }
 
 export type TestSmtpServer = { port: number; mails: readonly ReceivedMail[]; close(): Promise<void> }
@@ -33,13 +41,17 @@ export async function startSmtpServer(options: TestSmtpOptions = {}): Promise<Te
     disabledCommands: [...(options.tls ? [] : ['STARTTLS']), ...(options.login ? [] : ['AUTH'])],
     authOptional: options.login === undefined,
     closeTimeout: 100,
+    hideSMTPUTF8: options.onlyAscii ?? false,
     onAuth: (auth, _session, answer) => {
       const right = auth.username === options.login?.user && auth.password === options.login?.password
       if (right) answer(null, { user: auth.username ?? '' })
       else answer(new Error(`no such login: ${auth.username} ${auth.password}`))
     },
-    onRcptTo: ({ address }, _session, answer) =>
-      answer(options.refuse?.includes(address) ? new Error(`no such mailbox ${address}`) : null),
+    onRcptTo: ({ address }, _session, answer) => {
+      const reply = options.replies?.[address]
+      if (reply !== undefined) return answer(rejection(reply))
+      answer(options.refuse?.includes(address) ? new Error(`no such mailbox ${address}`) : null)
+    },
     onData: (stream, session, answer) => {
       const chunks: Buffer[] = []
       stream.on('data', (chunk: Buffer) => chunks.push(chunk))
@@ -51,6 +63,8 @@ export async function startSmtpServer(options: TestSmtpOptions = {}): Promise<Te
           text: Buffer.concat(chunks).toString('utf8'),
           secure: session.secure,
           user: session.user === undefined ? undefined : String(session.user),
+          ehloName: String(session.hostNameAppearsAs),
+          utf8: session.envelope.smtpUtf8 === true,
         })
         answer(null)
       })
@@ -64,4 +78,9 @@ export async function startSmtpServer(options: TestSmtpOptions = {}): Promise<Te
     mails,
     close: () => new Promise((resolve) => server.close(() => resolve())),
   }
+}
+
+function rejection(reply: string): Error {
+  const [code = '', ...words] = reply.split(' ')
+  return Object.assign(new Error(words.join(' ')), { responseCode: Number(code) })
 }

@@ -74,6 +74,17 @@ test('how its owners were told stays beside it for as long as it is disabled for
     const { conditions = [] } = look({ ...at, spec: { ...at.spec, state } }, START + HOUR)
     return conditions.filter(({ type }) => type === 'OwnersNotified').map(({ reason }) => reason)
   }
+  const ownerEmails = [{ digest: '0123456789abcdef', rejection: 'gone' }]
+  const emailsOf = (reason: 'ConsecutiveFailures' | 'Requested', state: 'enabled' | 'disabled') => {
+    const at = endpoint({
+      ...disabled,
+      disabledReason: reason,
+      ownerEmails,
+    } as Partial<WebhookEndpointStatus>)
+    return look({ ...at, spec: { ...at.spec, state } }, START + HOUR).ownerEmails
+  }
+  expect(emailsOf('ConsecutiveFailures', 'enabled')).toEqual(ownerEmails)
+  expect(emailsOf('Requested', 'disabled')).toBeUndefined()
   expect(reasonsOf('ConsecutiveFailures', 'enabled')).toEqual(['Sent'])
   expect(reasonsOf('Requested', 'disabled')).toEqual([])
 })

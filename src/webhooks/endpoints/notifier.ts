@@ -1,22 +1,33 @@
-import type { ObjectMeta } from '../../apis/meta.ts'
-import type { WebhookEndpointStatus } from '../../apis/webhook-endpoint.ts'
+import { LRUCache } from 'lru-cache'
+import { type ObjectMeta, OWNER_EMAILS_ANNOTATION } from '../../apis/meta.ts'
+import type { OwnerEmail, WebhookEndpointStatus } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { ownershipHere, type ShardOwnership } from '../../ha/ownership.ts'
 import type { Organizations } from '../../kube/organizations.ts'
-import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
+import { type ConditionUpdate, mergeConditions, sameJson } from '../../kube/status.ts'
 import type { Logger } from '../../lib/log.ts'
-import type { Mailer } from '../../lib/mail.ts'
+import type { Mailer, MailResult } from '../../lib/mail.ts'
 import type { MailMetrics } from '../../lib/metrics.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
-import { counted, withPeriod } from '../../lib/text.ts'
 import { type Clock, exponentialMs, sleep } from '../../lib/time.ts'
 import type { EndpointDirectory, EndpointIdentity, EndpointStatusWriter } from './directory.ts'
+import {
+  finalAfter,
+  isFinalReason,
+  isOpen,
+  MAILED,
+  mergeFinal,
+  type NoticeState,
+  noticeStatus,
+  OWNERS_NOTIFIED,
+  openRecipients,
+} from './notice.ts'
 import { disabledText } from './plan.ts'
 
 /**
  * Mails the owners when an endpoint is disabled automatically (interface §3.1), and reports in a condition how that went.
- * Mail may take long, so it runs apart from the reconciler. Rejected mail is tried again for a week, by the next process
- * as well.
+ * Mail may take long, so it runs apart from the reconciler. Mail that was not accepted is tried again for a week, by the next process
+ * as well, for those owners who are open (`notice.ts`).
  */
 
 type DisabledEndpoint = Omit<EndpointIdentity, 'uid'> &
@@ -67,24 +78,27 @@ export type DisabledNotifierOptions = {
 
 type DisabledNotice = EndpointIdentity & { disabledAt: string }
 
-const TYPE = 'OwnersNotified'
-const MAILED = 'Mailed'
-const MAIL_REFUSED = 'MailRefused'
-const RESULTS: Readonly<Record<string, Parameters<MailMetrics['mailed']>[0]>> = {
-  Mailed: 'mailed',
-  NoMailServer: 'no_mail_server',
-  NoOwners: 'no_owners',
+type NoticeRecord = {
+  /** What the status is to say. @param stored the final results that it has */
+  describe(stored: readonly OwnerEmail[]): { condition: ConditionUpdate; ownerEmails: OwnerEmail[] | null }
+  /** Something was accepted or rejected, which no other replica may repeat. */
+  isAnswered: boolean
 }
+
 const RETRIES = { firstMs: 60_000, longestMs: 3_600_000 }
 const GIVE_UP_AFTER_MS = 7 * 24 * 3_600_000
 const STATUS_RETRY_MS = 5000
 /** Organizations take turns. */
 const MAILS_AT_A_TIME = 4
+/** Endpoints whose notification has ended in this process. */
+const MAX_ENDED = 10_000
 
 export class DisabledNotifier {
   readonly #options: DisabledNotifierOptions
   /** By endpoint UID: the `disabledAt` of the running notification. */
   readonly #inProgress = new Map<string, string>()
+  /** By endpoint UID: the notification that has ended here, although its condition alone does not say so. */
+  readonly #ended = new LRUCache<string, string>({ max: MAX_ENDED })
   readonly #running = new Set<Promise<void>>()
   readonly #mails = new Semaphore({ atOnce: MAILS_AT_A_TIME })
   readonly #stopping = new AbortController()
@@ -94,21 +108,21 @@ export class DisabledNotifier {
     this.#options = options
   }
 
-  /** Starts a notification unless it was sent, is running, or is too late. */
+  /** Starts a notification unless it has ended, is running, or is too late. */
   notifyIfDisabled({ namespace = '', name, uid }: ObjectMeta, status: WebhookEndpointStatus): void {
-    const { disabledAt, disabledReason, conditions } = status
+    const { disabledAt, disabledReason } = status
     if (disabledReason !== 'ConsecutiveFailures' || disabledAt === undefined) return
-    const isTried = conditions?.some(({ type }) => type === TYPE)
+    const isTried = reasonIn(status) !== undefined
     if (isNotified(status) || (isTried && this.#isTooLate(disabledAt))) return
     if (this.#inProgress.get(uid) === disabledAt || this.#stopping.signal.aborted) return
+    const notice = { namespace, name, uid, disabledAt }
+    if (this.#ended.get(uid) === this.#keyOf(notice)) return
     this.#inProgress.set(uid, disabledAt)
     // It outlasts the pass that starts it, and checks by itself which replica owns the endpoint.
-    const running = this.#withoutOwnership(() => this.#notify({ namespace, name, uid, disabledAt })).finally(
-      () => {
-        this.#running.delete(running)
-        if (this.#inProgress.get(uid) === disabledAt) this.#inProgress.delete(uid)
-      },
-    )
+    const running = this.#withoutOwnership(() => this.#notify(notice)).finally(() => {
+      this.#running.delete(running)
+      if (this.#inProgress.get(uid) === disabledAt) this.#inProgress.delete(uid)
+    })
     this.#running.add(running)
   }
 
@@ -121,14 +135,20 @@ export class DisabledNotifier {
   async #notify(notice: DisabledNotice): Promise<void> {
     const { clock } = this.#options
     const { signal } = this.#stopping
+    /** An API server with an older CRD does not keep it. */
+    let final: OwnerEmail[] = []
     for (let failures = 1; !signal.aborted; failures += 1) {
       const status = this.#statusOf(notice)
       // The new owner of its shard notifies: its first pass over the endpoint starts that.
       if (!status || isNotified(status) || !this.#isOurs(notice)) return
-      const condition = await this.#mail(notice, status)
-      this.#options.metrics.mailed(RESULTS[condition.reason] ?? 'refused')
-      await this.#record(notice, condition)
-      if (condition.reason !== MAIL_REFUSED || this.#isTooLate(notice.disabledAt)) return
+      final = mergeFinal(status.ownerEmails ?? [], final)
+      const found = await this.#next(notice, status, final)
+      final = found.final
+      await this.#record(notice, found)
+      if (!found.isOpen) {
+        this.#ended.set(notice.uid, this.#keyOf(notice))
+        return
+      }
       await sleep(clock, exponentialMs(failures, RETRIES), signal)
     }
   }
@@ -149,42 +169,69 @@ export class DisabledNotifier {
     return this.#options.clock.now() - Date.parse(disabledAt) > GIVE_UP_AFTER_MS
   }
 
-  async #mail({ namespace, name }: DisabledNotice, status: WebhookEndpointStatus): Promise<ConditionUpdate> {
-    const { mailer, organizations, heldMs } = this.#options
-    const to = organizations.get(namespace)?.ownerEmails ?? []
-    if (!mailer) {
-      const message =
-        'No email was sent because no mail server is configured. Ask your cluster operator to set DAVIT_SMTP_URL.'
-      return notNotified('NoMailServer', message)
+  /** Other owners are another notification. */
+  #keyOf({ namespace, disabledAt }: DisabledNotice): string {
+    return [disabledAt, ...this.#ownersOf(namespace)].join(' ')
+  }
+
+  #ownersOf(namespace: string): readonly string[] {
+    return this.#options.organizations.get(namespace)?.ownerEmails ?? []
+  }
+
+  /** Sends the email to the owners who are open, if there are any. */
+  async #next(
+    notice: DisabledNotice,
+    status: WebhookEndpointStatus,
+    before: OwnerEmail[],
+  ): Promise<NoticeRecord & { final: OwnerEmail[]; isOpen: boolean }> {
+    const { mailer, metrics } = this.#options
+    const { namespace, uid, disabledAt } = notice
+    const owners = this.#ownersOf(namespace)
+    const to = openRecipients({ uid, owners }, before)
+    if (!mailer || (owners.length === 0 && before.length === 0)) {
+      metrics.mailed(mailer ? 'no_owners' : 'no_mail_server')
+      const condition = mailer ? noOwners(namespace) : NO_MAIL_SERVER
+      const describe = () => ({ condition, ownerEmails: null })
+      return { describe, isAnswered: false, final: before, isOpen: false }
     }
-    if (to.length === 0) {
-      const message = `No email was sent because the namespace ${namespace} does not have the annotation davit.dev/owner-emails. Set the annotation to receive emails in the future.`
-      return notNotified('NoOwners', message)
+    const result = to.length === 0 ? NOTHING : await this.#mail(mailer, notice, status, to)
+    const final = finalAfter(uid, before, result)
+    const state: NoticeState = {
+      uid,
+      owners,
+      final,
+      refused: result.refused,
+      isTooLate: this.#isTooLate(disabledAt),
     }
-    try {
-      const send = () => mailer.send({ to, ...disabledMail({ namespace, name, ...status }, heldMs) })
-      const accepted = await this.#mails.run(send, { group: namespace })
-      const owners =
-        accepted === to.length ? counted(accepted, 'owner') : `${accepted} of ${to.length} owners`
-      return { type: TYPE, status: 'True', reason: MAILED, message: `Davit notified ${owners} by email.` }
-    } catch (error) {
-      const cause = error instanceof Error ? error.message : String(error)
-      const fields = { namespace, endpoint: name, error: cause }
+    if (to.length > 0) metrics.mailed(result.accepted.length > 0 ? 'mailed' : 'refused')
+    const isAnswered = final.length > before.length
+    const describe: NoticeRecord['describe'] = (stored) =>
+      noticeStatus({ ...state, final: mergeFinal(stored, final) })
+    return { describe, isAnswered, final, isOpen: isOpen(state) }
+  }
+
+  async #mail(
+    mailer: Mailer,
+    { namespace, name }: DisabledNotice,
+    status: WebhookEndpointStatus,
+    to: string[],
+  ): Promise<MailResult> {
+    const send = () => mailer.send({ to, ...disabledMail({ namespace, name, ...status }, this.#options.heldMs) })
+    const result = await this.#mails.run(send, { group: namespace })
+    for (const [reason, reply] of new Map(result.refused.map(({ reason, reply }) => [reason, reply]))) {
+      const fields = { namespace, endpoint: name, error: reason, reply }
       this.#options.log.warn('owner_mail_failed', 'failed to send an email to owners', fields)
-      return notNotified(
-        MAIL_REFUSED,
-        `No email has been sent yet: ${withPeriod(cause)} Davit keeps trying until a week after the endpoint was disabled.`,
-      )
     }
+    return result
   }
 
   /** Retries until it is stored or the process stops: otherwise the next process mails again. */
-  async #record(notice: DisabledNotice, condition: ConditionUpdate): Promise<void> {
+  async #record(notice: DisabledNotice, record: NoticeRecord): Promise<void> {
     const { clock, log } = this.#options
     const { signal } = this.#stopping
     for (;;) {
       try {
-        return await this.#write(notice, condition)
+        return await this.#write(notice, record)
       } catch (error) {
         const fields = { error, endpoint: notice.name }
         log.warn('notification_not_recorded', 'failed to record the notification of owners', fields)
@@ -194,27 +241,51 @@ export class DisabledNotifier {
     }
   }
 
-  async #write(notice: DisabledNotice, condition: ConditionUpdate): Promise<void> {
+  async #write(notice: DisabledNotice, { describe, isAnswered }: NoticeRecord): Promise<void> {
     const { statuses, clock } = this.#options
     await statuses.exclusively(notice, async (view) => {
       // Sent mail is recorded in any case, so that no other replica sends it again.
-      if (!view || !(this.#isOurs(notice) || condition.reason === MAILED)) return
+      if (!view || !(this.#isOurs(notice) || isAnswered)) return
       await statuses.write(view, ({ endpoint: { metadata } }) => {
         const status = this.#statusOf(notice)
-        if (!status) return undefined
-        const others = (status.conditions ?? []).filter(({ type }) => type !== TYPE)
+        // Another replica may have reached everyone meanwhile.
+        if (!status || reasonIn(status) === MAILED) return undefined
+        const before = status.conditions ?? []
+        const { condition, ownerEmails } = describe(status.ownerEmails ?? [])
+        const others = before.filter(({ type }) => type !== OWNERS_NOTIFIED)
         const at = { now: clock.now(), generation: metadata.generation ?? 0 }
-        return { conditions: [...others, ...mergeConditions(status.conditions, [condition], at)] }
+        const conditions = [...others, ...mergeConditions(before, [condition], at)]
+        const isSame = sameJson(conditions, before) && sameJson(ownerEmails, status.ownerEmails ?? null)
+        return isSame ? undefined : { conditions, ownerEmails }
       })
     })
   }
 }
 
-/** Also if another try is pointless. */
-function isNotified({ conditions }: WebhookEndpointStatus): boolean {
-  return conditions?.some(({ type, reason }) => type === TYPE && reason !== MAIL_REFUSED) ?? false
+const NOTHING: MailResult = { accepted: [], refused: [] }
+
+function reasonIn({ conditions }: WebhookEndpointStatus): string | undefined {
+  return conditions?.find(({ type }) => type === OWNERS_NOTIFIED)?.reason
 }
 
-function notNotified(reason: string, message: string): ConditionUpdate {
-  return { type: TYPE, status: 'False', reason, message }
+/** Also if another try is pointless. */
+function isNotified(status: WebhookEndpointStatus): boolean {
+  return isFinalReason(reasonIn(status) ?? '')
+}
+
+const NO_MAIL_SERVER: ConditionUpdate = {
+  type: OWNERS_NOTIFIED,
+  status: 'False',
+  reason: 'NoMailServer',
+  message:
+    'No email was sent because no mail server is configured. Ask your cluster operator to set DAVIT_SMTP_URL.',
+}
+
+function noOwners(namespace: string): ConditionUpdate {
+  return {
+    type: OWNERS_NOTIFIED,
+    status: 'False',
+    reason: 'NoOwners',
+    message: `No email was sent because the namespace ${namespace} does not have the annotation ${OWNER_EMAILS_ANNOTATION}. Set the annotation to receive emails in the future.`,
+  }
 }

@@ -236,16 +236,14 @@ export function endpointStatus(
   const generation = endpoint.metadata.generation ?? 0
   const streak = streakAfter(before, decision)
   const { namespace = '', name } = endpoint.metadata
+  const isFailed = decision.disabledReason === 'ConsecutiveFailures'
   const conditions = endpointConditions({
     endpoint: { namespace, name },
     decision,
     keysReady: keys !== undefined,
     problems: found.problems,
     ...streak,
-    notified:
-      decision.disabledReason === 'ConsecutiveFailures'
-        ? before.conditions?.find(({ type }) => type === 'OwnersNotified')
-        : undefined,
+    notified: isFailed ? conditionOf(before, 'OwnersNotified') : undefined,
     coverage: decideCoverage(conditionOf(before, COVERAGE), found.leftOut, now).condition,
   })
   return defined({
@@ -259,6 +257,7 @@ export function endpointStatus(
     lastCounted: before.lastCounted,
     ...newerAttempts(before, found.attempts ?? {}),
     signingSecrets: keys && keysInStatus(keys.keys, now),
+    ownerEmails: isFailed ? before.ownerEmails : undefined,
     lastHandled: Object.keys(found.handled).length > 0 ? found.handled : undefined,
     override: decision.override,
     updatedAt: updatedAt(observed, found.rolled || hasOtherKey(before, keys?.keys), now),

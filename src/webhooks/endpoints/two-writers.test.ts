@@ -44,8 +44,10 @@ async function world(status: object = {}) {
       mailer: {
         send: async (mail) => {
           mails.push(mail)
-          if (state.refuses) throw new Error('not now')
-          return 1
+          const later = { reason: 'not now', isPermanent: false, scope: 'server' } as const
+          return state.refuses
+            ? { accepted: [], refused: mail.to.map((address) => ({ address, ...later })) }
+            : { accepted: mail.to, refused: [] }
         },
       },
       organizations,
