@@ -167,6 +167,13 @@ test.each([
     given: { DAVIT_SMTP_FROM: 'Davit <davit@example.com>' },
     want: { smtpFrom: 'Davit <davit@example.com>' },
   },
+  ...[
+    'davit.example.com',
+    'MAIL-1.example.org',
+    'xn--bcher-kva.example',
+    '[192.0.2.1]',
+    '[IPv6:2001:db8::1]',
+  ].map((name) => ({ given: { DAVIT_SMTP_EHLO_NAME: name }, want: { smtpEhloName: name } })),
   { given: { DAVIT_EXTRA_CA_FILE: '/etc/ca.pem' }, want: { extraCaFile: '/etc/ca.pem' } },
   { given: { DAVIT_WAIT_SCALE: '0.001' }, want: { waitScale: 0.001 } },
   { given: { DAVIT_WAIT_SCALE: '1' }, want: { waitScale: 1 } },

@@ -14,6 +14,7 @@ import {
   BAKE_IMAGE,
   configMapKey,
   duration,
+  EHLO_NAME,
   endpointUrl,
   formerUids,
   hostNames,
@@ -138,6 +139,10 @@ export const processVariables = z.object({
     MAILBOX,
     'must be an email address, such as davit@example.com or Davit <davit@example.com>',
   ).optional(),
+  DAVIT_SMTP_EHLO_NAME: matching(
+    EHLO_NAME,
+    'must be a host name with a dot, such as davit.example.com, or an address in brackets, such as [192.0.2.1] or [IPv6:2001:db8::1]',
+  ).optional(),
   DAVIT_EXTRA_CA_FILE: z.string().optional(),
   DAVIT_WAIT_SCALE: waitScale,
   DAVIT_OMITTED_EVENT_TYPES: someOf(platformEventTypes),
@@ -260,6 +265,8 @@ const settings = processVariables
       ops: env.DAVIT_OPS_ADDRESS,
       logLevel: env.DAVIT_LOG_LEVEL,
       smtpFrom: env.DAVIT_SMTP_FROM,
+      /** What Davit calls itself to the mail server. Default: the domain of the sender. */
+      smtpEhloName: env.DAVIT_SMTP_EHLO_NAME,
       /** PEM file of certificate authorities to trust in addition to the known ones. */
       extraCaFile: env.DAVIT_EXTRA_CA_FILE,
       /** Factor on the documented retry waits; 1 except in demonstrations. */

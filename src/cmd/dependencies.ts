@@ -73,6 +73,7 @@ export async function createControllerDependencies({
   const cloud = createOrganizationAccounts({ config: config.cloud, version, clock, random, metrics })
   const events = new AggregatingRecorder({ api, reporter: config.replica, clock, random, log })
   const { smtpUrl } = secrets
+  const { smtpFrom = '', smtpEhloName } = config
   return {
     api,
     clock,
@@ -85,7 +86,9 @@ export async function createControllerDependencies({
     events,
     validator: createSchemaValidator(),
     mailer:
-      smtpUrl === undefined ? undefined : createMailer({ url: smtpUrl, from: config.smtpFrom ?? '', ca }),
+      smtpUrl === undefined
+        ? undefined
+        : createMailer({ url: smtpUrl, from: smtpFrom, ehloName: smtpEhloName, ca }),
     close: async () => {
       await events.drain()
       await sender.close()

@@ -5,6 +5,10 @@ import { z } from 'zod'
 const PRINCIPAL_ARN = /^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)\/[A-Za-z0-9+=,.@_/-]{1,576}$/
 export const MAILBOX = /^([^\p{Cc}<>@,;]{1,100} <[^\s<>@,;]+@[^\s<>@,;]+>|[^\s<>@,;]+@[^\s<>@,;]+)$/u
 
+/** A host name with a dot, or an address in brackets (RFC 5321 §4.1.3): mail servers reject everything else that a client may call itself. */
+export const EHLO_NAME =
+  /^(?=.{1,253}$)(?:(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|\[(?:\d{1,3}(?:\.\d{1,3}){3}|IPv6:[0-9a-f:.]{2,45})\])$/i
+
 /** JSON Schema of the chart value that becomes the text. */
 type ChartValue = Readonly<Record<string, unknown>>
 

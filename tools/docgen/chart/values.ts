@@ -68,11 +68,11 @@ const smtp = group('The mail server for emails to owners. `config.smtpFrom` is t
 })
 
 const extraCa = group(
-  'Certificate authorities to trust for receivers and AWS, in addition to the well-known ones.',
+  'Certificate authorities to trust for receivers and the mail server, in addition to the well-known ones.',
   {
     configMap: text(
       '',
-      'configMap is a ConfigMap in the namespace of the release with the certificate authorities to trust for receivers and AWS. If empty, only the well-known ones are trusted.',
+      'configMap is a ConfigMap in the namespace of the release with the certificate authorities to trust for receivers and the mail server. If empty, only the well-known ones are trusted.',
     ),
     key: text(
       'ca.crt',
