@@ -55,8 +55,8 @@ function knownSettings(): string[] {
   return mistakeIn('DAVIT_NO_SUCH_SETTING', 'x')?.match(/\bDAVIT_[A-Z_]+/g) ?? []
 }
 
-/** Metrics of Davit in a scrape after everything has happened once. */
-async function scraped(): Promise<Row[]> {
+/** A scrape after everything has happened once. */
+async function scrape(): Promise<string> {
   const metrics = createMetrics({ version: '1', role: 'controller' })
   metrics.attempt('2xx', 1)
   metrics.finished('succeeded', 1)
@@ -73,6 +73,7 @@ async function scraped(): Promise<Row[]> {
   metrics.reconciled('webhook-endpoint', 'done', 1)
   metrics.answered('listEndpoints', 200, 1)
   metrics.watchRestarted('webhookendpoints', 'closed')
+  metrics.kubernetesEventDropped('queue_full')
   const gauge: Metrics['gauge'] = (name, help, _read, label) =>
     metrics.gauge(name, help, () => (label === undefined ? 1 : { x: 1 }), label)
   const gaugeRows: Metrics['gaugeRows'] = (name, help, labels) =>
@@ -88,7 +89,12 @@ async function scraped(): Promise<Row[]> {
   registerApiGauges(registry, {} as RunningApi, config)
   registerReadiness(registry, () => [])
   registerCertificate(registry, undefined)
-  const text = await metrics.render()
+  return await metrics.render()
+}
+
+/** The metrics of Davit. */
+async function scraped(): Promise<Row[]> {
+  const text = await scrape()
   return [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
     .map(([, name = '', type = '']) => ({ name, cells: [type, labelsOf(text, name)] }))
     .filter(({ name }) => !/^(process|nodejs)_/.test(name))
@@ -161,5 +167,63 @@ describe('the metrics on the page', () => {
     const known = new Set((await scraped()).map(({ name }) => name))
     const named = new Set(PAGE.match(/\b(davit|controller_runtime)_[a-z_]*[a-z]\b/g))
     expect([...named].filter((name) => !known.has(name))).toEqual([])
+  })
+})
+
+/** What `promtool check metrics` complains of, which is not on every machine: the rules that names can break. */
+function complaintsAbout(text: string): string[] {
+  const helps = new Map(
+    [...text.matchAll(/^# HELP (\S+) (.*)$/gm)].map(([, name = '', help = '']) => [name, help]),
+  )
+  return [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type = '']) => {
+    const words = name.split('_')
+    const isSampled = type === 'histogram' || type === 'summary'
+    const rules: [string, boolean][] = [
+      ['no help text', !helps.get(name)],
+      ['counter metrics should have "_total" suffix', type === 'counter' && !name.endsWith('_total')],
+      ['non-counter metrics should not have "_total" suffix', type !== 'counter' && name.endsWith('_total')],
+      ['reserved suffix', !isSampled && /_(count|sum|bucket)$/.test(name)],
+      [
+        'metric name should not include type',
+        words.some((word) => /^(counter|gauge|histogram|summary)$/.test(word)),
+      ],
+      ["metric names should not contain ':'", name.includes(':')],
+      ['snake_case', /[A-Z]/.test(name)],
+      ['abbreviated unit', words.some((word) => /^(s|ms|us|ns|sec|b|kb|mb|gb|m|h|d)$/.test(word))],
+      [
+        'base unit',
+        words.some((word) =>
+          /^(milliseconds|microseconds|minutes|hours|days|kibibytes|mebibytes|kilobytes|megabytes|percent)$/.test(
+            word,
+          ),
+        ),
+      ],
+      ['reserved label', !isSampled && new RegExp(`^${name}\\{[^}]*\\b(le|quantile)="`, 'm').test(text)],
+    ]
+    return rules.filter(([, isBroken]) => isBroken).map(([rule]) => `${name}: ${rule}`)
+  })
+}
+
+describe('the names of all metrics', () => {
+  test('break no rule of promtool, those of the libraries included', async () => {
+    const text = await scrape()
+    expect(text).toContain('# TYPE nodejs_active_handles gauge')
+    expect(complaintsAbout(text)).toEqual([])
+  })
+
+  test.each([
+    ['nodejs_active_handles_total', 'gauge', 'non-counter metrics should not have "_total" suffix'],
+    ['nodejs_active_resources_total', 'gauge', 'non-counter metrics should not have "_total" suffix'],
+    ['davit_bytes_written', 'counter', 'counter metrics should have "_total" suffix'],
+    ['davit_segments_count', 'gauge', 'reserved suffix'],
+    ['davit_lag_ms', 'gauge', 'abbreviated unit'],
+    ['davit_age_minutes', 'gauge', 'base unit'],
+    ['davit_queue_gauge', 'gauge', 'metric name should not include type'],
+    ['davit_queueDepth', 'gauge', 'snake_case'],
+  ])('would break one with the %2$s %1$s', (name, type, rule) => {
+    expect(complaintsAbout(`# HELP ${name} Help.\n# TYPE ${name} ${type}\n${name} 1\n`)).toEqual([
+      `${name}: ${rule}`,
+    ])
+    expect(complaintsAbout(`# HELP ${name} \n# TYPE ${name} ${type}\n`)).toContain(`${name}: no help text`)
   })
 })

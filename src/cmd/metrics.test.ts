@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { ATTEMPT_CLASSES } from '../lib/metrics.ts'
 import { createMetrics } from './metrics.ts'
 
 /** Lines of the scrape that are about `name`, without comments. */
@@ -25,12 +26,15 @@ test('each fact feeds its metrics, with the documented names and labels', async 
   metrics.watchRestarted('webhookendpoints', 'Gone')
   const want: Record<string, string[]> = {
     davit_build_info: ['davit_build_info{version="1.2.3",role="controller"} 1'],
-    davit_attempts_total: [
-      'davit_attempts_total{result="2xx"} 1',
-      'davit_attempts_total{result="blocked"} 1',
-    ],
+    davit_attempts_total: ATTEMPT_CLASSES.map(
+      (result) => `davit_attempts_total{result="${result}"} ${Number(/2xx|blocked/.test(result))}`,
+    ),
     davit_attempt_duration_seconds_count: ['davit_attempt_duration_seconds_count 2'],
-    davit_deliveries_finished_total: ['davit_deliveries_finished_total{state="succeeded"} 1'],
+    davit_deliveries_finished_total: [
+      'davit_deliveries_finished_total{state="succeeded"} 1',
+      'davit_deliveries_finished_total{state="exhausted"} 0',
+      'davit_deliveries_finished_total{state="canceled"} 0',
+    ],
     davit_delivery_completion_delay_seconds_sum: ['davit_delivery_completion_delay_seconds_sum 0.02'],
     davit_delivery_first_attempt_delay_seconds_sum: ['davit_delivery_first_attempt_delay_seconds_sum 0.006'],
     davit_segment_writes_total: [
@@ -82,7 +86,7 @@ test('the process and its event loop are measured', async () => {
 test('two registries in one process share nothing', async () => {
   const [one, other] = [createMetrics({ version: '0' }), createMetrics({ version: '0' })]
   one.attempt('5xx', 1)
-  expect(await linesOf(other, 'davit_attempts_total')).toEqual([])
+  expect(await linesOf(other, 'davit_attempts_total')).toContain('davit_attempts_total{result="5xx"} 0')
 })
 
 test('gauges are read at the scrape, and values that are gone do not stay', async () => {
@@ -142,4 +146,74 @@ test('the values of a label are bounded, whatever a caller gives', async () => {
   const lines = await linesOf(metrics, 'davit_watch_restarts_total')
   expect(lines).toHaveLength(101)
   expect(lines.at(-1)).toBe('davit_watch_restarts_total{resource="deliveries",reason="other"} 900')
+})
+
+describe('a counter', () => {
+  /** Of these, some label has values that are not known before they occur. */
+  const OPEN = {
+    davit_api_calls_total: 'any status of the API server',
+    davit_cloud_calls_total: 'hundreds of codes, of which an operation returns a few',
+    davit_cloud_retries_total: 'the same codes',
+    davit_http_requests_total: 'any status',
+    davit_reconcile_total: 'each controller adds its own',
+    davit_watch_restarts_total: 'each watch adds its own',
+  }
+
+  /** Counters by their series in the scrape. */
+  async function counters(metrics: { render(): Promise<string> }): Promise<Map<string, string[]>> {
+    const text = await metrics.render()
+    const names = [...text.matchAll(/^# TYPE (davit_\w+) counter$/gm)].map(([, name = '']) => name)
+    return new Map(
+      await Promise.all(names.map(async (name) => [name, await linesOf(metrics, name)] as const)),
+    )
+  }
+
+  test('has a series for every value of its labels from the start, at 0, unless these are open', async () => {
+    const found = await counters(createMetrics({ version: '0' }))
+    const without = [...found].filter(([, lines]) => lines.length === 0).map(([name]) => name)
+    expect(without.sort()).toEqual(Object.keys(OPEN).sort())
+    expect([...found.values()].flat().filter((line) => !line.endsWith(' 0'))).toEqual([])
+  })
+
+  test.each([
+    { name: 'davit_attempts_total', series: 12 },
+    { name: 'davit_deliveries_finished_total', series: 3 },
+    { name: 'davit_segment_writes_total', series: 2 },
+    { name: 'davit_secrets_stored_total', series: 2 },
+    { name: 'davit_parameters_removed_total', series: 5 },
+    { name: 'davit_mails_total', series: 4 },
+    { name: 'davit_kubernetes_events_dropped_total', series: 3 },
+    { name: 'davit_bakes_total', series: 38 },
+    { name: 'davit_views_omitted_total', series: 1 },
+    { name: 'davit_payload_read_bytes_total', series: 1 },
+  ])('$name has $series', async ({ name, series }) => {
+    expect((await counters(createMetrics({ version: '0' }))).get(name)).toHaveLength(series)
+  })
+
+  test('of a controller or a watch starts when that is added', async () => {
+    const metrics = createMetrics({ version: '0' })
+    metrics.controllerAdded('webhook-endpoint')
+    metrics.watchAdded('webhookendpoints', ['closed', 'Gone'])
+    expect(await linesOf(metrics, 'davit_reconcile_total')).toEqual([
+      'davit_reconcile_total{controller="webhook-endpoint",result="done"} 0',
+      'davit_reconcile_total{controller="webhook-endpoint",result="requeued"} 0',
+      'davit_reconcile_total{controller="webhook-endpoint",result="error"} 0',
+    ])
+    expect(await linesOf(metrics, 'davit_reconcile_duration_seconds_count')).toEqual([
+      'davit_reconcile_duration_seconds_count{controller="webhook-endpoint"} 0',
+    ])
+    expect(await linesOf(metrics, 'davit_watch_restarts_total')).toEqual([
+      'davit_watch_restarts_total{resource="webhookendpoints",reason="closed"} 0',
+      'davit_watch_restarts_total{resource="webhookendpoints",reason="Gone"} 0',
+    ])
+  })
+
+  test('that is one of a histogram does so as well', async () => {
+    const metrics = createMetrics({ version: '0' })
+    for (const name of ['davit_segment_records_count', 'davit_segment_write_duration_seconds_count'])
+      expect(await linesOf(metrics, name)).toEqual([
+        `${name}{kind="delivery"} 0`,
+        `${name}{kind="outcome"} 0`,
+      ])
+  })
 })

@@ -5,16 +5,25 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { bakeFailureCode } from '../apis/bake.ts'
 import type { BakeMetrics } from '../boxes/controller/gather.ts'
-import type {
-  ApiCallMetrics,
-  CloudMetrics,
-  CredentialMetrics,
-  DeliveryMetrics,
-  GaugeRegistry,
-  GaugeRow,
-  LogMetrics,
-  MailMetrics,
-  RuntimeMetrics,
+import {
+  type ApiCallMetrics,
+  ATTEMPT_CLASSES,
+  type CloudMetrics,
+  type CredentialMetrics,
+  type DeliveryMetrics,
+  EVENT_DROPS,
+  FINISHED_STATES,
+  type GaugeRegistry,
+  type GaugeRow,
+  type LogMetrics,
+  MAIL_RESULTS,
+  type MailMetrics,
+  RECONCILE_RESULTS,
+  REMOVAL_RESULTS,
+  type RecorderMetrics,
+  type RuntimeMetrics,
+  SEGMENT_KINDS,
+  STORE_RESULTS,
 } from '../lib/metrics.ts'
 import type { RequestMetrics } from '../server/http/context.ts'
 
@@ -25,6 +34,7 @@ export type Metrics = DeliveryMetrics &
   CredentialMetrics &
   BakeMetrics &
   MailMetrics &
+  RecorderMetrics &
   RuntimeMetrics &
   RequestMetrics &
   GaugeRegistry & {
@@ -79,47 +89,63 @@ export function createMetrics({ version, role = '' }: { version: string; role?: 
 }
 
 function counters({ counter, sum }: Instruments) {
-  const cloudLabels = ['operation', 'code']
-  const mailed = ['mailed', 'refused', 'no_mail_server', 'no_owners']
-  const baked = ['succeeded', ...bakeFailureCode.options]
   return {
-    attempts: counter('davit_attempts_total', 'Delivery attempts, by result.', ['result']),
-    finished: counter('davit_deliveries_finished_total', 'Finished deliveries, by state.', ['state']),
+    attempts: counter('davit_attempts_total', 'Delivery attempts, by result.', { result: ATTEMPT_CLASSES }),
+    finished: counter('davit_deliveries_finished_total', 'Finished deliveries, by state.', {
+      state: FINISHED_STATES,
+    }),
     viewsLeftOut: counter(
       'davit_views_omitted_total',
       'Successful deliveries for which no object was created because the rate limit was reached.',
-      [],
+      {},
     ),
     payloads: sum(
       'davit_payload_read_bytes_total',
       'Bytes of payloads that were read again from the delivery log.',
     ),
-    segments: counter('davit_segment_writes_total', 'Segments written to the delivery log.', ['kind']),
-    apiCalls: counter('davit_api_calls_total', 'Requests to the Kubernetes API server.', ['verb', 'code']),
-    cloudCalls: counter('davit_cloud_calls_total', 'Attempts of AWS API requests.', cloudLabels),
-    cloudRetries: counter(
-      'davit_cloud_retries_total',
-      'Attempts of AWS API requests that were retried.',
-      cloudLabels,
+    segments: counter('davit_segment_writes_total', 'Segments written to the delivery log.', {
+      kind: SEGMENT_KINDS,
+    }),
+    apiCalls: counter('davit_api_calls_total', 'Requests to the Kubernetes API server.', {
+      verb: OPEN,
+      code: OPEN,
+    }),
+    // Its codes are known, but hundreds, of which an operation returns a few.
+    cloudCalls: counter('davit_cloud_calls_total', 'Attempts of AWS API requests.', {
+      operation: OPEN,
+      code: OPEN,
+    }),
+    cloudRetries: counter('davit_cloud_retries_total', 'Attempts of AWS API requests that were retried.', {
+      operation: OPEN,
+      code: OPEN,
+    }),
+    stored: counter('davit_secrets_stored_total', 'Secrets stored in the AWS accounts of organizations.', {
+      result: STORE_RESULTS,
+    }),
+    removed: counter('davit_parameters_removed_total', 'Parameter removals, by result.', {
+      result: REMOVAL_RESULTS,
+    }),
+    bakes: counter('davit_bakes_total', 'Finished bakes, by result.', {
+      result: ['succeeded', ...bakeFailureCode.options],
+    }),
+    mails: counter('davit_mails_total', 'Emails to owners, by result.', { result: MAIL_RESULTS }),
+    eventDrops: counter(
+      'davit_kubernetes_events_dropped_total',
+      'Kubernetes Events that were not written, by reason.',
+      { reason: EVENT_DROPS },
     ),
-    stored: counter('davit_secrets_stored_total', 'Secrets stored in the AWS accounts of organizations.', [
-      'result',
-    ]),
-    removed: counter('davit_parameters_removed_total', 'Parameter removals, by result.', ['result']),
-    bakes: counter('davit_bakes_total', 'Finished bakes, by result.', ['result'], baked),
-    mails: counter('davit_mails_total', 'Emails to owners, by result.', ['result'], mailed),
-    passes: counter('davit_reconcile_total', 'Reconciliations of a controller, by result.', [
-      'controller',
-      'result',
-    ]),
-    restarts: counter('davit_watch_restarts_total', 'Watch restarts, by resource and reason.', [
-      'resource',
-      'reason',
-    ]),
-    requests: counter('davit_http_requests_total', 'Requests to the REST API, by operation.', [
-      'route',
-      'code',
-    ]),
+    passes: counter('davit_reconcile_total', 'Reconciliations of a controller, by result.', {
+      controller: OPEN,
+      result: RECONCILE_RESULTS,
+    }),
+    restarts: counter('davit_watch_restarts_total', 'Watch restarts, by resource and reason.', {
+      resource: OPEN,
+      reason: OPEN,
+    }),
+    requests: counter('davit_http_requests_total', 'Requests to the REST API, by operation.', {
+      route: OPEN,
+      code: OPEN,
+    }),
   }
 }
 
@@ -140,44 +166,41 @@ function histograms({ histogram }: Instruments) {
       'davit_segment_records',
       'Number of events or outcome records in a segment.',
       SEGMENT_SIZES,
-      'kind',
+      { kind: SEGMENT_KINDS },
     ),
     segmentWrite: histogram(
       'davit_segment_write_duration_seconds',
       'Duration of a segment write.',
       CALL_SECONDS,
-      'kind',
+      { kind: SEGMENT_KINDS },
     ),
     apiCall: histogram(
       'davit_api_call_duration_seconds',
       'Duration of a request to the Kubernetes API server.',
       CALL_SECONDS,
-      'verb',
+      { verb: OPEN },
     ),
     cloudCall: histogram(
       'davit_cloud_call_duration_seconds',
       'Duration of an attempt of an AWS API request.',
       CALL_SECONDS,
-      'operation',
+      { operation: OPEN },
     ),
     cloudTurn: histogram(
       'davit_cloud_turn_wait_seconds',
       'Time that a request waited for the rate limit of an AWS account and region.',
       TURN_SECONDS,
-      'operation',
+      { operation: OPEN },
     ),
     bake: histogram('davit_bake_duration_seconds', 'Duration of a successful bake.', BAKE_SECONDS),
-    pass: histogram(
-      'davit_reconcile_duration_seconds',
-      'Duration of a reconciliation.',
-      CALL_SECONDS,
-      'controller',
-    ),
+    pass: histogram('davit_reconcile_duration_seconds', 'Duration of a reconciliation.', CALL_SECONDS, {
+      controller: OPEN,
+    }),
     request: histogram(
       'davit_http_request_duration_seconds',
       'Time from the headers of a request to the end of its response.',
       CALL_SECONDS,
-      'route',
+      { route: OPEN },
     ),
   }
 }
@@ -189,69 +212,81 @@ function recorders(
 ): Omit<Metrics, keyof GaugeRegistry | 'render' | 'contentType'> {
   return {
     attempt(result, seconds) {
-      count.attempts(result)
-      observe.attempt(seconds)
+      count.attempts.add(result)
+      observe.attempt.add(seconds)
     },
     finished(state, secondsSinceAccepted) {
-      count.finished(state)
-      observe.toEnd(secondsSinceAccepted)
+      count.finished.add(state)
+      observe.toEnd.add(secondsSinceAccepted)
     },
-    started: (secondsSinceAccepted) => observe.toStart(secondsSinceAccepted),
-    viewLeftOut: () => count.viewsLeftOut(),
+    started: (secondsSinceAccepted) => observe.toStart.add(secondsSinceAccepted),
+    viewLeftOut: () => count.viewsLeftOut.add(),
     payloadsRead: (bytes) => count.payloads(bytes),
     segment(kind, size, seconds) {
-      count.segments(kind)
-      observe.segmentSize(size, kind)
-      observe.segmentWrite(seconds, kind)
+      count.segments.add(kind)
+      observe.segmentSize.add(size, kind)
+      observe.segmentWrite.add(seconds, kind)
     },
     apiCall(verb, code, seconds) {
-      count.apiCalls(verb, code)
-      observe.apiCall(seconds, verb)
+      count.apiCalls.add(verb, code)
+      observe.apiCall.add(seconds, verb)
     },
     cloudCall(operation, code, seconds) {
-      count.cloudCalls(operation, code)
-      observe.cloudCall(seconds, operation)
+      count.cloudCalls.add(operation, code)
+      observe.cloudCall.add(seconds, operation)
     },
-    cloudRetry: (operation, code) => count.cloudRetries(operation, code),
-    cloudTurn: (operation, seconds) => observe.cloudTurn(seconds, operation),
-    secretStored: (how) => count.stored(how),
-    parameterRemoved: (outcome) => count.removed(outcome),
+    cloudRetry: (operation, code) => count.cloudRetries.add(operation, code),
+    cloudTurn: (operation, seconds) => observe.cloudTurn.add(seconds, operation),
+    secretStored: (how) => count.stored.add(how),
+    parameterRemoved: (outcome) => count.removed.add(outcome),
     baked(result, seconds) {
-      count.bakes(result)
-      if (result === 'succeeded') observe.bake(seconds)
+      count.bakes.add(result)
+      if (result === 'succeeded') observe.bake.add(seconds)
     },
-    mailed: (result) => count.mails(result),
+    mailed: (result) => count.mails.add(result),
+    kubernetesEventDropped: (reason) => count.eventDrops.add(reason),
+    controllerAdded(controller) {
+      for (const result of RECONCILE_RESULTS) count.passes.start(controller, result)
+      observe.pass.start(controller)
+    },
     reconciled(controller, result, seconds) {
-      count.passes(controller, result)
-      observe.pass(seconds, controller)
+      count.passes.add(controller, result)
+      observe.pass.add(seconds, controller)
     },
-    watchRestarted: (resource, reason) => count.restarts(resource, reason),
+    watchAdded(resource, reasons) {
+      for (const reason of reasons) count.restarts.start(resource, reason)
+    },
+    watchRestarted: (resource, reason) => count.restarts.add(resource, reason),
     answered(route, status, seconds) {
-      count.requests(route, String(status))
-      observe.request(seconds, route)
+      count.requests.add(route, String(status))
+      observe.request.add(seconds, route)
     },
   }
 }
 
+/** The values of a label: all of them, which have a series from the start, or not known before they occur. */
+const OPEN = Symbol('open')
+type LabelValues = readonly string[] | typeof OPEN
+
+type Counting = {
+  /** Adds 1. @param labels values in the order in which the labels are declared */
+  add(...labels: string[]): void
+  /** Exports a series from now on: Prometheus sees no increase in the first sample of a series. */
+  start(...labels: string[]): void
+}
+
+type Observing = { add(value: number, ...labels: string[]): void; start(...labels: string[]): void }
+
 type Instruments = GaugeRegistry & {
-  /**
-   * @param labels names of the labels; each call passes their values in this order
-   * @param known values of its one label to export from the start: Prometheus sees no increase in the first sample of a series
-   */
-  counter(
-    name: string,
-    help: string,
-    labels: readonly string[],
-    known?: readonly string[],
-  ): (...labels: string[]) => void
+  counter(name: string, help: string, labels: Readonly<Record<string, LabelValues>>): Counting
   /** A counter that grows by more than one at a time. */
   sum(name: string, help: string): (amount: number) => void
   histogram(
     name: string,
     help: string,
     buckets: readonly number[],
-    label?: string,
-  ): (value: number, ...labels: string[]) => void
+    labels?: Readonly<Record<string, LabelValues>>,
+  ): Observing
 }
 
 /** Distinct values of one label; the rest count as `other`. */
@@ -261,24 +296,32 @@ const OTHER = 'other'
 function createInstruments(registry: Registry): Instruments {
   const registers = [registry]
   return {
-    counter(name, help, labelNames, known = []) {
+    counter(name, help, labels) {
+      const labelNames = Object.keys(labels)
       const counter = new Counter({ name, help, labelNames, registers })
-      for (const value of known) counter.labels(value).inc(0)
-      const bounded = labelNames.map(boundedLabel)
-      return (...values) => counter.labels(...bounded.map((bound, i) => bound(values[i] ?? ''))).inc()
+      const bounded = boundedLabels(labelNames)
+      const start = (...values: string[]) => counter.labels(...bounded(values)).inc(0)
+      for (const values of combinations(Object.values(labels))) start(...values)
+      return { start, add: (...values) => counter.labels(...bounded(values)).inc() }
     },
     sum(name, help) {
       const counter = new Counter({ name, help, registers })
       return (amount) => counter.inc(amount)
     },
-    histogram(name, help, buckets, label) {
-      const labelNames = label === undefined ? [] : [label]
+    histogram(name, help, buckets, labels = {}) {
+      const labelNames = Object.keys(labels)
       const histogram = new Histogram({ name, help, buckets: [...buckets], labelNames, registers })
-      const bounded = labelNames.map(boundedLabel)
-      return (value, ...values) => {
-        // Durations are negative if the clock was set back.
-        const sane = Number.isFinite(value) ? Math.max(0, value) : 0
-        histogram.labels(...bounded.map((bound, i) => bound(values[i] ?? ''))).observe(sane)
+      const bounded = boundedLabels(labelNames)
+      const start = (...values: string[]) =>
+        histogram.zero(Object.fromEntries(bounded(values).map((value, i) => [labelNames[i] ?? '', value])))
+      if (labelNames.length > 0) for (const values of combinations(Object.values(labels))) start(...values)
+      return {
+        start,
+        add(value, ...values) {
+          // Durations are negative if the clock was set back.
+          const sane = Number.isFinite(value) ? Math.max(0, value) : 0
+          histogram.labels(...bounded(values)).observe(sane)
+        },
       }
     },
     gauge(name, help, read, label) {
@@ -340,6 +383,19 @@ function readings(read: () => number | Record<string, number>): [string, number]
   } catch {
     return [['', Number.NaN]]
   }
+}
+
+/** Every combination of the values; none if those of a label are not known. */
+function combinations(labels: readonly LabelValues[]): string[][] {
+  return labels.reduce<string[][]>(
+    (all, values) => (values === OPEN ? [] : all.flatMap((some) => values.map((value) => [...some, value]))),
+    [[]],
+  )
+}
+
+function boundedLabels(names: readonly string[]): (values: readonly string[]) => string[] {
+  const bounded = names.map(boundedLabel)
+  return (values) => bounded.map((bound, i) => bound(values[i] ?? ''))
 }
 
 function boundedLabel(): (value: string) => string {

@@ -5,6 +5,7 @@ import type { Logger } from '../lib/log.ts'
 import type { RuntimeMetrics } from '../lib/metrics.ts'
 import { type Clock, dualTimestamp, type Random, sleep } from '../lib/time.ts'
 import {
+  type ApiErrorKind,
   isApiError,
   type ListQuery,
   type RawObject,
@@ -39,6 +40,19 @@ import {
 
 /** The watch was closed on purpose, to be opened again. */
 class WatchReset extends Error {}
+
+/** Why a watch restarts: of the errors, those that a read can have. */
+const RESTARTS: readonly ('closed' | 'error' | ApiErrorKind)[] = [
+  'closed',
+  'error',
+  'Gone',
+  'Unavailable',
+  'TooManyRequests',
+  'Unauthorized',
+  'Forbidden',
+  'NotFound',
+  'BadRequest',
+]
 
 /** Decodes objects. One that fails is counted, logged once and skipped. */
 export class Decoder<T> {
@@ -212,6 +226,7 @@ export class Informer<T> implements Watch {
   constructor(options: InformerOptions<T>, needs: InformerDependencies) {
     this.#options = options
     this.#needs = needs
+    needs.metrics.watchAdded(options.type.plural, RESTARTS)
     this.#query = { limit: PAGE, ...options.query }
     this.#handler = new HandlerGuard(options.type.plural, needs.log)
     const listener = {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, fixedRandom, settle } from '../../test/support/fake-clock.ts'
+import { NO_RUNTIME_METRICS } from '../../test/support/no-metrics.ts'
 import {
   noRequeue,
   ReconcileLoop,
@@ -36,11 +37,11 @@ function start(options: Partial<ReconcileLoopOptions> = {}) {
     random: fixedRandom(0),
     log: { info: say, warn: say, error: say },
     metrics: {
+      ...NO_RUNTIME_METRICS,
       reconciled: (_, result, took) => {
         outcomes.push(result)
         seconds.push(took)
       },
-      watchRestarted() {},
     },
     ...options,
   }).start()

@@ -60,6 +60,7 @@ export class ReconcileLoop {
   constructor(options: ReconcileLoopOptions) {
     this.#options = options
     const { clock, random, log, concurrencyGroupOf } = options
+    options.metrics.controllerAdded(options.name)
     this.#queue = new WorkQueue({ clock, random, log, concurrencyGroupOf })
   }
 

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { event } from '../../test/support/delivery-index-bed.ts'
 import { FakeApi } from '../../test/support/fake-api.ts'
 import { FakeClock, fixedRandom } from '../../test/support/fake-clock.ts'
+import { NO_RUNTIME_METRICS } from '../../test/support/no-metrics.ts'
 import { sortableName } from '../apis/ids.ts'
 import type { ResourceType } from '../apis/meta.ts'
 import { ApiError, type ResourceReader, type ResourceWriter, type WatchSource } from '../kube/client.ts'
@@ -62,7 +63,7 @@ async function bed(prepare: (segments: FakeApi, clock: FakeClock) => void = () =
     clock,
     random: fixedRandom(0),
     log: { info: say, warn: say, error: say },
-    metrics: { reconciled: () => undefined, watchRestarted: () => undefined },
+    metrics: NO_RUNTIME_METRICS,
   }
   const resources = api as unknown as ResourceReader & ResourceWriter
   const log = new KubernetesLogStore({ ...needs, resources, namespace: 'org', watching: needs })

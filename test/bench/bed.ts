@@ -13,6 +13,7 @@ import type { InformerDependencies } from '../../src/kube/informer.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { createClock, createRandom } from '../../src/lib/time.ts'
+import { NO_RUNTIME_METRICS } from '../support/no-metrics.ts'
 import { type Controller, startController } from './controller.ts'
 import { Closings } from './measure/closings.ts'
 import type { PublisherCalls } from './processes/publisher.ts'
@@ -51,7 +52,6 @@ export type Bed = {
 }
 
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url))
-const NO_METRICS = { reconciled: () => undefined, watchRestarted: () => undefined }
 
 export async function startBed(): Promise<Bed> {
   const controlPlane = await startControlPlane({ fsync: true, gogc: GOGC })
@@ -63,7 +63,7 @@ export async function startBed(): Promise<Bed> {
   await makeSystem(controlPlane, kubeconfigPath)
   const api = await connectKubernetes({ kubeconfigPath, clock, random })
   const log = createLogger({ level: 'error', clock, destination: process.stderr })
-  const informers = { api, clock, random, log, metrics: NO_METRICS }
+  const informers = { api, clock, random, log, metrics: NO_RUNTIME_METRICS }
   const closings = new Closings(SYSTEM, informers)
   await closings.start()
   const receiver = start<ReceiverCalls>('receiver')

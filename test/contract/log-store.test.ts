@@ -1,4 +1,5 @@
 /** The delivery log on a real API server keeps the contract of its port. */
+
 import { afterAll, beforeAll, inject } from 'vitest'
 import { ApiError } from '../../src/kube/client.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
@@ -7,6 +8,7 @@ import { KubernetesLogStore } from '../../src/webhooks/log/kubernetes-store.ts'
 import { testNamespace } from '../support/control-plane.ts'
 import { FaultyApi } from '../support/faulty-api.ts'
 import { describeLogStore } from '../support/log-store-contract.ts'
+import { NO_RUNTIME_METRICS } from '../support/no-metrics.ts'
 
 const clock = createClock()
 const random = createRandom()
@@ -30,7 +32,7 @@ describeLogStore('on a real API server', async () => {
     clock,
     random,
     log: { info: silent, warn: silent, error: silent },
-    metrics: { reconciled: silent, watchRestarted: silent },
+    metrics: NO_RUNTIME_METRICS,
   }
   const namespace = await testNamespace(`log-store-${logs}`)
   return {

@@ -6,6 +6,7 @@ import { createResources } from '../../src/kube/resources.ts'
 import { createTransport } from '../../src/kube/transport.ts'
 import { Changes } from '../support/changes.ts'
 import { fixedRandom, SkewedClock, settle } from '../support/fake-clock.ts'
+import { NO_RUNTIME_METRICS } from '../support/no-metrics.ts'
 import { ScriptedApiServer, sendStatus } from '../support/scripted-api-server.ts'
 
 const type = { group: 'test.dev', version: 'v1', plural: 'things', namespaced: true }
@@ -60,7 +61,7 @@ async function start(options: Partial<InformerOptions<string>> = {}) {
       random,
       log,
       metrics: {
-        reconciled() {},
+        ...NO_RUNTIME_METRICS,
         watchRestarted(_, reason) {
           restarts.push(reason)
           happened.notify()

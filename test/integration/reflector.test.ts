@@ -10,6 +10,7 @@ import { createRandom } from '../../src/lib/time.ts'
 import { Changes } from '../support/changes.ts'
 import { SkewedClock } from '../support/fake-clock.ts'
 import { type Link, startLink } from '../support/link.ts'
+import { NO_RUNTIME_METRICS } from '../support/no-metrics.ts'
 
 /** The API server is killed and started again, with all kinds to serve. */
 const RESTARTS_LIMIT_MS = 120_000
@@ -106,7 +107,7 @@ async function reflect(namespace: string, options: Partial<InformerOptions<strin
       clock,
       random,
       log: { info() {}, warn() {}, error() {} },
-      metrics: { reconciled() {}, watchRestarted },
+      metrics: { ...NO_RUNTIME_METRICS, watchRestarted },
     },
   ).start()
   cleanups.push(async () => {

@@ -8,6 +8,7 @@ import type { DeliveryLine } from '../../src/server/delivery-resource.ts'
 import type { EndpointIdentity } from '../../src/webhooks/endpoints/directory.ts'
 import { KubernetesLogStore } from '../../src/webhooks/log/kubernetes-store.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
+import { NO_RUNTIME_METRICS } from '../support/no-metrics.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { scopedApi } from '../support/scoped-api.ts'
@@ -40,7 +41,7 @@ function openIndex(): OpenDeliveryIndex {
     clock,
     random: createRandom(),
     log: { info: silent, warn: silent, error: silent },
-    metrics: { reconciled: silent, watchRestarted: silent },
+    metrics: NO_RUNTIME_METRICS,
   }
   const store = new KubernetesLogStore({ ...needs, resources: davit.api, namespace, watching: needs })
   return new OpenDeliveryIndex({ needs, store, maxEntries: 10_000 }).start()

@@ -9,6 +9,7 @@ import type { DeliveryDetail, DeliveryLine } from '../../src/server/delivery-res
 import { KubernetesLogStore } from '../../src/webhooks/log/kubernetes-store.ts'
 import { FakeClock, fixedRandom, settle } from './fake-clock.ts'
 import { LogApi } from './log-api.ts'
+import { NO_RUNTIME_METRICS } from './no-metrics.ts'
 
 export const START = Date.UTC(2026, 0, 31, 12)
 export const BILLING = { namespace: 'org', name: 'billing', uid: 'uid-a' }
@@ -51,7 +52,7 @@ export class DeliveryIndexBed {
       clock,
       random,
       log: { info: say, warn: say, error: say },
-      metrics: { reconciled: () => undefined, watchRestarted: () => undefined },
+      metrics: NO_RUNTIME_METRICS,
     }
     const resources = api as unknown as ResourceReader & ResourceWriter
     this.store = new KubernetesLogStore({ resources, namespace: 'org', clock, random, watching: needs })

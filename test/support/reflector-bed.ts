@@ -2,6 +2,7 @@ import { ApiError, type RawObject } from '../../src/kube/client.ts'
 import { Informer, type InformerOptions } from '../../src/kube/informer.ts'
 import { FakeApi } from './fake-api.ts'
 import { FakeClock, fixedRandom } from './fake-clock.ts'
+import { NO_RUNTIME_METRICS } from './no-metrics.ts'
 
 export type Thing = { key: string; uid: string; version: number }
 
@@ -66,7 +67,7 @@ export function startReflector(options: Partial<InformerOptions<Thing>> = {}, ap
       clock,
       random: fixedRandom(0),
       log: { info: say, warn: say, error: say },
-      metrics: { reconciled() {}, watchRestarted: (_, reason) => void restarts.push(reason) },
+      metrics: { ...NO_RUNTIME_METRICS, watchRestarted: (_, reason) => void restarts.push(reason) },
     },
   ).start()
   return { api, clock, consumer, lines, reported, restarts, reflector }

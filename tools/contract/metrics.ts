@@ -84,12 +84,12 @@ async function labelValues(metric: Registered): Promise<string[]> {
   )
 }
 
-/** Captures registrations, since a registry does not list metrics without values. */
+/** Captures registrations, since a registry does not list metrics without values. A metric that is removed again is not exported. */
 function registeredBy(work: () => void): Registered[] {
-  const seen: Registered[] = []
+  const seen: { metric: Registered; registry: Registry }[] = []
   const register = Registry.prototype.registerMetric
   Registry.prototype.registerMetric = function (metric) {
-    seen.push(metric as unknown as Registered)
+    seen.push({ metric: metric as unknown as Registered, registry: this })
     register.call(this, metric)
   }
   try {
@@ -98,6 +98,8 @@ function registeredBy(work: () => void): Registered[] {
     Registry.prototype.registerMetric = register
   }
   return seen
+    .filter(({ metric, registry }) => registry.getSingleMetric(metric.name) !== undefined)
+    .map(({ metric }) => metric)
 }
 
 /** Skips the readings of a gauge, whose sources do not exist here; keeps its labels if they do not depend on the readings. */

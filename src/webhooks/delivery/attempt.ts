@@ -334,7 +334,7 @@ async function readAgain(ctx: EngineContext, delivery: Delivery): Promise<Webhoo
 
 function afterWrite(ctx: EngineContext, delivery: Delivery, status: WebhookDeliveryStatus): void {
   delivery.attempts = status.attemptCount ?? delivery.attempts
-  if (isFinal(status.state)) ctx.engine.finish(delivery, status.state ?? 'canceled', true)
+  if (isFinal(status.state)) ctx.engine.finish(delivery, status.state, true)
   else waitForNext(ctx, delivery, status)
 }
 

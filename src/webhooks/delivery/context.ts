@@ -1,10 +1,9 @@
-import type { DeliveryState } from '../../apis/webhook-delivery.ts'
 import { ownsAlone, type ShardOwnership, withOwnership } from '../../ha/ownership.ts'
 import type { ResourceReader } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { SharedCapacity } from '../../lib/fair-queue.ts'
 import type { Logger } from '../../lib/log.ts'
-import type { DeliveryMetrics } from '../../lib/metrics.ts'
+import type { DeliveryMetrics, FinishedState } from '../../lib/metrics.ts'
 import { backoffMs, type Clock, exponentialMs, type Random, sleep } from '../../lib/time.ts'
 import { type EndpointDirectory, type EndpointIdentity, recordEndpointEvent } from '../endpoints/directory.ts'
 import type { EndpointHealth } from '../endpoints/health.ts'
@@ -70,7 +69,7 @@ export interface EngineActions {
   /** Queues the delivery again at `delivery.dueAt`. */
   wait(delivery: Delivery): void
   /** Ends a delivery whose end is durable. @param hasObject whether a WebhookDelivery shows it */
-  finish(delivery: Delivery, state: DeliveryState, hasObject: boolean): void
+  finish(delivery: Delivery, state: FinishedState, hasObject: boolean): void
   drop(delivery: Delivery): void
   /** The API server starts to reject objects of deliveries to the endpoint that have not ended. */
   rejected(endpoint: EndpointIdentity): void

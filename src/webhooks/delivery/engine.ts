@@ -1,7 +1,7 @@
-import type { DeliveryState } from '../../apis/webhook-delivery.ts'
 import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { withOwnership } from '../../ha/ownership.ts'
+import type { FinishedState } from '../../lib/metrics.ts'
 import { pollUntil } from '../../lib/time.ts'
 import { Timers } from '../../lib/timers.ts'
 import type { EndpointIdentity, EndpointStatusWriter, EndpointView } from '../endpoints/directory.ts'
@@ -54,7 +54,7 @@ const RECHECK_MS = 250
 export type EngineOptions = EngineDependencies & {
   maxInFlight: number
   statuses: EndpointStatusWriter
-  onEnded?: (delivery: Delivery, state: DeliveryState, hasObject: boolean) => void
+  onEnded?: (delivery: Delivery, state: FinishedState, hasObject: boolean) => void
   /** Objects per second that show successes, of all controllers together; 0 for none. */
   viewsPerSecond: number
   /** Called for a delivery that has ended and got its object later. */
@@ -323,7 +323,7 @@ export class DeliveryEngine implements EngineActions {
     this.#dispatcher.wake(delivery.queue)
   }
 
-  finish(delivery: Delivery, state: DeliveryState, hasObject: boolean): void {
+  finish(delivery: Delivery, state: FinishedState, hasObject: boolean): void {
     this.ctx.metrics.finished(state, Math.max(0, (this.ctx.clock.now() - delivery.acceptedAt) / 1000))
     this.end(delivery)
     this.#options.onEnded?.(delivery, state, hasObject)

@@ -4,6 +4,7 @@ import type {
   DeliveryState,
   WebhookDeliveryStatus,
 } from '../../apis/webhook-delivery.ts'
+import type { FinishedState } from '../../lib/metrics.ts'
 import { sanitizeText } from '../../lib/text.ts'
 import { attemptsOf, type LogState } from '../log/fold.ts'
 import { MAX_ATTEMPTS, nextAttemptAt, type SchedulePolicy, SET_ASIDE_MS } from './retry-schedule.ts'
@@ -45,7 +46,7 @@ function describeStatus(code: number): string {
   return code >= 300 && code <= 399 ? `HTTP ${code}: redirects are not followed` : `HTTP ${code}`
 }
 
-export function isFinal(state: DeliveryState | undefined): boolean {
+export function isFinal(state: DeliveryState | undefined): state is FinishedState {
   return state === 'succeeded' || state === 'exhausted' || state === 'canceled'
 }
 

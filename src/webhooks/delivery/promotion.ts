@@ -1,8 +1,9 @@
 import { messageId } from '../../apis/ids.ts'
-import type { CancelReason, DeliveryState } from '../../apis/webhook-delivery.ts'
+import type { CancelReason } from '../../apis/webhook-delivery.ts'
 import { ownershipHere, withOwnership } from '../../ha/ownership.ts'
 import { ApiError } from '../../kube/client.ts'
 import { FairQueue, SharedCapacity } from '../../lib/fair-queue.ts'
+import type { FinishedState } from '../../lib/metrics.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { withPeriod } from '../../lib/text.ts'
 import { exponentialMs } from '../../lib/time.ts'
@@ -102,8 +103,9 @@ async function afterCreation(
   else await keepInLog(ctx, delivery, storage, result.message)
 }
 
-function endOf({ status }: InLog): DeliveryState | undefined {
-  return isFinal(status?.state) ? status?.state : undefined
+function endOf({ status }: InLog): FinishedState | undefined {
+  const state = status?.state
+  return isFinal(state) ? state : undefined
 }
 
 function showInObject(ctx: EngineContext, delivery: Delivery, storage: InLog): void {
@@ -162,7 +164,7 @@ export async function cancelEntry(
 }
 
 /** Finishes an entry whose end is durable and that no object shows. */
-export function endEntry(ctx: EngineContext, delivery: Delivery, storage: InLog, state: DeliveryState): void {
+export function endEntry(ctx: EngineContext, delivery: Delivery, storage: InLog, state: FinishedState): void {
   if (delivery.storage !== storage) return
   delivery.storage = IN_OBJECT
   ctx.engine.finish(delivery, state, false)
