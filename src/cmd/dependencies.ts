@@ -71,7 +71,7 @@ export async function createControllerDependencies({
   const ca = config.extraCaFile === undefined ? undefined : await readFile(config.extraCaFile, 'utf8')
   const sender = createWebhookSender({ networks: config.networks, clock, ca })
   const cloud = createOrganizationAccounts({ config: config.cloud, version, clock, random, metrics })
-  const events = new AggregatingRecorder({ api, reporter: config.replica, clock, random, log })
+  const events = new AggregatingRecorder({ api, reporter: config.replica, clock, random, log, metrics })
   const { smtpUrl } = secrets
   const { smtpFrom = '', smtpEhloName } = config
   return {

@@ -44,8 +44,10 @@ function start() {
     void (fields?.reason === undefined ? lines.push(message) : told.push(fields))
   const log = { info: write, warn: write, error() {} }
   const random = { fraction: () => 0, bytes }
-  const recorder = new AggregatingRecorder({ api, reporter: 'davit-0', clock, random, log })
-  return { clock, created, patched, lines, told, faults, recorder }
+  const drops: string[] = []
+  const metrics = { kubernetesEventDropped: (reason: string) => void drops.push(reason) }
+  const recorder = new AggregatingRecorder({ api, reporter: 'davit-0', clock, random, log, metrics })
+  return { clock, created, patched, lines, told, faults, drops, recorder }
 }
 
 describe('an event recorder', () => {
@@ -207,6 +209,67 @@ describe('an event recorder', () => {
     recorder.record(endpoint, { ...disabled, message: 'four' })
     await recorder.drain()
     expect(lines).toHaveLength(2)
+  })
+})
+
+describe('a flood of Events', () => {
+  const say = (recorder: AggregatingRecorder, namespace: string, count: number) => {
+    for (let number = 0; number < count; number += 1)
+      recorder.record({ kind: 'X', metadata: { namespace, name: `n${number}` } }, disabled)
+  }
+  /** Events by namespace. */
+  const counted = (created: readonly RawObject[]) => {
+    const counts: Record<string, number> = {}
+    for (const { metadata } of created)
+      counts[metadata.namespace ?? ''] = (counts[metadata.namespace ?? ''] ?? 0) + 1
+    return counts
+  }
+
+  it.each([
+    { floods: { loud: 5_000 } },
+    { floods: { loud: 2_000, louder: 4_000 } },
+    { floods: { a: 1_500, b: 1_500, c: 1_500, d: 1_500 } },
+    { floods: Object.fromEntries(Array.from({ length: 15 }, (_, i) => [`ns-${i}`, 500])) },
+  ])('of $floods drops none of a namespace with few', async ({ floods }) => {
+    const { clock, recorder, created, drops } = start()
+    for (const [namespace, count] of Object.entries(floods)) say(recorder, namespace, count)
+    await settle()
+    say(recorder, 'quiet', 50)
+    for (const [namespace, count] of Object.entries(floods)) say(recorder, namespace, count)
+    // Ten a second for all, in turns.
+    const namespaces = Object.keys(floods).length + 1
+    for (let step = 0; step < 50 * namespaces; step += 1) await clock.elapse(100)
+    expect(counted(created).quiet).toBe(50)
+    await recorder.drain()
+    expect(created.length).toBeLessThanOrEqual(100 + 50 * namespaces + 1_000)
+    expect(new Set(drops)).toEqual(new Set(['queue_full']))
+  })
+
+  it('of one object is counted as what its limit dropped, and a repeat of what was written is not', async () => {
+    const { recorder, drops } = start()
+    for (let number = 0; number < 30; number += 1)
+      recorder.record(endpoint, { ...disabled, message: `message ${number}` })
+    await recorder.drain()
+    expect(drops).toEqual(Array.from({ length: 5 }, () => 'object_limit'))
+    recorder.record(endpoint, { ...disabled, message: 'message 0' })
+    expect(drops).toHaveLength(5)
+  })
+
+  it('that the API server rejects is counted as well', async () => {
+    const { recorder, drops, faults } = start()
+    faults.push(new ApiError('Forbidden', 'no'), undefined, new ApiError('Unavailable', 'later'))
+    for (const message of ['one', 'two', 'three']) recorder.record(endpoint, { ...disabled, message })
+    await recorder.drain()
+    expect(drops).toEqual(['write_failed', 'write_failed'])
+  })
+
+  it('that is dropped leaves nothing behind: what waits is what is written', async () => {
+    const { recorder, created, drops } = start()
+    say(recorder, 'loud', 3_000)
+    say(recorder, 'quiet', 400)
+    await recorder.drain()
+    expect(created.length + drops.length).toBe(3_400)
+    expect(counted(created).quiet).toBe(400)
   })
 })
 

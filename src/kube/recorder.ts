@@ -1,14 +1,15 @@
 import { LRUCache } from 'lru-cache'
 import { newerEvents } from '../apis/core-kinds.ts'
-import { FairQueue, SharedCapacity } from '../lib/fair-queue.ts'
+import { FairQueue } from '../lib/fair-queue.ts'
 import type { Logger } from '../lib/log.ts'
+import type { EventDrop, RecorderMetrics } from '../lib/metrics.ts'
 import { TokenBucket } from '../lib/rate-limit.ts'
 import { type Clock, type Random, sleep } from '../lib/time.ts'
 import { isApiError, type RawObject, type ResourceWriter } from './client.ts'
 
 /**
  * Records Kubernetes Events, as client-go's recorder does: repeats are counted on one Event, and rates are limited
- * per object and overall. Namespaces take turns.
+ * per object and overall. Namespaces take turns, and when too many wait, the namespace that has most of them loses its newest.
  */
 
 /** One entry of `kubectl describe`. Reasons are CamelCase constants. */
@@ -83,6 +84,7 @@ export type EventRecorderOptions = {
   clock: Clock
   random: Random
   log: Logger
+  metrics: RecorderMetrics
 }
 
 /** The limits of client-go's recorder for one object, and our own for all. */
@@ -113,7 +115,6 @@ export class AggregatingRecorder implements EventRecorder {
   readonly #ofAll = new TokenBucket(BURST, (from, to) => (to - from) / EVERY_MS)
   readonly #queue = new FairQueue<Series>()
   readonly #queued = new Set<Series>()
-  readonly #capacity = new SharedCapacity(MAX_QUEUE)
   readonly #draining = new AbortController()
   #writing: Promise<void> | undefined
   #failureLoggedAt = Number.NEGATIVE_INFINITY
@@ -126,14 +127,31 @@ export class AggregatingRecorder implements EventRecorder {
     const series = this.#seriesOf(about, event)
     series.count += 1
     series.lastAt = this.#options.clock.monotonic()
-    // A queued series has the new count already; without a token the count waits for the next repeat.
+    // A queued series has the new count already.
+    if (this.#queued.has(series)) return
     const namespace = namespaceOfEvent(about)
-    if (this.#queued.has(series) || !this.#capacity.hasRoom(namespace) || !this.#mayWrite(about)) return
-    this.#queued.add(series)
-    this.#capacity.take(namespace, 1)
-    this.#queue.push(namespace, series)
-    this.#writing ??= this.#writeAll()
-    if (series.count === 1) this.#logEvent(series)
+    if (!this.#mayWrite(about)) this.#drop(series, 'object_limit')
+    else if (!this.#makeRoom(namespace)) this.#drop(series, 'queue_full')
+    else {
+      this.#queued.add(series)
+      this.#queue.push(namespace, series)
+      this.#writing ??= this.#writeAll()
+      if (series.count === 1) this.#logEvent(series)
+    }
+  }
+
+  #makeRoom(namespace: string): boolean {
+    if (this.#queue.size < MAX_QUEUE) return true
+    const dropped = this.#queue.takeFromLargest(namespace)
+    if (!dropped) return false
+    this.#queued.delete(dropped)
+    this.#drop(dropped, 'queue_full')
+    return true
+  }
+
+  /** The count of a repeat is not lost: the next one writes it. */
+  #drop(series: Series, reason: EventDrop): void {
+    if (series.written === 0) this.#options.metrics.kubernetesEventDropped(reason)
   }
 
   /** Writes what waits without a limit of the rate. Resolves when everything recorded was written, or failed. */
@@ -171,9 +189,8 @@ export class AggregatingRecorder implements EventRecorder {
         await sleep(clock, EVERY_MS, this.#draining.signal)
         continue
       }
-      await this.#write(series).catch((error: unknown) => this.#logFailure(error))
+      await this.#write(series).catch((error: unknown) => this.#failed(series, error))
       this.#queued.delete(series)
-      this.#capacity.give(namespaceOfEvent(series.about), 1)
     }
     this.#writing = undefined
   }
@@ -212,7 +229,8 @@ export class AggregatingRecorder implements EventRecorder {
     this.#options.log[type === 'Warning' ? 'warn' : 'info']('event_recorded', 'recorded an Event', fields)
   }
 
-  #logFailure(error: unknown): void {
+  #failed(series: Series, error: unknown): void {
+    this.#drop(series, 'write_failed')
     const now = this.#options.clock.monotonic()
     if (now - this.#failureLoggedAt < LOG_FAILURE_EVERY_MS) return
     this.#failureLoggedAt = now

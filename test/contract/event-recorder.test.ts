@@ -4,6 +4,7 @@ import { AggregatingRecorder } from '../../src/kube/recorder.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/time.ts'
 import { kubectl, testNamespace } from '../support/control-plane.ts'
+import { NO_RECORDER_METRICS } from '../support/no-metrics.ts'
 
 const clock = createClock()
 const random = createRandom()
@@ -25,7 +26,14 @@ describe('an event recorder on a real API server', () => {
     })
     const log = { info() {}, warn: (_event: string, message: string) => void told.push(message), error() {} }
     const told: string[] = []
-    const recorder = new AggregatingRecorder({ api, reporter: 'davit-0', clock, random, log })
+    const recorder = new AggregatingRecorder({
+      api,
+      reporter: 'davit-0',
+      clock,
+      random,
+      log,
+      metrics: NO_RECORDER_METRICS,
+    })
     const event = { type: 'Warning', reason: 'TestReason', message: 'the 𝄞 message' } as const
     for (let repeat = 0; repeat < 3; repeat += 1) {
       recorder.record(about, event)
