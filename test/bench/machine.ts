@@ -35,6 +35,6 @@ export const SETTINGS: Facts = {
   saturation:
     'closed loop, at most 1,000 deliveries accepted and not settled; the rate counts until the last outcome is durable',
   'REST server':
-    'a process of its own with the rights that it is installed with; rate limits of keys and organizations, and of bytes written, raised; clients keep their connections',
+    'a process of its own with the rights that it is installed with; rate limits of keys and organizations, and of bytes written, raised except in rest-publishing, rest-tls and rest-replicas; clients keep their connections',
   latency: 'from the moment at which the event was due to its receipt, open loop at even distances',
 }

@@ -5,6 +5,8 @@ import type { Quantiles } from './measure/samples.ts'
 import { renderCredentials } from './report-credentials.ts'
 import { renderFailures, renderObjects } from './report-objects.ts'
 import { renderServer } from './report-rest.ts'
+import { restLoadTables } from './report-rest-load.ts'
+import type { RestPublishing, RestReplicas, RestTls } from './rest-load-results.ts'
 import type { Burst } from './sections/burst.ts'
 import type { CredentialsLoad } from './sections/credentials.ts'
 import type { EngineResult } from './sections/engine.ts'
@@ -38,15 +40,19 @@ export type BenchResult = {
   pending?: Pending[]
   log?: LogPages[]
   rest?: ServerResult
+  restPublishing?: RestPublishing
+  restTls?: RestTls
+  restReplicas?: RestReplicas
   credentials?: CredentialsLoad
   soak?: Soak[]
 }
 
 export function renderResult(result: BenchResult): string {
   const { engine, burst, objects, failures, isolation, memory, replicas, pending, log } = result
-  const { rest, credentials, soak } = result
+  const { rest, restPublishing, restTls, restReplicas, credentials, soak } = result
+  const versions = [restReplicas, restTls, restPublishing, rest, engine].map((section) => section?.versions)
   const parts = [
-    Object.entries({ ...result.about, ...rest?.versions, ...engine?.versions })
+    Object.entries({ ...result.about, ...Object.assign({}, ...versions) } as Record<string, string>)
       .map(([name, words]) => `${name}: ${words}`)
       .join('\n'),
   ]
@@ -61,6 +67,7 @@ export function renderResult(result: BenchResult): string {
   if (pending) parts.push(pendingTable(pending))
   if (log) parts.push(logTable(log))
   if (rest) parts.push(...renderServer(rest))
+  parts.push(...restLoadTables(result).map(({ title, rows }) => renderTable(title, rows)))
   if (credentials) parts.push(renderCredentials(credentials))
   for (const one of soak ?? []) parts.push(soakTable(one))
   return `\n${parts.join('\n\n')}\n`

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { type Drift, driftOf } from './drift.ts'
 import { NoPlaceError } from './generated-file.ts'
 import { alertIndex } from './outputs/alert-index.ts'
+import { benchmarkResults } from './outputs/benchmark-results.ts'
 import { chartTemplates } from './outputs/chart-templates.ts'
 import { chartValuesOutput } from './outputs/chart-values.ts'
 import { crds } from './outputs/crds.ts'
@@ -22,6 +23,7 @@ import { routeTable } from './outputs/route-table.ts'
 
 const OUTPUTS = [
   alertIndex,
+  benchmarkResults,
   chartTemplates,
   chartValuesOutput,
   crds,

@@ -204,6 +204,7 @@ test('its gauges say how many streams are open, how many were dropped, and what 
   )
   expect(Object.fromEntries([...gauges].map(([name, read]) => [name, read()]))).toEqual({
     davit_streams_open: 1,
+    davit_streams_limit: 500,
     davit_streams_dropped_total: 2,
     davit_stream_buffer_bytes: 3,
   })

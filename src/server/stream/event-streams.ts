@@ -274,6 +274,11 @@ export function registerStreamGauges(
     'Number of event streams that clients have open.',
     () => streams.stats().open,
   )
+  registry.gauge(
+    'davit_streams_limit',
+    'Number of event streams that clients of this process may have open.',
+    () => MAX_STREAMS,
+  )
   registry.total(
     'davit_streams_dropped_total',
     'Number of event streams that were closed since the start because their clients were too slow.',

@@ -27,6 +27,9 @@ import { longestWaitMs } from './retry-schedule.ts'
  */
 export type Stage = 'queued' | 'waiting' | 'sending' | 'passed' | 'ended'
 
+/** By a quota or a policy: since when, milliseconds since 1970, and how the API server first put it. */
+export type ObjectRejection = { since: number; message: string }
+
 export type InLog = {
   kind: 'log'
   segment: OpenSegment
@@ -35,8 +38,8 @@ export type InLog = {
   status?: WebhookDeliveryStatus
   /** The object is being created; settles when it exists or cannot be created now. */
   promotion?: Promise<void> | undefined
-  /** Its object is rejected (quota, policy): since when, milliseconds since 1970, and how the API server first put it. */
-  rejection?: { since: number; message: string }
+  /** Its object is rejected. Set by `EndpointQueue.markRejected`. */
+  rejection?: ObjectRejection
   /** Since when Davit has no right to create it, monotonic. */
   lacksRightSince?: number
   /** A call to create it was made, here or by an earlier owner, and may still take effect. Its end then needs an object as well. */
@@ -151,6 +154,8 @@ export class EndpointQueue {
   failing: Failing | 'unseen' | undefined = 'unseen'
   readonly #members = new Set<Delivery>()
   readonly #passed = new Set<Delivery>()
+  /** Members whose object is rejected, and some for which that is over. */
+  readonly #rejected = new Set<Delivery>()
   readonly #queue = new Fifo<Delivery>()
   /** Members in the log's order; kept only while the endpoint is ordered. */
   #sequence: Delivery[] | undefined
@@ -173,9 +178,18 @@ export class EndpointQueue {
 
   /** How the API server put it that it rejects the object of a delivery that has not ended; undefined if it rejects none. */
   get rejection(): string | undefined {
-    for (const { storage } of this.#members)
+    for (const delivery of this.#rejected) {
+      const { storage } = delivery
       if (storage.kind === 'log' && storage.rejection) return storage.rejection.message
+      this.#rejected.delete(delivery)
+    }
     return undefined
+  }
+
+  /** @param storage of the delivery when its object was rejected; the delivery may have another one by now, or none */
+  markRejected(delivery: Delivery, storage: InLog, rejection: ObjectRejection): void {
+    storage.rejection = rejection
+    if (this.#members.has(delivery)) this.#rejected.add(delivery)
   }
 
   get bytes(): number {
@@ -303,6 +317,7 @@ export class EndpointQueue {
     delivery.stage = 'ended'
     if (this.#members.delete(delivery)) this.#bytes -= delivery.bodyBytes
     this.#passed.delete(delivery)
+    this.#rejected.delete(delivery)
     if (this.#sequence) this.#trim(this.#sequence)
   }
 

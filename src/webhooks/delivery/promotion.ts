@@ -126,15 +126,17 @@ async function keepInLog(
   const { ages, engine, segments, keptInLog } = ctx
   const { queue } = delivery
   const now = ages.now()
-  if (!storage.rejection) {
+  let { rejection } = storage
+  if (!rejection) {
+    rejection = { since: now, message }
     const isFirst = queue.rejection === undefined
-    storage.rejection = { since: now, message }
+    queue.markRejected(delivery, storage, rejection)
     warnOfRefusedObject(ctx, delivery, message)
     if (isFirst) engine.rejected(queue.endpoint)
   }
   // The attempt may succeed.
   if (delivery.stage === 'sending' || mayCome(ctx, storage)) return
-  const waits = { rejectedSince: storage.rejection.since, acceptedAt: delivery.acceptedAt }
+  const waits = { rejectedSince: rejection.since, acceptedAt: delivery.acceptedAt }
   if (rejectedTooLong(waits, segments.after(storage.segment), keptInLog, now))
     await cancelEntry(ctx, delivery, storage, 'CannotStore')
 }

@@ -21,9 +21,19 @@ const ANSWER_MS = 40_000
 export class HttpClient {
   readonly #pool: Pool
 
-  /** @param connections requests at a time; more wait for one of them */
-  constructor(baseUrl: string, connections: number) {
-    this.#pool = new Pool(baseUrl, { connections, headersTimeout: ANSWER_MS, bodyTimeout: ANSWER_MS })
+  /**
+   * @param connections requests at a time; more wait for one of them
+   * @param ca PEM of the authority of an https server; absent: those that Node trusts
+   */
+  constructor(baseUrl: string, connections: number, ca?: string) {
+    this.#pool = new Pool(baseUrl, {
+      connections,
+      headersTimeout: ANSWER_MS,
+      bodyTimeout: ANSWER_MS,
+      // The REST server has HTTP/1.1 only, which spares an https client the question.
+      allowH2: false,
+      ...(ca === undefined ? {} : { connect: { ca } }),
+    })
   }
 
   /** @throws Error when there is no whole answer */

@@ -13,7 +13,12 @@ export type Route = { namespace: string; type: string }
  * or at a rate, come what may.
  */
 export type Pace =
-  | { publishers: number; window: number }
+  | {
+      publishers: number
+      window: number
+      /** Events in each call; absent: one. */
+      batch?: number
+    }
   | { publishers: number; events: number }
   | { perSecond: number }
 
@@ -47,8 +52,8 @@ export type PublishingCalls = {
   settled: (deliveries: number) => void
 }
 
-/** Puts one event into the log. @returns how many deliveries it makes */
-export type Enter = (route: Route, dataText: string) => Promise<number>
+/** Puts events into the log with one call, all or none. @returns how many deliveries they make */
+export type Enter = (route: Route, dataTexts: readonly string[]) => Promise<number>
 
 export function createPublishing(enter: Enter): PublishingCalls {
   let backlog = new Backlog(0)
@@ -57,17 +62,20 @@ export function createPublishing(enter: Enter): PublishingCalls {
     async publish(load) {
       const latency = new Samples()
       const published = { events: 0, deliveries: 0, refused: 0 }
+      const size = sizeOf(load)
       const one: Act = async (n, at) => {
-        const dataText = stampedData({ run: load.run, n, at }, load.bytes - ENVELOPE_BYTES, load.wide)
+        const dataTexts = Array.from({ length: size }, (_, index) =>
+          stampedData({ run: load.run, n: n * size + index, at }, load.bytes - ENVELOPE_BYTES, load.wide),
+        )
         const called = microseconds()
         try {
-          const deliveries = await enter(routeOf(load, n), dataText)
+          const deliveries = await enter(routeOf(load, n), dataTexts)
           published.deliveries += deliveries
-          published.events += 1
+          published.events += size
           latency.add((microseconds() - called) / 1000)
         } catch (error) {
-          published.refused += 1
-          if (published.refused === 1) process.stderr.write(`an event was refused: ${String(error)}\n`)
+          published.refused += size
+          if (published.refused === size) process.stderr.write(`an event was refused: ${String(error)}\n`)
         }
       }
       const startedAt = microseconds()
@@ -81,6 +89,10 @@ export function createPublishing(enter: Enter): PublishingCalls {
       return { ...published, startedAt, endedAt: microseconds(), accepted: quantilesOf(latency.values()) }
     },
   }
+}
+
+function sizeOf(load: Load): number {
+  return 'window' in load ? (load.batch ?? 1) : 1
 }
 
 function routeOf({ routes }: Load, n: number): Route {

@@ -42,12 +42,15 @@ async function list(namespaces: readonly string[]): Promise<number> {
   return found
 }
 
-const enter: Enter = async (route, dataText) => {
+const enter: Enter = async (route, dataTexts) => {
   const acceptedAt = clock.now()
-  const name = sortableName(acceptedAt, random.bytes(NAME_ENTROPY_BYTES))
   const targets = matchEndpoints(route.type, subscribers.get(route.namespace) ?? [])
-  await log?.append([acceptEvent({ name, ...route, dataText, happenedAt: acceptedAt }, targets)])
-  return targets.length
+  const events = dataTexts.map((dataText) => {
+    const name = sortableName(acceptedAt, random.bytes(NAME_ENTROPY_BYTES))
+    return acceptEvent({ name, ...route, dataText, happenedAt: acceptedAt }, targets)
+  })
+  await log?.append(events)
+  return targets.length * events.length
 }
 
 serveCalls({

@@ -82,7 +82,7 @@ export async function measureKinds(
 
 async function prepare(bed: Bed, { baseUrl }: MeasuredServer): Promise<RemoteProcess<HttpKindsCalls>> {
   const keyFiles = await makeOrganizations(bed)
-  await untilKeysWork(baseUrl, keyFiles)
+  await untilKeysWork({ baseUrl }, keyFiles)
   const path = fileURLToPath(new URL('../processes/http-kinds.ts', import.meta.url))
   const asking = spawnProcess<HttpKindsCalls>(path)
   const plan = { url: `${bed.receiverUrl}/ok/kinds`, type: SILENT, delivered: DELIVERED }

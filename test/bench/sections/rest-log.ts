@@ -71,7 +71,7 @@ async function readLog(
   try {
     const held = { readySeconds: server.readyAfter, ...(await memoryOf(server)) }
     report(`${lines} deliveries are read after ${server.readyAfter.toFixed(1)} s`)
-    await untilKeysWork(server.baseUrl, keyFiles)
+    await untilKeysWork(server, keyFiles)
     const path = `/organizations/${ORGANIZATION}/webhooks/whe_${ENDPOINT}/deliveries`
     const keyFile = keyFiles[ORGANIZATION] ?? ''
     await reader.call('connect', { baseUrl: server.baseUrl, path, keyFile })

@@ -40,7 +40,7 @@ export async function measureServerMemory(
   const path = fileURLToPath(new URL('../processes/http-mix.ts', import.meta.url))
   const clients = spawnProcess<HttpMixCalls>(path)
   try {
-    await untilKeysWork(server.baseUrl, target.keyFiles)
+    await untilKeysWork(server, target.keyFiles)
     await clients.call('connect', { baseUrl: server.baseUrl, clients: CLIENTS, ...target })
     await clients.call('ask', Math.min(requests, WARM_UP_REQUESTS))
     const samples = [await look(server, 0)]

@@ -8,9 +8,11 @@ import { installServer, type KeyFiles, type MeasuredServer, makeKeys } from '../
 import { type EndpointRoute, makeEndpoints, type Topology } from '../topology.ts'
 import { makeEndpoint, startWarm } from './usual-load.ts'
 
-export type ServerBed = {
+export type ServerBed = IdleServerBed & { controller: Controller }
+
+/** Without Davit's processes. */
+export type IdleServerBed = {
   bed: Bed
-  controller: Controller
   clients: ServerClients
   routes: readonly Route[]
   keyFiles: KeyFiles
@@ -24,14 +26,21 @@ export async function onServerBed<T>(
   work: (on: ServerBed) => Promise<T>,
   start: (bed: Bed, routes: readonly Route[]) => Promise<Controller> = startWarm,
 ): Promise<T> {
+  return await onIdleServerBed(async (idle) => {
+    const controller = await start(idle.bed, idle.routes)
+    return await work({ ...idle, controller })
+  })
+}
+
+/** Runs `work` with an endpoint; `work` starts the controller and the REST server. */
+export async function onIdleServerBed<T>(work: (on: IdleServerBed) => Promise<T>): Promise<T> {
   return await onBed(async (bed) => {
     await installServer(bed)
     const routes = await makeEndpoint(bed)
-    const controller = await start(bed, routes)
     const keyFiles = await makeKeys(bed, organizationsOf(routes))
     const clients = startClients()
     try {
-      return await work({ bed, controller, clients, routes, keyFiles })
+      return await work({ bed, clients, routes, keyFiles })
     } finally {
       await clients.stop()
     }

@@ -86,7 +86,7 @@ async function serverFor(bed: Bed, { namespace, endpoint, type }: EndpointRoute)
   await installServer(bed)
   const keyFiles = await makeKeys(bed, [namespace])
   const server = await startServerBed(bed)
-  await untilKeysWork(server.baseUrl, keyFiles)
+  await untilKeysWork(server, keyFiles)
   const key = await readFile(keyFiles[namespace] ?? '', 'utf8')
   const port = Number(new URL(server.baseUrl).port)
   return { server, target: { port, organization: namespace, key, endpointId: `whe_${endpoint}`, type } }

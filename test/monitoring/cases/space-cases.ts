@@ -1,5 +1,5 @@
 /** Space, the REST API, credentials and bakes. */
-import { OTHER_POD, POD, type RuleCase } from './rule-case.ts'
+import { OTHER_POD, POD, POD_LABELS, type RuleCase } from './rule-case.ts'
 
 export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
   DavitLogNearLimit: {
@@ -103,6 +103,39 @@ export const SPACE_CASES: Readonly<Record<string, RuleCase>> = {
           'davit_http_requests_total{route="listEndpoints", code="503"}': '0+1x20',
         },
         minute: 12,
+      },
+    ],
+  },
+  DavitStreamsNearLimit: {
+    fires: {
+      series: {
+        [`davit_streams_open{${POD}}`]: '410x40',
+        [`davit_streams_limit{${POD}}`]: '500x40',
+        [`davit_streams_open{${OTHER_POD}}`]: '100x40',
+        [`davit_streams_limit{${OTHER_POD}}`]: '500x40',
+      },
+      labels: POD_LABELS,
+      minute: 11,
+      says: 'davit-controller-0 (10.0.0.1:9090) has 82% of the event streams that it can have. At the limit, it rejects further clients.',
+    },
+    quiet: [
+      // Two replicas together have more than one may have.
+      {
+        series: {
+          [`davit_streams_open{${POD}}`]: '350x40',
+          [`davit_streams_limit{${POD}}`]: '500x40',
+          [`davit_streams_open{${OTHER_POD}}`]: '350x40',
+          [`davit_streams_limit{${OTHER_POD}}`]: '500x40',
+        },
+        minute: 30,
+      },
+      // Clients that move to another replica while one restarts.
+      {
+        series: {
+          [`davit_streams_open{${POD}}`]: '300x5 450x8 300x30',
+          [`davit_streams_limit{${POD}}`]: '500x40',
+        },
+        minute: 14,
       },
     ],
   },

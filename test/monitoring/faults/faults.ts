@@ -162,6 +162,16 @@ const noTurn: Fault = {
   },
 }
 
+const manyStreams: Fault = {
+  what: 'clients open streams and keep them',
+  alerts: ['DavitStreamsNearLimit'],
+  cause: async () => undefined,
+  // Each lasts until its client gives up, so it is not waited for.
+  async goOn({ request, servers: [server] }) {
+    void request(server, 'GET', '/stream')
+  },
+}
+
 const killed: Fault = {
   what: 'controllers are killed again and again, and a parameter is left in an account that is closed',
   alerts: ['DavitRestarts', 'DavitParametersOrphaned'],
@@ -220,6 +230,7 @@ export const FAULTS: readonly Fault[] = [
   serverHangs,
   controllerHangs,
   noTurn,
+  manyStreams,
   killed,
   shortCertificate,
   muchIsWritten,

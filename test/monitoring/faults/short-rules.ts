@@ -1,6 +1,6 @@
 /**
  * The alerts with shorter times, so that a real fault brings each to fire within seconds: what is asked for is the same expression, over
- * shorter ranges, with lower thresholds of time, and for less long. Everything else is as the chart has it.
+ * shorter ranges, with lower thresholds of time and of streams, and for less long. Everything else is as the chart has it.
  */
 import type { AlertRules } from '../alert-rules.ts'
 
@@ -10,12 +10,13 @@ const RANGE = '[10s]'
 const RANGE_OF_RESTARTS = '[120s]'
 const BEFORE = 'offset 8s'
 
-/** Thresholds in seconds: as the chart has them, and here. */
+/** Thresholds in seconds, and of streams as a share: as the chart has them, and here. */
 const THRESHOLDS: Readonly<Record<string, readonly [string, string]>> = {
   DavitDeliveriesLate: ['> 60', '> 3'],
   DavitEventsWait: ['> 120', '> 3'],
   DavitEndpointFails: ['> 1800', '> 3'],
   DavitStoreBehind: ['> 5', '> 3'],
+  DavitStreamsNearLimit: ['> 0.8', '> 0.01'],
 }
 
 /** @throws Error when a threshold is no longer what is replaced */

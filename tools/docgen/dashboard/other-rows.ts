@@ -43,6 +43,46 @@ const rest: Row = {
   ],
 }
 
+const streams: Row = {
+  title: 'Event streams',
+  panels: [
+    {
+      kind: 'stat',
+      title: 'Open streams (% of limit)',
+      about: 'The replica of the REST API with the most streams. At the limit, it rejects further clients.',
+      unit: 'percentunit',
+      thresholds: [0.8, 0.9],
+      queries: [{ expr: 'max(davit_streams_open / on (instance, pod) davit_streams_limit)', legend: '' }],
+    },
+    {
+      kind: 'lines',
+      title: 'Open streams',
+      about: 'Streams that clients have open. The limit applies to each replica separately.',
+      unit: 'short',
+      queries: [
+        { expr: 'max by (pod) (davit_streams_open)', legend: '{{pod}}' },
+        { expr: 'max(davit_streams_limit)', legend: 'limit' },
+      ],
+    },
+    {
+      kind: 'lines',
+      title: 'Dropped streams',
+      about: 'Streams of clients that were too slow. They must connect again and list what they missed.',
+      unit: 'short',
+      queries: [
+        { expr: 'sum by (pod) (increase(davit_streams_dropped_total[$__rate_interval]))', legend: '{{pod}}' },
+      ],
+    },
+    {
+      kind: 'lines',
+      title: 'Messages for clients that continue',
+      about: 'At most 32 MiB. Then the organization with the most messages loses its oldest ones.',
+      unit: 'bytes',
+      queries: [{ expr: 'max by (pod) (davit_stream_buffer_bytes)', legend: '{{pod}}' }],
+    },
+  ],
+}
+
 const bodies: Row = {
   title: 'Bodies and finished deliveries',
   panels: [
@@ -177,4 +217,4 @@ const processes: Row = {
   ],
 }
 
-export const OTHER_ROWS: readonly Row[] = [bodies, rest, objects, processes]
+export const OTHER_ROWS: readonly Row[] = [bodies, rest, streams, objects, processes]
