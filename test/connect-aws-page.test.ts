@@ -19,7 +19,7 @@ const ACCOUNT = '123456789012'
 const PRINCIPAL = 'arn:aws:iam::111111111111:user/davit'
 const KEY = `arn:aws:kms:eu-west-1:${ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab`
 
-type Values = { region: string; partition: string; suffix: string; key: string; externalId: string }
+type Values = Record<'region' | 'partition' | 'suffix' | 'key' | 'externalId' | 'repositories', string>
 type Policies = { trust: unknown; writer: unknown; reader: unknown }
 
 const EUROPE: Values = {
@@ -28,6 +28,7 @@ const EUROPE: Values = {
   suffix: 'amazonaws.com',
   key: '',
   externalId: 'davit-of-acme',
+  repositories: '',
 }
 const CHINA: Values = { ...EUROPE, region: 'cn-north-1', partition: 'aws-cn', suffix: 'amazonaws.com.cn' }
 
@@ -36,6 +37,8 @@ const CASES = Object.entries(WAYS).flatMap(([way, policies]) => [
   { way, policies, what: 'with the key of the account', values: EUROPE },
   { way, policies, what: 'with a key of one’s own', values: { ...EUROPE, key: KEY } },
   { way, policies, what: 'in China', values: CHINA },
+  { way, policies, what: 'with a prefix', values: { ...EUROPE, repositories: 'boxes/' } },
+  { way, policies, what: 'with the start of a name', values: { ...CHINA, repositories: 'acme-' } },
 ])
 
 type Trust = {
@@ -65,8 +68,10 @@ function jsonBelow(heading: string): unknown[] {
 
 test.each(CASES)('$way $what says the same as the status', ({ policies, values }) => {
   const { region, key, externalId } = values
+  const repositoryPrefix = values.repositories === '' ? undefined : values.repositories
   const kmsKeyId = key === '' ? undefined : key
-  const scope = { awsScope: awsScopeOf(region, ACCOUNT), prefix: '/davit', organization: 'acme', kmsKeyId }
+  const awsScope = awsScopeOf(region, ACCOUNT)
+  const scope = { awsScope, prefix: '/davit', organization: 'acme', kmsKeyId, repositoryPrefix }
   expect(withoutRepeats(policies(values))).toEqual({
     trust: trustPolicy({ principal: PRINCIPAL, externalId }),
     writer: writerPolicy(scope),
@@ -143,6 +148,7 @@ function fromCloudFormation(values: Values): Policies {
     DavitPrincipal: PRINCIPAL,
     Prefix: '/davit',
     KmsKeyArn: values.key,
+    RepositoryPrefix: values.repositories,
     'AWS::Partition': values.partition,
     'AWS::Region': values.region,
     'AWS::AccountId': ACCOUNT,
@@ -190,6 +196,7 @@ function fromTerraform(values: Values): Policies {
     'var.external_id': values.externalId,
     'var.davit_principal': PRINCIPAL,
     'var.prefix': '/davit',
+    'var.repository_prefix': values.repositories,
     'local.partition': values.partition,
     'local.region': values.region,
     'local.account': ACCOUNT,

@@ -42,6 +42,11 @@ export const KMS_KEY = new RegExp(
 )
 export const MAX_KMS_KEY = 320
 
+/** The start of the names of ECR repositories: what they consist of, and so nothing that is a wildcard in a policy. */
+export const REPOSITORY_PREFIX = /^[a-z0-9][a-z0-9._/-]*$/
+/** The longest name of a repository. */
+export const MAX_REPOSITORY_PREFIX = 256
+
 /** Unknown regions count as commercial. */
 export function partitionOfRegion(region: string): string {
   return AWS_PARTITIONS.find(({ regions }) => region.startsWith(regions))?.name ?? 'aws'

@@ -5,9 +5,11 @@ import {
   KMS_KEY,
   MAX_KMS_KEY,
   MAX_REGION,
+  MAX_REPOSITORY_PREFIX,
   MAX_ROLE_ARN,
   PARTITION_OF_REGION_CEL,
   partitionOfRegion,
+  REPOSITORY_PREFIX,
   ROLE_ARN,
 } from './aws-names.ts'
 import {
@@ -67,6 +69,15 @@ const specShape = z.object({
     patternHidden: true,
     allowed:
       'a KMS key: its ID, an alias such as alias/davit, or the ARN of either, such as arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab',
+  }).optional(),
+  repositoryPrefix: text({
+    max: MAX_REPOSITORY_PREFIX,
+    describe:
+      'repositoryPrefix is the start of the names of the ECR repositories that boxes may pull from, such as boxes/. It restricts readerPolicy in the status. If unset, that policy allows every repository of the account.',
+    min: 1,
+    pattern: REPOSITORY_PREFIX,
+    patternHidden: true,
+    allowed: 'the start of the name of an ECR repository, such as boxes/',
   }).optional(),
 })
 type Spec = z.infer<typeof specShape>

@@ -107,8 +107,13 @@ describe('putting', () => {
   })
 
   test('takes away what is left out, and writes nothing where nothing is new', async () => {
-    const all = { region: 'eu-west-1', roleArn: ROLE, kmsKeyId: 'alias/mine' }
-    await put(all)
+    const all = {
+      region: 'eu-west-1',
+      roleArn: ROLE,
+      kmsKeyId: 'alias/mine',
+      repositoryPrefix: 'boxes/',
+    }
+    expect((await put(all)).settings).toMatchObject(all)
     await say(CONNECTED)
     const before = store.version
     await put(all)

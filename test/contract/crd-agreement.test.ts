@@ -141,6 +141,7 @@ const settingsSpec = fc.record(
         .tuple(fc.constantFrom('aws', 'aws-cn'), fc.constantFrom('eu-west-1', 'cn-north-1'))
         .map(([partition, region]) => `arn:${partition}:kms:${region}:123456789012:alias/a`),
     ),
+    repositoryPrefix: pieces(3),
   },
   { requiredKeys: [] },
 )

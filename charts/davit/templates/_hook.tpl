@@ -4,14 +4,14 @@
 {{ include "davit.fullname" .root }}-{{ .role }}
 {{- end }}
 
-{{- /* Of what a Job needs: there before it, and gone with it. */}}
+{{- /* Of what a Job needs: there before it, and gone with it, however it ends. */}}
 {{- define "davit.hook.metadata" -}}
 labels:
   {{- include "davit.labels" .root | nindent 2 }}
 annotations:
   helm.sh/hook: {{ .hook }}
   helm.sh/hook-weight: "-1"
-  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
 {{- end }}
 
 {{- define "davit.hook.serviceAccount" -}}

@@ -1,16 +1,16 @@
 {{- /* What objects are called, and how they are labelled. */}}
 
+{{- /* The prefix of all names, also of Services: without dots, which the name of a release may have, and with a letter first. */}}
 {{- define "davit.fullname" -}}
-{{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
-{{- else }}
+{{- $release := .Release.Name | replace "." "-" }}
 {{- $name := .Values.nameOverride | default "davit" }}
-{{- if contains $name .Release.Name }}
-{{- .Release.Name | trunc 40 | trimSuffix "-" }}
-{{- else }}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" }}
+{{- $full := contains $name $release | ternary $release (printf "%s-%s" $release $name) }}
+{{- if .Values.fullnameOverride }}
+{{- $full = .Values.fullnameOverride }}
+{{- else if regexMatch "^[0-9]" $full }}
+{{- fail (printf "the release name %s starts with a digit, which the name of a Service must not: set fullnameOverride, or choose another release name" .Release.Name) }}
 {{- end }}
-{{- end }}
+{{- regexReplaceAll "-+$" (trunc 40 $full) "" }}
 {{- end }}
 
 {{- define "davit.controller.name" -}}
@@ -64,6 +64,11 @@
 app.kubernetes.io/name: davit
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .role }}
+{{- end }}
+
+{{- /* The environment variable of a setting in `config`. */}}
+{{- define "davit.variable" -}}
+{{- if not (hasPrefix "aws" .) }}DAVIT_{{ end }}{{ snakecase . | upper }}
 {{- end }}
 
 {{- /* A size such as 256Mi, or a number of bytes, as a number of bytes. */}}

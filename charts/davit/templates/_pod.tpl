@@ -40,7 +40,7 @@ bodies on their way (64 MiB), the program (about 60 MiB), and sockets. */}}
 {{- range $name, $value := $root.Values.config }}
 {{- $isOff := and (eq $name "bakeImage") (not $root.Values.bakes.enabled) }}
 {{- if not (or $isOff (eq $name "allowedHosts") (kindIs "invalid" $value)) }}
-- name: {{ if hasPrefix "aws" $name }}{{ snakecase $name | upper }}{{ else }}DAVIT_{{ snakecase $name | upper }}{{ end }}
+- name: {{ include "davit.variable" $name }}
   value: {{ if kindIs "slice" $value }}{{ join "," $value | quote }}{{ else if and (kindIs "float64" $value) (eq (floor $value) $value) }}{{ int64 $value | quote }}{{ else }}{{ toString $value | quote }}{{ end }}
 {{- end }}
 {{- end }}
@@ -77,9 +77,6 @@ bodies on their way (64 MiB), the program (about 60 MiB), and sockets. */}}
 - name: AWS_WEB_IDENTITY_TOKEN_FILE
   value: /var/run/secrets/sts.amazonaws.com/token
 {{- end }}
-{{- with .values.extraEnv }}
-{{ toYaml . }}
-{{- end }}
 {{- end }}
 
 {{- define "davit.roleArn" -}}
@@ -111,9 +108,6 @@ bodies on their way (64 MiB), the program (about 60 MiB), and sockets. */}}
           expirationSeconds: 3600
           path: token
 {{- end }}
-{{- with .values.extraVolumes }}
-{{ toYaml . }}
-{{- end }}
 {{- end }}
 
 {{- define "davit.volumeMounts" -}}
@@ -132,9 +126,6 @@ bodies on their way (64 MiB), the program (about 60 MiB), and sockets. */}}
 - name: aws-token
   mountPath: /var/run/secrets/sts.amazonaws.com
   readOnly: true
-{{- end }}
-{{- with .values.extraVolumeMounts }}
-{{ toYaml . }}
 {{- end }}
 {{- end }}
 
@@ -227,6 +218,9 @@ spec:
           args: [{{ .role }}]
           env:
             {{- include "davit.settings" . | trim | nindent 12 }}
+            {{- with .values.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
           ports:
             {{- if eq .role "api" }}
             - name: {{ ternary "https" "http" $root.Values.api.tls.enabled }}
@@ -252,13 +246,13 @@ spec:
             {{- toYaml .values.resources | nindent 12 }}
           securityContext:
             {{- include "davit.securityContext" $root | nindent 12 }}
-          {{- with include "davit.volumeMounts" . | trim }}
+          {{- with concat (include "davit.volumeMounts" . | fromYamlArray) .values.extraVolumeMounts }}
           volumeMounts:
-            {{- . | nindent 12 }}
+            {{- toYaml . | nindent 12 }}
           {{- end }}
-      {{- with include "davit.volumes" . | trim }}
+      {{- with concat (include "davit.volumes" . | fromYamlArray) .values.extraVolumes }}
       volumes:
-        {{- . | nindent 8 }}
+        {{- toYaml . | nindent 8 }}
       {{- end }}
       topologySpreadConstraints:
         {{- if kindIs "invalid" .values.topologySpreadConstraints }}

@@ -307,9 +307,10 @@ function policiesOf(
   organization: string,
   account: string | undefined,
 ): Pick<SecretsSettingsStatus, 'trustPolicy' | 'writerPolicy' | 'readerPolicy'> {
-  const { region, kmsKeyId } = settings.spec
+  const { region, kmsKeyId, repositoryPrefix } = settings.spec
   // Without a role the account is unknown: `*`, which the owner may narrow.
-  const scope = { awsScope: awsScopeOf(region, account ?? '*'), prefix, organization, kmsKeyId }
+  const awsScope = awsScopeOf(region, account ?? '*')
+  const scope = { awsScope, prefix, organization, kmsKeyId, repositoryPrefix }
   const trust = trustPolicyOf(settings, principal, externalId)
   return {
     ...(trust === undefined ? {} : { trustPolicy: trust }),

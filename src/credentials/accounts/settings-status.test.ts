@@ -72,6 +72,12 @@ describe('the policies of an account', () => {
     expect(writerPolicy).toContain(`arn:aws:kms:eu-west-1:123456789012:key/${KEY}`)
   })
 
+  test('let boxes pull from repositories with the prefix, of its account', () => {
+    const spec = { roleArn: ROLE, repositoryPrefix: 'boxes/' }
+    expect(statusOf({ spec }).readerPolicy).toContain('"arn:aws:ecr:*:123456789012:repository/boxes/*"')
+    expect(statusOf().readerPolicy).toContain('"arn:aws:ecr:*:123456789012:repository/*"')
+  })
+
   test('let the operator in, with the external id', () => {
     const { trustPolicy } = statusOf()
     expect(trustPolicy).toContain(PRINCIPAL)

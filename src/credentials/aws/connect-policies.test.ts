@@ -78,6 +78,19 @@ test('the policy of the reader reads and decrypts the secrets of the organizatio
 })
 
 test.each([
+  { repositoryPrefix: 'boxes/', want: 'repository/boxes/*' },
+  { repositoryPrefix: 'acme', want: 'repository/acme*' },
+  { repositoryPrefix: 'teams/a.b_c-d/', want: 'repository/teams/a.b_c-d/*' },
+  { repositoryPrefix: undefined, want: 'repository/*' },
+])('with the prefix $repositoryPrefix, the reader pulls from $want alone', ({ repositoryPrefix, want }) => {
+  const pulls = readerPolicy({ ...SCOPE, repositoryPrefix }).Statement.find(
+    ({ Sid }) => Sid === 'PullFromEcr',
+  )
+  expect(pulls?.Resource).toBe(`arn:aws:ecr:*:123456789012:${want}`)
+  expect(writerPolicy({ ...SCOPE, repositoryPrefix })).toEqual(writerPolicy(SCOPE))
+})
+
+test.each([
   ['cn-north-1', 'arn:aws-cn:', ['ssm.cn-north-1.amazonaws.com', 'ssm.cn-north-1.amazonaws.com.cn']],
   ['us-gov-west-1', 'arn:aws-us-gov:', ['ssm.us-gov-west-1.amazonaws.com']],
   ['us-iso-east-1', 'arn:aws-iso:', ['ssm.us-iso-east-1.amazonaws.com', 'ssm.us-iso-east-1.c2s.ic.gov']],
@@ -120,6 +133,7 @@ test('as text they fit into IAM and into the status', () => {
     prefix: `/${'a'.repeat(99)}`,
     organization: 'a'.repeat(63),
     kmsKeyId: `mrk-${'0'.repeat(32)}`,
+    repositoryPrefix: 'a'.repeat(256),
   }
   for (const policy of [writerPolicy(scope), readerPolicy(scope)]) {
     expect(JSON.stringify(policy).length).toBeLessThanOrEqual(6144)

@@ -121,6 +121,7 @@ export type PolicyScope = {
   prefix: string
   organization: string
   kmsKeyId?: string | undefined
+  repositoryPrefix?: string | undefined
 }
 
 /** Statement names, for messages about a missing one. */
@@ -166,7 +167,7 @@ export function writerPolicy(scope: PolicyScope): Policy {
   ])
 }
 
-/** For the role of boxes: may read the secrets and pull from the account's own ECR, and never write. */
+/** For the role of boxes: may read the secrets and pull from the account's own ECR, by the prefix if there is one, and never write. */
 export function readerPolicy(scope: PolicyScope): Policy {
   const { partition, account } = scope.awsScope
   return policy([
@@ -186,7 +187,7 @@ export function readerPolicy(scope: PolicyScope): Policy {
       Sid: 'PullFromEcr',
       Effect: 'Allow',
       Action: ['ecr:BatchCheckLayerAvailability', 'ecr:GetDownloadUrlForLayer', 'ecr:BatchGetImage'],
-      Resource: `arn:${partition}:ecr:*:${account}:repository/*`,
+      Resource: `arn:${partition}:ecr:*:${account}:repository/${scope.repositoryPrefix ?? ''}*`,
     },
   ])
 }

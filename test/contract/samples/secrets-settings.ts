@@ -11,6 +11,7 @@ export const goodSettings = {
 
 const REGION_ALLOWED = ['spec.region', 'must be an AWS region such as eu-west-1']
 const ROLE_ALLOWED = ['spec.roleArn', 'must be the ARN of an IAM role']
+const PREFIX_ALLOWED = ['spec.repositoryPrefix', 'must be the start of the name of an ECR repository']
 const KEY_ALLOWED = ['spec.kmsKeyId', 'must be a KMS key']
 const ONE_PARTITION = ['spec', 'region must be in the same AWS partition']
 const ONE_REGION = ['spec', 'kmsKeyId must be a key in the same region']
@@ -49,6 +50,17 @@ const noKeys = [
   'mrk-1',
   `arn:aws:kms::1:key/${KEY}`,
   '*',
+]
+const prefixes = ['boxes/', 'acme', 'teams/a.b_c-d/', '0', 'a'.repeat(256)]
+const noPrefixes = [
+  '*',
+  'boxes/*',
+  'box?s',
+  'Boxes/',
+  '/boxes',
+  'boxes/$name',
+  'boxes/\n',
+  'bo xes',
 ]
 const noRoles = [
   'davit',
@@ -89,6 +101,14 @@ export const settingsSamples = samplesOf(secretsSettingsKind, goodSettings, [
     `the key ${kmsKeyId}`,
     { spec: { kmsKeyId }, refusal: KEY_ALLOWED },
   ]),
+  ...prefixes.map((repositoryPrefix): [string, object] => [
+    `repositories that start with ${repositoryPrefix}`,
+    { spec: { repositoryPrefix } },
+  ]),
+  ...noPrefixes.map((repositoryPrefix): [string, object] => [
+    `repositories that start with ${repositoryPrefix}`,
+    { spec: { repositoryPrefix }, refusal: PREFIX_ALLOWED },
+  ]),
   ...noRoles.map((roleArn): [string, object] => [
     `the role ${roleArn}`,
     { spec: { roleArn }, refusal: ROLE_ALLOWED },
@@ -101,6 +121,14 @@ export const settingsSamples = samplesOf(secretsSettingsKind, goodSettings, [
   ['an empty region', { spec: { region: '' }, refusal: ['spec.region', 'at least 1 chars'] }],
   ['an empty role', { spec: { roleArn: '' }, refusal: ['spec.roleArn', 'at least 1 chars'] }],
   ['an empty key', { spec: { kmsKeyId: '' }, refusal: ['spec.kmsKeyId', 'at least 1 chars'] }],
+  [
+    'an empty prefix',
+    { spec: { repositoryPrefix: '' }, refusal: ['spec.repositoryPrefix', 'at least 1 chars'] },
+  ],
+  [
+    'a prefix of 257 characters',
+    { spec: { repositoryPrefix: 'a'.repeat(257) }, refusal: ['spec.repositoryPrefix: Too long'] },
+  ],
   [
     'a region of 26 characters',
     { spec: { region: `eu-${'a'.repeat(21)}-1` }, refusal: ['spec.region: Too long'] },

@@ -59,6 +59,15 @@ export async function template(
   })
 }
 
+/** What Helm 4 prints after an install. */
+export async function notesOf(values: Values): Promise<string> {
+  return await withValues(values, async (file) => {
+    const args = ['install', 'davit', CHART, '--namespace', 'davit-system', '--values', file]
+    const text = await helm('helm4', [...args, '--dry-run=client'])
+    return text.slice(text.indexOf('NOTES:'))
+  })
+}
+
 /** As strict as the API server: a duplicate key is rejected. */
 function manifestOf(document: Document): Manifest | null {
   const [error] = document.errors

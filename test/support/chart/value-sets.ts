@@ -86,6 +86,18 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       extraEgress: [{ to: [{ ipBlock: { cidr: '10.1.2.3/32' } }], ports: [{ port: 25 }] }],
     },
   },
+  'a load balancer that ends TLS, and DNS on other ports': {
+    api: { service: { type: 'LoadBalancer' }, allowUnencrypted: true },
+    networkPolicy: {
+      dns: [
+        { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'openshift-dns' } } },
+        { ipBlock: { cidr: '169.254.20.10/32' } },
+      ],
+      dnsPorts: [53, 5353],
+      aws: [{ ipBlock: { cidr: '10.9.0.0/24' } }],
+      awsPorts: [443, 8443],
+    },
+  },
   'TLS with cert-manager, an autoscaler, an Ingress and a Gateway': {
     api: {
       autoscaling: {
@@ -117,10 +129,14 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
           { host: 'hooks.example.com' },
           { host: 'other.example.com', paths: [{ path: '/davit', pathType: 'Exact' }] },
         ],
-        tls: [{ secretName: 'public', hosts: ['hooks.example.com'] }],
+        tls: [{ secretName: 'public', hosts: ['hooks.example.com', 'other.example.com'] }],
         annotations: { 'nginx.ingress.kubernetes.io/backend-protocol': 'HTTPS' },
       },
-      httpRoute: { enabled: true, parentRefs: [{ name: 'public' }], hostnames: ['hooks.example.com'] },
+      httpRoute: {
+        enabled: true,
+        parentRefs: [{ name: 'public', sectionName: 'https' }],
+        hostnames: ['hooks.example.com'],
+      },
     },
   },
   'TLS with cert-manager, from a public issuer': {
@@ -160,7 +176,7 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
       podAnnotations: { note: 'ours', 'kubectl.kubernetes.io/default-container': 'davit' },
       podLabels: { team: 'platform', 'app.kubernetes.io/version': 'ours' },
       podDisruptionBudget: { maxUnavailable: '50%' },
-      extraEnv: [{ name: 'HTTPS_PROXY', value: 'http://proxy.example.com:3128' }],
+      extraEnv: [{ name: 'NODE_OPTIONS', value: '--max-semi-space-size=16' }],
       extraVolumes: [{ name: 'scratch', emptyDir: { sizeLimit: '10Mi' } }],
       extraVolumeMounts: [{ name: 'scratch', mountPath: '/tmp' }],
       affinity: { podAntiAffinity: {} },

@@ -3,12 +3,24 @@ import { z } from 'zod'
 import { size } from '../../../src/cmd/setting-parsers.ts'
 import { configValues } from './config-values.ts'
 import { group, integer, names, object, objects, strings, text, value, yesOrNo } from './value-parts.ts'
-import { autoscaling, httpRoute, ingress, service, tls, workloadValues } from './workload-values.ts'
+import {
+  allowUnencrypted,
+  autoscaling,
+  httpRoute,
+  ingress,
+  service,
+  tls,
+  workloadValues,
+} from './workload-values.ts'
 
 const dnsLabel = z
   .string()
   .max(63)
   .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/)
+/** Empty or what may be the rest, or the whole, of the name of a Service: without dots, and with a letter first. */
+const nameEnd = z.string().regex(/^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$/)
+const nameStart = z.string().regex(/^([a-z]([-a-z0-9]*[a-z0-9])?)?$/)
+const ports = z.array(z.int().min(1).max(65_535)).min(1)
 
 const image = group('The image of every Pod, including those of bakes.', {
   repository: text(
@@ -112,16 +124,25 @@ const networkPolicy = group('NetworkPolicies that allow only the required traffi
     [{ ipBlock: { cidr: '0.0.0.0/0' } }, { ipBlock: { cidr: '::/0' } }],
     'apiServer is the list of NetworkPolicy peers of the API server. The default is every address, including private ones, on `networkPolicy.apiServerPorts`. Restrict it to the addresses of your API server.',
   ),
-  apiServerPorts: value(
-    z.array(z.int()),
-    [443, 6443],
-    'apiServerPorts is the list of ports of the API server.',
-  ),
+  apiServerPorts: value(ports, [443, 6443], 'apiServerPorts is the list of ports of the API server.'),
   aws: objects(
     [],
-    'aws is the list of NetworkPolicy peers of AWS on port 443, in addition to its public addresses. If you restrict `networkPolicy.apiServer`, add the interface endpoints of your VPC here, because they have private addresses.',
+    'aws is the list of NetworkPolicy peers of AWS on `networkPolicy.awsPorts`, in addition to its public addresses. If you restrict `networkPolicy.apiServer`, add the interface endpoints of your VPC here, because they have private addresses.',
   ),
-  dns: objects([{ namespaceSelector: {} }], 'dns is the list of NetworkPolicy peers of the DNS server.'),
+  awsPorts: value(
+    ports,
+    [443],
+    'awsPorts is the list of ports of AWS. Change it if a setting such as `config.awsEndpointUrl` names another port.',
+  ),
+  dns: objects(
+    [{ namespaceSelector: {} }],
+    'dns is the list of NetworkPolicy peers of the DNS server. The default is every Pod of the cluster. If your nodes run NodeLocal DNSCache, add its address, see docs/guides/install.md.',
+  ),
+  dnsPorts: value(
+    ports,
+    [53],
+    'dnsPorts is the list of ports on which the Pods of the DNS server listen, for UDP and TCP. For OpenShift, add 5353.',
+  ),
   apiFrom: objects(
     [],
     'apiFrom is the list of NetworkPolicy peers that may call the REST API. If empty, all peers may.',
@@ -132,7 +153,7 @@ const networkPolicy = group('NetworkPolicies that allow only the required traffi
   ),
   extraEgress: objects(
     [],
-    'extraEgress is a list of additional egress rules, for example for a proxy or an internal mail server.',
+    'extraEgress is a list of additional egress rules, for example for an internal mail server.',
   ),
 })
 
@@ -215,11 +236,23 @@ const metrics = group('What monitors Davit: see docs/guides/monitor.md.', {
 /** @param about returns the description of a setting of `config` */
 export function chartValues(about: (variable: string) => string) {
   return z.strictObject({
-    nameOverride: text('', 'nameOverride replaces `davit` in the names of resources.'),
-    fullnameOverride: text('', 'fullnameOverride replaces the generated prefix of all resource names.'),
+    enabled: z.boolean().optional().meta({
+      description:
+        'enabled is for parent charts, as the condition of this dependency (`condition: davit.enabled`). This chart does not use it.',
+    }),
+    nameOverride: value(
+      nameEnd,
+      '',
+      'nameOverride replaces `davit` in the names of resources. It must not contain dots.',
+    ),
+    fullnameOverride: value(
+      nameStart,
+      '',
+      'fullnameOverride replaces the generated prefix of all resource names. It must start with a letter, and must not contain dots, because Services have this prefix.',
+    ),
     commonLabels: strings(
       {},
-      'commonLabels are added to all objects and Pods. They override labels of the chart with the same key.',
+      'commonLabels are added to all objects and Pods. They override labels of the chart with the same key, except those by which Davit finds objects.',
     ),
     image,
     imagePullSecrets: value(
@@ -228,11 +261,12 @@ export function chartValues(about: (variable: string) => string) {
       'imagePullSecrets is the list of Secrets with which the Davit Pods pull the image. Bakes use those of their ServiceAccount.',
     ),
     crds,
-    config: configValues(about).meta({
+    config: configValues(about).optional().meta({
       description:
         'config contains the settings of Davit. Unset settings have their default, see docs/reference/settings.md.',
     }),
-    organizations: names(
+    organizations: value(
+      z.array(dnsLabel),
       [],
       'organizations is the list of organizations in which Davit may access Secrets: to read input Secrets, and to write those of `spec.signingSecret`. Davit has no access to Secrets of other organizations, unless you bind the ClusterRole `davit-organization-secrets` there yourself.',
     ),
@@ -252,6 +286,7 @@ export function chartValues(about: (variable: string) => string) {
     api: group('`davit api`, which serves the REST API.', {
       ...workloadValues('REST API', API),
       autoscaling,
+      allowUnencrypted,
       service,
       tls,
       ingress,

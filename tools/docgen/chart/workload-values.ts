@@ -3,6 +3,14 @@
 import { z } from 'zod'
 import { group, integer, names, object, objects, strings, text, value, yesOrNo } from './value-parts.ts'
 
+/** Of a ServiceAccount; empty for the chart's own. */
+const accountName = z
+  .string()
+  .max(253)
+  .regex(/^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$/)
+const named = z.looseObject({ name: z.string().min(1) })
+const mount = named.extend({ mountPath: z.string().min(1) })
+
 const intOrPercent = z.union([z.int().min(0), z.string().regex(/^[0-9]+%$/)])
 
 /** @param role as in `controller Pods` @param also a sentence about other Pods with the same placement */
@@ -15,7 +23,8 @@ export function workloadValues(role: string, resources: Record<string, unknown>,
         true,
         `create specifies whether the chart creates the ServiceAccount of the ${role} Pods. If false, it must already exist.`,
       ),
-      name: text(
+      name: value(
+        accountName,
         '',
         `name is the name of the ServiceAccount of the ${role} Pods. If empty, the name of the Deployment is used.`,
       ),
@@ -50,14 +59,20 @@ export function workloadValues(role: string, resources: Record<string, unknown>,
       {},
       `podLabels are added to the ${role} Pods, in addition to the labels of the chart.`,
     ),
-    extraEnv: objects(
+    extraEnv: value(
+      z.array(named),
       [],
-      `extraEnv is a list of additional environment variables of the ${role} Pods, such as \`HTTPS_PROXY\`. Put settings of Davit into \`config\`.`,
+      `extraEnv is a list of additional environment variables of the ${role} Pods, such as \`NODE_OPTIONS\`. It must not contain variables that other values set. Put settings of Davit into \`config\`.`,
     ),
-    extraVolumes: objects([], `extraVolumes is a list of additional volumes of the ${role} Pods.`),
-    extraVolumeMounts: objects(
+    extraVolumes: value(
+      z.array(named),
       [],
-      `extraVolumeMounts is a list of additional volume mounts of the ${role} container, for example for \`extraVolumes\`.`,
+      `extraVolumes is a list of additional volumes of the ${role} Pods. Their names must differ from those of the chart's volumes.`,
+    ),
+    extraVolumeMounts: value(
+      z.array(mount),
+      [],
+      `extraVolumeMounts is a list of additional volume mounts of the ${role} container, for example for \`extraVolumes\`. Each needs its own path.`,
     ),
   }
 }
@@ -84,11 +99,16 @@ export const autoscaling = group('The HorizontalPodAutoscaler of the REST API.',
   ),
 })
 
+export const allowUnencrypted = yesOrNo(
+  false,
+  'allowUnencrypted specifies whether clients outside of the cluster may use unencrypted HTTP. If false, the chart rejects a Service of the type `LoadBalancer` or `NodePort` without `api.tls.enabled`, and an Ingress with a host that `api.ingress.tls` does not contain. Set it to `true` if a load balancer or a default certificate of the Ingress controller terminates TLS. Otherwise, API tokens and registry secrets cross the network unencrypted.',
+)
+
 export const service = group('The Service of the REST API.', {
   type: value(
     z.enum(['ClusterIP', 'NodePort', 'LoadBalancer']),
     'ClusterIP',
-    'type is the type of the Service of the REST API.',
+    'type is the type of the Service of the REST API. `LoadBalancer` and `NodePort` require `api.tls.enabled` or `api.allowUnencrypted`.',
   ),
   port: value(
     z.int().min(1).max(65_535).nullable(),
@@ -159,7 +179,7 @@ export const ingress = group('The Ingress of the REST API.', {
       z.strictObject({ secretName: z.string().min(1).optional(), hosts: z.array(z.string().min(1)).min(1) }),
     ),
     [],
-    'tls is the list of certificates: `hosts`, and `secretName` of the Secret with their certificate. Without `secretName`, the Ingress controller uses its default certificate. If empty, the Ingress serves unencrypted HTTP.',
+    'tls is the list of certificates: `hosts`, and `secretName` of the Secret with their certificate. Without `secretName`, the Ingress controller uses its default certificate. Each host in `api.ingress.hosts` must be among them, unless `api.allowUnencrypted` is true.',
   ),
   annotations: strings({}, 'annotations are added to the Ingress, for example for the Ingress controller.'),
 })
@@ -171,7 +191,7 @@ export const httpRoute = group('The Gateway API HTTPRoute of the REST API.', {
   ),
   parentRefs: objects(
     [],
-    'parentRefs is the list of Gateways that the HTTPRoute attaches to. Required if `api.httpRoute.enabled` is true.',
+    'parentRefs is the list of Gateways that the HTTPRoute attaches to. Required if `api.httpRoute.enabled` is true. Set `sectionName` to the HTTPS listener of the Gateway: otherwise, the HTTPRoute also attaches to listeners for unencrypted HTTP.',
   ),
   hostnames: names([], 'hostnames is the list of host names of the REST API in the HTTPRoute.'),
   annotations: strings({}, 'annotations are added to the HTTPRoute.'),

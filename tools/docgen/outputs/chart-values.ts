@@ -1,7 +1,8 @@
-/** Generates values.yaml, values.schema.json and docs/reference/helm-values.md from the chart's values. */
+/** Generates values.yaml, values.schema.json, files/defaults.yaml and docs/reference/helm-values.md from the chart's values. */
 import { stringify } from 'yaml'
 import { z } from 'zod'
 import { settings, storeLimits } from '../chart/config-values.ts'
+import { orNull, type Schema, sectionsOf } from '../chart/nulls.ts'
 import { chartValues } from '../chart/values.ts'
 import { NOTICE, NoPlaceError, type Output } from '../generated-file.ts'
 import { type Cell, cell, markdownTable } from '../markdown-table.ts'
@@ -28,18 +29,6 @@ const ABOUT_AWS: Readonly<Record<string, string>> = {
     'Whether Davit and bakes use the FIPS endpoints of AWS, which have validated cryptography.',
 }
 
-type Schema = {
-  description?: string
-  default?: unknown
-  type?: string | string[]
-  enum?: unknown[]
-  anyOf?: Schema[]
-  items?: Schema
-  minimum?: number
-  maximum?: number
-  properties?: Record<string, Schema>
-}
-
 export const chartValuesOutput: Output = {
   owns: [],
   files(read) {
@@ -51,11 +40,15 @@ export const chartValuesOutput: Output = {
     }) as Schema & {
       $schema: string
     }
-    const titled = { $schema, $comment: NOTE, title: 'Values of the davit chart', ...schema }
+    const titled = { $schema, $comment: NOTE, title: 'Values of the davit chart', ...orNull(schema) }
     return [
       { path: 'charts/davit/values.schema.json', content: `${JSON.stringify(titled, null, 2)}\n` },
       { path: 'charts/davit/values.yaml', content: `# ${NOTE}\n${yamlOf(schema, rows)}` },
       { path: 'charts/davit/files/limits.yaml', content: `# ${NOTE}\n${stringify(storeLimits())}` },
+      {
+        path: 'charts/davit/files/defaults.yaml',
+        content: `# ${NOTE}\n${stringify({ sections: sectionsOf(schema) }, { lineWidth: 0 })}`,
+      },
       { path: PAGE, content: pageOf(schema, rows) },
     ]
   },
@@ -83,7 +76,12 @@ function yamlOf({ properties = {} }: Schema, rows: readonly SettingRow[]): strin
 function entry(name: string, schema: Schema, depth: number, rows: readonly SettingRow[]): string {
   const indent = '  '.repeat(depth)
   if (name === 'config' && depth === 0) return `config: {}\n${configLines(rows)}`
-  if (!schema.properties) return `${indent}${leaf(name, schema.default, depth)}`
+  if (!schema.properties) {
+    // A value without a default is unset, because a default would count as set.
+    return schema.default === undefined
+      ? `${indent}# ${name}:\n`
+      : `${indent}${leaf(name, schema.default, depth)}`
+  }
   const inner = Object.entries(schema.properties).map(
     ([key, value]) => `${comment(value.description, depth + 1)}${entry(key, value, depth + 1, rows)}`,
   )
@@ -129,6 +127,7 @@ function pageOf({ properties = {} }: Schema, rows: readonly SettingRow[]): strin
     '# Values of the chart',
     `<!-- ${NOTE} -->`,
     'Set these values with `helm upgrade --install davit charts/davit --values mine.yaml`.\nHelm rejects unknown values, so a typo cannot leave a default active.\nNo value contains a secret: values that need one name a Secret.',
+    'A value or a section that is `null` has its default, and so has a section in which every line is a comment.\nOnly an object whose keys you choose, such as `controller.resources`, is empty if it is `null`; a single key that is `null` is left out.',
     markdownTable(['Value', 'Type', 'Default', 'Description'], values).trimEnd(),
     '## Settings',
     'The chart passes each setting to both roles as an environment variable.\n[Settings and metrics](settings.md) describes the allowed values, and when to change them.\nIn these values, write lists as YAML lists.',
@@ -144,7 +143,8 @@ function valueRows(name: string, schema: Schema): Cell[][] {
     return inner
   }
   const about = cell(schema.description ?? '').replaceAll(PAGE_OF_DOCS, '[$1](../$1)')
-  return [[`\`${name}\``, typeOf(schema), `\`${JSON.stringify(schema.default)}\``, { markdown: about }]]
+  const standard = schema.default === undefined ? '' : `\`${JSON.stringify(schema.default)}\``
+  return [[`\`${name}\``, typeOf(schema), standard, { markdown: about }]]
 }
 
 function typeOf({ type, enum: choices, anyOf, minimum, maximum, items }: Schema): string {

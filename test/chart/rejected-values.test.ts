@@ -1,0 +1,313 @@
+/** Values that would break an installation in the middle, or would have no effect, are rejected before it begins, by their name. */
+import { beforeAll, describe, expect, test } from 'vitest'
+import { findChartTools } from '../support/chart/chart-tools.ts'
+import { HELMS, type Manifest, template, type Values } from '../support/chart/helm.ts'
+import { VALUE_SETS } from '../support/chart/value-sets.ts'
+
+const RELEASE = { name: 'davit', namespace: 'davit-system' }
+const BUILD_LIMIT_MS = 30 * 60_000
+const ROLE = 'arn:aws:iam::123456789012:role/davit'
+const WEB_IDENTITY = { identity: 'web-identity', roleArn: ROLE }
+const TLS = { tls: { enabled: true, secretName: 'davit-tls' } }
+const CA = { extraCa: { configMap: 'authorities' } }
+const RECEIVER = { clusterReceivers: [{ namespace: 'acme', service: 'receiver' }] }
+
+beforeAll(() => findChartTools(), BUILD_LIMIT_MS)
+
+/** A variable of this name in `extraEnv` of a role, with more values. */
+function variable(name: string, more: Values = {}, role: 'controller' | 'api' = 'controller'): Values {
+  const own = (more[role] ?? {}) as Values
+  return { ...more, [role]: { ...own, extraEnv: [{ name, value: 'x' }] } }
+}
+
+const mount = (mountPath: string) => ({ name: 'scratch', mountPath })
+
+const TWICE: [what: string, values: Values, words: string][] = [
+  [
+    'a region',
+    variable('AWS_REGION', { aws: { region: 'eu-west-1' } }),
+    'controller.extraEnv: must not contain AWS_REGION, which aws.region sets',
+  ],
+  [
+    'a role of AWS',
+    variable('AWS_ROLE_ARN', { aws: WEB_IDENTITY }, 'api'),
+    'api.extraEnv: must not contain AWS_ROLE_ARN, which aws.identity sets',
+  ],
+  [
+    'the file of a token',
+    variable('AWS_WEB_IDENTITY_TOKEN_FILE', { aws: WEB_IDENTITY }),
+    'AWS_WEB_IDENTITY_TOKEN_FILE, which aws.identity sets',
+  ],
+  [
+    'a setting',
+    variable('DAVIT_MAX_PENDING', { config: { maxPending: 1000 } }),
+    'DAVIT_MAX_PENDING, which config.maxPending sets',
+  ],
+  [
+    'an endpoint of AWS',
+    variable('AWS_ENDPOINT_URL_SSM', { config: { awsEndpointUrlSsm: 'https://ssm.example.com' } }, 'api'),
+    'api.extraEnv: must not contain AWS_ENDPOINT_URL_SSM, which config.awsEndpointUrlSsm sets',
+  ],
+  [
+    'allowed hosts',
+    variable('DAVIT_ALLOWED_HOSTS', { config: { allowedHosts: ['a.example'] } }),
+    'DAVIT_ALLOWED_HOSTS, which config.allowedHosts sets',
+  ],
+  [
+    'hosts of Services in the cluster',
+    variable('DAVIT_ALLOWED_HOSTS', RECEIVER),
+    'DAVIT_ALLOWED_HOSTS, which clusterReceivers sets',
+  ],
+  [
+    'the host of the release test',
+    variable('DAVIT_ALLOWED_HOSTS'),
+    'DAVIT_ALLOWED_HOSTS, which helmTest.delivery sets',
+  ],
+  ['the image of bakes', variable('DAVIT_BAKE_IMAGE'), 'DAVIT_BAKE_IMAGE, which bakes.enabled sets'],
+  [
+    'another image of bakes',
+    variable('DAVIT_BAKE_IMAGE', { config: { bakeImage: 'r/davit:1' } }, 'api'),
+    'DAVIT_BAKE_IMAGE, which config.bakeImage sets',
+  ],
+  [
+    'a mail server',
+    variable('DAVIT_SMTP_URL', { smtp: { existingSecret: 'mail' }, config: { smtpFrom: 'a@example.com' } }),
+    'DAVIT_SMTP_URL, which smtp.existingSecret sets',
+  ],
+  ['authorities', variable('DAVIT_EXTRA_CA_FILE', CA), 'DAVIT_EXTRA_CA_FILE, which extraCa.configMap sets'],
+  [
+    'a certificate',
+    variable('DAVIT_API_KEY_FILE', { api: TLS }, 'api'),
+    'DAVIT_API_KEY_FILE, which api.tls.enabled sets',
+  ],
+  ['what only the chart knows', variable('DAVIT_REPLICA'), 'DAVIT_REPLICA, which the chart sets'],
+  [
+    'a variable in the list itself',
+    { api: { extraEnv: [{ name: 'A', value: '1' }, { name: 'B' }, { name: 'A', value: '1' }] } },
+    'api.extraEnv: must not contain A twice',
+  ],
+  [
+    'the volume of a token',
+    { aws: WEB_IDENTITY, controller: { extraVolumes: [{ name: 'aws-token', emptyDir: {} }] } },
+    'controller.extraVolumes: must not contain aws-token, which aws.identity sets',
+  ],
+  [
+    'the volume of authorities',
+    { ...CA, api: { extraVolumes: [{ name: 'ca', emptyDir: {} }] } },
+    'api.extraVolumes: must not contain ca, which extraCa.configMap sets',
+  ],
+  [
+    'the volume of a certificate',
+    { api: { ...TLS, extraVolumes: [{ name: 'tls', emptyDir: {} }] } },
+    'api.extraVolumes: must not contain tls, which api.tls.enabled sets',
+  ],
+  [
+    'a volume in the list itself',
+    { controller: { extraVolumes: [{ name: 'scratch' }, { name: 'scratch', emptyDir: {} }] } },
+    'controller.extraVolumes: must not contain scratch twice',
+  ],
+  [
+    'the path of authorities',
+    { ...CA, controller: { extraVolumeMounts: [mount('/etc/davit/ca')] } },
+    'controller.extraVolumeMounts: must not contain /etc/davit/ca, which extraCa.configMap sets',
+  ],
+  [
+    'the path of a certificate, in another spelling',
+    { api: { ...TLS, extraVolumeMounts: [mount('/etc/davit//tls/')] } },
+    'api.extraVolumeMounts: must not contain /etc/davit/tls, which api.tls.enabled sets',
+  ],
+  [
+    'a path in the list itself',
+    { controller: { extraVolumeMounts: [mount('/tmp'), mount('/tmp/')] } },
+    'controller.extraVolumeMounts: must not contain /tmp twice',
+  ],
+  [
+    'a login',
+    { imagePullSecrets: [{ name: 'login' }, { name: 'login' }] },
+    'imagePullSecrets: must not contain login twice',
+  ],
+  [
+    'a constraint',
+    {
+      api: {
+        topologySpreadConstraints: [
+          { topologyKey: 'zone', whenUnsatisfiable: 'DoNotSchedule', maxSkew: 1 },
+          { topologyKey: 'zone', whenUnsatisfiable: 'DoNotSchedule', maxSkew: 2 },
+        ],
+      },
+    },
+    'api.topologySpreadConstraints: must not contain zone DoNotSchedule twice',
+  ],
+  [
+    'a label that selects Services',
+    { commonLabels: { 'davit.dev/serves': 'ops' } },
+    'commonLabels: must not contain davit.dev/serves, which the chart sets',
+  ],
+  [
+    'the label of organizations',
+    { commonLabels: { 'davit.dev/organization': 'true' } },
+    'commonLabels: must not contain davit.dev/organization, which the chart sets',
+  ],
+  [
+    'a label that makes every role one of admins',
+    { commonLabels: { 'rbac.authorization.k8s.io/aggregate-to-admin': 'true' } },
+    'commonLabels: must not contain rbac.authorization.k8s.io/aggregate-to-admin, which the chart sets',
+  ],
+  [
+    'a label that selects Pods',
+    { controller: { podLabels: { 'app.kubernetes.io/component': 'api' } } },
+    'controller.podLabels: must not contain app.kubernetes.io/component, which the chart sets',
+  ],
+  [
+    'the annotation for a role',
+    {
+      aws: { identity: 'irsa', roleArn: ROLE },
+      api: { serviceAccount: { annotations: { 'eks.amazonaws.com/role-arn': ROLE } } },
+    },
+    'api.serviceAccount.annotations: must not contain eks.amazonaws.com/role-arn, which aws.identity sets',
+  ],
+  [
+    'the severity of alerts',
+    { metrics: { prometheusRule: { alertLabels: { severity: 'page' } } } },
+    'metrics.prometheusRule.alertLabels: must not contain severity, which the chart sets',
+  ],
+]
+
+const HOST = 'hooks.example.com'
+const ingress = (names: string[], ...hosts: string[]) => ({
+  enabled: true,
+  hosts: hosts.map((host) => ({ host })),
+  tls: names.length === 0 ? [] : [{ hosts: names }],
+})
+
+const UNENCRYPTED: [what: string, api: Values, words: string][] = [
+  [
+    'a load balancer',
+    { service: { type: 'LoadBalancer' } },
+    'api.service.type LoadBalancer requires api.tls',
+  ],
+  [
+    'a port of nodes',
+    { service: { type: 'NodePort' } },
+    'api.service.type NodePort requires api.tls.enabled',
+  ],
+  [
+    'a load balancer for a few networks',
+    { service: { type: 'LoadBalancer', loadBalancerSourceRanges: ['192.0.2.0/24'], port: 443 } },
+    'api.service.type LoadBalancer requires api.tls.enabled',
+  ],
+  ['an Ingress', { ingress: ingress([], HOST) }, `api.ingress.tls must contain the host ${HOST}`],
+  [
+    'a host of an Ingress, among others with a certificate',
+    { ingress: ingress([HOST], HOST, 'other.example.com') },
+    'api.ingress.tls must contain the host other.example.com',
+  ],
+  [
+    'a host of an Ingress that a certificate for all names does not cover',
+    { ingress: ingress(['*.example.com'], 'a.b.example.com') },
+    'api.ingress.tls must contain the host a.b.example.com',
+  ],
+  [
+    'the domain of a certificate for all names',
+    { ingress: ingress(['*.example.com'], 'example.com') },
+    'api.ingress.tls must contain the host example.com',
+  ],
+  [
+    'an Ingress before Pods with TLS',
+    { ...TLS, ingress: ingress([], HOST) },
+    `api.ingress.tls must contain the host ${HOST}`,
+  ],
+]
+
+const NAMES: [what: string, values: Values, path: string][] = [
+  ['a dot in the name of all', { fullnameOverride: 'hooks.prod' }, '/fullnameOverride'],
+  ['a dot at the end', { fullnameOverride: 'hooks.' }, '/fullnameOverride'],
+  ['a digit first', { fullnameOverride: '1hooks' }, '/fullnameOverride'],
+  ['upper case', { fullnameOverride: 'Hooks' }, '/fullnameOverride'],
+  ['a dot in the end of the name of all', { nameOverride: 'davit.v1' }, '/nameOverride'],
+  ['an underscore', { nameOverride: 'davit_v1' }, '/nameOverride'],
+  [
+    'two dots in the name of a ServiceAccount',
+    { api: { serviceAccount: { name: 'a..b' } } },
+    '/api/serviceAccount/name',
+  ],
+  ['a dot in the name of an organization', { organizations: ['acme.eu'] }, '/organizations/0'],
+]
+
+describe.each(HELMS)('%s rejects', (name) => {
+  test.each(TWICE)('%s that is given twice', async (_, values, words) => {
+    await expect(template(name, values, RELEASE)).rejects.toThrow(words)
+  })
+
+  test.each(UNENCRYPTED)('%s without TLS', async (_, api, words) => {
+    await expect(template(name, { api }, RELEASE)).rejects.toThrow(words)
+  })
+
+  test.each(NAMES)('%s', async (_, values, path) => {
+    await expect(template(name, values, RELEASE)).rejects.toThrow(`at '${path}'`)
+  })
+})
+
+describe('what is asked for by a value is taken', () => {
+  test.each(UNENCRYPTED)('%s without TLS', async (_, api) => {
+    expect(await template('helm4', { api: { ...api, allowUnencrypted: true } }, RELEASE)).not.toEqual([])
+  })
+
+  test.each<[string, Values]>([
+    ['a load balancer', { ...TLS, service: { type: 'LoadBalancer' } }],
+    ['a port of nodes', { ...TLS, service: { type: 'NodePort' } }],
+    ['an Ingress', { ingress: ingress([HOST], HOST) }],
+    ['hosts of a certificate for all names', { ingress: ingress(['*.example.com'], HOST, '*.example.com') }],
+  ])('%s with TLS', async (_, api) => {
+    expect(await template('helm4', { api }, RELEASE)).not.toEqual([])
+  })
+})
+
+test('variables, volumes and paths are taken where no value sets them', async () => {
+  const role = {
+    extraEnv: [{ name: 'AWS_REGION', value: 'eu-west-1' }, { name: 'aws_region' }, { name: 'my.var' }],
+    extraVolumes: [{ name: 'ca', emptyDir: {} }],
+    extraVolumeMounts: [
+      { name: 'ca', mountPath: '/etc/davit/ca' },
+      { name: 'ca', mountPath: '/etc/davit/ca/more' },
+    ],
+  }
+  const values = { controller: role, api: role, organizations: ['acme', 'acme'] }
+  const rendered = await template('helm4', values, RELEASE)
+  expect(twiceIn(rendered)).toEqual([])
+})
+
+test.each(Object.entries(VALUE_SETS))('nothing is given twice where %s', async (_, values) => {
+  const rendered = await template('helm4', values, RELEASE)
+  expect(rendered.length).toBeGreaterThan(10)
+  expect(twiceIn(rendered)).toEqual([])
+})
+
+type Named = { name: string }
+type PodSpec = {
+  volumes?: Named[]
+  imagePullSecrets?: Named[]
+  containers: { env?: Named[]; volumeMounts?: { mountPath: string }[] }[]
+}
+
+/** What the API server takes only once: objects by their names, and the keys of lists in Pods. */
+function twiceIn(manifests: readonly Manifest[]): string[] {
+  const ids = manifests.map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`)
+  const keys = manifests.flatMap(({ kind, metadata, spec }) => {
+    const { template: inner } = (spec ?? {}) as { template?: { spec?: PodSpec } }
+    const pod = kind === 'Pod' ? (spec as PodSpec) : inner?.spec
+    if (!pod) return []
+    const { containers, volumes = [], imagePullSecrets = [] } = pod
+    const container = containers.flatMap(({ env = [], volumeMounts = [] }) => [
+      ...env.map((each) => `variable ${each.name}`),
+      ...volumeMounts.map(({ mountPath }) => `path ${mountPath}`),
+    ])
+    const more = [
+      ...volumes.map((each) => `volume ${each.name}`),
+      ...imagePullSecrets.map((each) => each.name),
+    ]
+    return [...container, ...more].map((key) => `${kind} ${metadata.name}: ${key}`)
+  })
+  const all = [...ids, ...keys]
+  return all.filter((each, index) => all.indexOf(each) !== index)
+}
