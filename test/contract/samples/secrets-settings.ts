@@ -52,16 +52,7 @@ const noKeys = [
   '*',
 ]
 const prefixes = ['boxes/', 'acme', 'teams/a.b_c-d/', '0', 'a'.repeat(256)]
-const noPrefixes = [
-  '*',
-  'boxes/*',
-  'box?s',
-  'Boxes/',
-  '/boxes',
-  'boxes/$name',
-  'boxes/\n',
-  'bo xes',
-]
+const noPrefixes = ['*', 'boxes/*', 'box?s', 'Boxes/', '/boxes', 'boxes/$name', 'boxes/\n', 'bo xes']
 const noRoles = [
   'davit',
   'arn:aws:iam::123456789012:user/davit',
