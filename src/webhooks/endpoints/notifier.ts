@@ -216,7 +216,8 @@ export class DisabledNotifier {
     status: WebhookEndpointStatus,
     to: string[],
   ): Promise<MailResult> {
-    const send = () => mailer.send({ to, ...disabledMail({ namespace, name, ...status }, this.#options.heldMs) })
+    const send = () =>
+      mailer.send({ to, ...disabledMail({ namespace, name, ...status }, this.#options.heldMs) })
     const result = await this.#mails.run(send, { group: namespace })
     for (const [reason, reply] of new Map(result.refused.map(({ reason, reply }) => [reason, reply]))) {
       const fields = { namespace, endpoint: name, error: reason, reply }
