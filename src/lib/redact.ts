@@ -29,6 +29,13 @@ export class SecretText {
   }
 }
 
+/** Finds `text` where no letter, digit or underscore is next to it: a text of a few characters may be part of any word. */
+export function wholeWord(text: string): RegExp {
+  // Under the flag u only characters with a meaning may be escaped, and a dash has none outside of a class.
+  const escaped = text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
+  return new RegExp(`(?<!\\w)${escaped}(?!\\w)`, 'gu')
+}
+
 /**
  * Secrets are found by the name of their field at any depth and, in free text, by their form; everything is bounded,
  * so that one odd value cannot fill the log.

@@ -65,7 +65,7 @@ export class LoginCache {
     if (known) return known
     try {
       const login = await this.#fetch(credential)
-      this.#context.redactor.add(login.password)
+      this.#context.redactor.addLogin(login)
       this.#logins.set(key, login)
       return login
     } catch (error) {

@@ -1,8 +1,11 @@
 /** Makes the output of tools safe to show: without terminal control sequences, and without secrets in any encoding. */
 import { MAX_TOOL_WORDS } from '../../apis/bake.ts'
-import type { SecretText } from '../../lib/redact.ts'
+import { SecretText, wholeWord } from '../../lib/redact.ts'
+import type { RegistryLogin } from '../registry/outcome.ts'
 
 const HIDDEN = '[secret]'
+/** Stands for `HIDDEN` until the end: a secret such as `secret` would otherwise be found in it again. From the private use area. */
+const MARK = '\ue000'
 /** A shorter secret may be part of any word, so it is hidden only as a whole word. */
 const SHORT = 4
 
@@ -12,12 +15,15 @@ const TITLE = String.raw`\][^${BEL}${ESC}]*(?:${BEL}|${ESC}\\)?`
 const SEQUENCE = new RegExp(String.raw`${ESC}(?:\[${REST}|${TITLE}|[@-Z\\-_])|${CSI}${REST}`, 'g')
 
 export function redactSecrets(text: string, secrets: readonly string[]): string {
+  // Longest first, since one form may contain another.
+  const forms = [...new Set(secrets.flatMap(formsOf))].sort((a, b) => b.length - a.length)
   // Twice, since removing a sequence may remove the first letter of a secret.
-  const plain = hideSecrets(text, secrets)
+  const plain = forms
+    .reduce(hide, text.replaceAll(HIDDEN, MARK))
     .replace(SEQUENCE, '')
     .replace(/\r\n?/g, '\n')
     .replace(/[^\P{Cc}\n\t]|[\p{Zl}\p{Zp}]|[\u202a-\u202e\u2066-\u2069]/gu, '')
-  return hideSecrets(plain, secrets).toWellFormed()
+  return forms.reduce(hide, plain).replaceAll(MARK, HIDDEN).toWellFormed()
 }
 
 /** Keeps the last 2 KB, which say why a tool failed. The log has everything. */
@@ -30,16 +36,8 @@ export function redactAndShorten(text: string, secrets: readonly string[]): stri
   return `…${end.replace(/^\ufffd+/, '')}`
 }
 
-function hideSecrets(text: string, secrets: readonly string[]): string {
-  // Longest first, since one form may contain another.
-  const forms = [...new Set(secrets.flatMap(formsOf))].sort((a, b) => b.length - a.length)
-  return forms.reduce(hide, text)
-}
-
 function hide(text: string, form: string): string {
-  if (form.length >= SHORT) return text.replaceAll(form, HIDDEN)
-  const escaped = form.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')
-  return text.replace(new RegExp(`(?<![\\w])${escaped}(?![\\w])`, 'gu'), HIDDEN)
+  return text.replaceAll(form.length >= SHORT ? form : wholeWord(form), MARK)
 }
 
 /** The encodings that programs use: plain, quoted, in URLs and HTML, in hexadecimal, and in base64 at any offset. */
@@ -90,8 +88,10 @@ function base64At(bytes: Buffer, offset: number): string[] {
 export class SecretRedactor {
   readonly #secrets: SecretText[] = []
 
-  add(secret: SecretText): void {
-    this.#secrets.push(secret)
+  /** Also the value that a login sends: of a short password its base64 has too few characters of its own. */
+  addLogin({ username, password }: RegistryLogin): void {
+    const value = Buffer.from(`${username}:${password.reveal()}`, 'utf8').toString('base64')
+    this.#secrets.push(password, new SecretText(value.replace(/=+$/, '')))
   }
 
   redact(text: string): string {

@@ -54,6 +54,15 @@ describe('fitToShow', () => {
     expect(sanitizeMessage('What AWS says of parameters', ['pArAMeterStorE'])).not.toContain('parameter')
   })
 
+  it.each(['k', 'e', 'a-', 'ab', 'x1', 'ate', '$&', '.*', '[a-', '(?'])(
+    'is not hidden for the short secret %j, unless the secret stands alone',
+    (secret) => {
+      const words = 'Rate exceeded for the key of the account; wait and repeat'
+      expect(sanitizeMessage(words, [secret])).toBe(words)
+      expect(sanitizeMessage(`Value '${secret}' is wrong`, [secret])).not.toContain('is wrong')
+    },
+  )
+
   it('never shows a secret, in whatever form it comes', () => {
     const forms: ((secret: string) => string)[] = [
       (secret) => secret,

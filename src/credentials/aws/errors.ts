@@ -1,5 +1,6 @@
 /** What failures of AWS calls mean: which are retried and how, what an owner can do about them, and what may be shown of their messages. */
 import { fieldOf } from '../../lib/json.ts'
+import { wholeWord } from '../../lib/redact.ts'
 import { exponentialMs } from '../../lib/time.ts'
 import { CloudError, type CloudRemedy } from '../cloud.ts'
 
@@ -9,6 +10,8 @@ const PIECE = 6
 /** In secrets as long as a session token, 6 characters reveal nothing, and often match by chance. */
 const LONG = 100
 const PIECE_OF_LONG = 12
+/** Shorter forms are part of many words, and count only as whole words. */
+const SHORT = 4
 const HIDDEN = 'The provider message is omitted because it contains part of a secret.'
 
 const CLEANINGS: readonly [RegExp, string][] = [
@@ -45,9 +48,11 @@ export function containsSecret(text: string, secret: string): boolean {
   const length = secret.length < LONG ? PIECE : PIECE_OF_LONG
   const known = new Set(piecesOf(folded, length))
   const forms = new Set(formsOf(secret).map((form) => form.toLowerCase()))
-  return [...forms].some((form) =>
-    form.length < length ? folded.includes(form) : piecesOf(form, length).some((piece) => known.has(piece)),
-  )
+  return [...forms].some((form) => {
+    if (form.length < SHORT) return form !== '' && wholeWord(form).test(folded)
+    if (form.length < length) return folded.includes(form)
+    return piecesOf(form, length).some((piece) => known.has(piece))
+  })
 }
 
 function piecesOf(text: string, length: number): string[] {
