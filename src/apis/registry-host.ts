@@ -4,7 +4,10 @@
  */
 import { AWS_REGION, partitionOfRegion } from './aws-names.ts'
 
-/** `host` is canonical: lower case, no trailing dot, one name for Docker Hub, short IPv6; with its port if given. */
+/**
+ * `host` is canonical: lower case, no trailing dot, one name for Docker Hub, short IPv6; with its port unless that is the one of HTTPS,
+ * which every registry has without it. Registries are compared in this form only.
+ */
 export type RegistryHost = { host: string; problem?: never } | { host?: never; problem: string }
 
 const MAX_NAME = 253
@@ -16,7 +19,10 @@ const DOCKER_HUB_ALIASES: ReadonlySet<string> = new Set([
   'www.docker.io',
   'index.docker.io',
   'registry-1.docker.io',
+  'registry.hub.docker.com',
 ])
+const DOCKER_HUB_WEBSITE = 'hub.docker.com'
+const HTTPS_PORT = '443'
 
 type Parts = { name: string; port?: string | undefined }
 
@@ -71,15 +77,23 @@ function ipv6Host({ name, port }: Parts): RegistryHost {
   if (name.includes('.')) return { problem: 'must not be an IPv4 address in IPv6 form; use the IPv4 form' }
   const short = hostnameOf(name)
   if (short === undefined) return { problem: 'must have a valid IPv6 address in the brackets' }
-  return { host: joined({ name: short, port }) }
+  return { host: joined({ name: short, port: port === HTTPS_PORT ? undefined : port }) }
 }
 
 function namedHost({ name, port }: Parts): RegistryHost {
   const lower = name.toLowerCase().replace(/\.$/, '')
   const problem = nameProblem(lower, port)
   if (problem !== undefined) return { problem }
-  const canonical = DOCKER_HUB_ALIASES.has(lower) ? DOCKER_HUB : lower
-  return { host: joined({ name: canonical, port }) }
+  if (port !== undefined && (port !== HTTPS_PORT || needsPort(lower)))
+    return { host: joined({ name: lower, port }) }
+  if (lower === DOCKER_HUB_WEBSITE)
+    return { problem: `must be ${DOCKER_HUB}; ${DOCKER_HUB_WEBSITE} is only the website of Docker Hub` }
+  return { host: DOCKER_HUB_ALIASES.has(lower) ? DOCKER_HUB : lower }
+}
+
+/** Without one, an image reference would have the name in its path. */
+function needsPort(name: string): boolean {
+  return !name.includes('.') && name !== 'localhost'
 }
 
 function nameProblem(name: string, port: string | undefined): string | undefined {
@@ -90,7 +104,7 @@ function nameProblem(name: string, port: string | undefined): string | undefined
     return `must have at most ${MAX_LABEL} characters between dots`
   if (!labels.every((label) => /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(label)))
     return 'must consist of letters, digits and dashes, separated by single dots; each part must begin and end with a letter or digit'
-  if (labels.length === 1 && port === undefined && name !== 'localhost')
+  if (port === undefined && needsPort(name))
     return 'must contain a dot or a port; otherwise it would be read as part of the image name (the only exception is localhost)'
   return numericProblem(name, labels)
 }
@@ -119,6 +133,11 @@ function hostnameOf(name: string): string | undefined {
 
 function joined({ name, port }: Parts): string {
   return port === undefined ? name : `${name}:${port}`
+}
+
+/** The host of a URL that a registry sent, for comparison: URLs have no default port, but may have a trailing dot. */
+export function hostOfUrl({ hostname, port }: URL): string {
+  return joined({ name: hostname.replace(/\.$/, ''), port: port === '' ? undefined : port })
 }
 
 export type EcrHost = {

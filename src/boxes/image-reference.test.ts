@@ -44,6 +44,11 @@ const TAKEN: [given: string, want: Want][] = [
   ['docker.io/library/foo/bar', [HUB, 'library/foo/bar']],
   ['index.docker.io/docker/docker', [HUB, 'docker/docker']],
   ['index.docker.io/debian', [HUB, 'library/debian']],
+  ['docker.io:443/debian', [HUB, 'library/debian']],
+  ['Registry-1.docker.io.:443/acme/api:1', [HUB, 'acme/api', '1']],
+  ['test.com:443/repo', ['test.com', 'repo']],
+  ['test:443/repo', ['test:443', 'repo']],
+  ['[2001:DB8::1]:443/repo', ['[2001:db8::1]', 'repo']],
   ['127.0.0.1:5000/library/debian', ['127.0.0.1:5000', 'library/debian']],
   ['[fc00::1]:5000/docker/docker', ['[fc00::1]:5000', 'docker/docker']],
   [

@@ -298,11 +298,34 @@ describe('what is to be pulled', () => {
     }
   })
 
-  test.for(['docker.io', 'index.docker.io', 'registry-1.docker.io', 'DOCKER.IO'])(
-    'from Docker Hub takes a credential for %s',
-    (registry) => {
-      const { services } = prepare({ credential: credential({ registry }), service: { image: 'acme/api' } })
-      expect(services?.[0]?.credential?.registry).toBe('docker.io')
-    },
-  )
+  test.for([
+    ['ghcr.io:443', 'ghcr.io/acme/api'],
+    ['ghcr.io', 'ghcr.io:443/acme/api'],
+    ['GHCR.io.', 'Ghcr.io:443/acme/api'],
+    ['ghcr.io.:443', 'ghcr.io/acme/api'],
+    ['localhost:443', 'localhost/acme/api'],
+    ['[2001:DB8:0::1]:443', '[2001:db8::1]/acme/api'],
+  ] as const)('with a credential for %s matches the image %s', ([registry, image]) => {
+    const { services, problem } = prepare({ credential: credential({ registry }), service: { image } })
+    expect(problem).toBeUndefined()
+    expect(services?.[0]?.image).toBe(`${services?.[0]?.credential?.registry}/acme/api:latest`)
+  })
+
+  test('with ECR matches a host with the port of HTTPS', () => {
+    const { services } = prepare({ credential: ecr(`${ECR}:443`), service: { image: `${ECR}/acme/api` } })
+    expect(services?.[0]?.credential).toMatchObject({ type: 'ecr', registry: ECR })
+  })
+
+  test.for([
+    'docker.io',
+    'index.docker.io',
+    'registry-1.docker.io',
+    'DOCKER.IO',
+    'docker.io:443',
+    'index.docker.io.:443',
+    'registry.hub.docker.com',
+  ])('from Docker Hub takes a credential for %s', (registry) => {
+    const { services } = prepare({ credential: credential({ registry }), service: { image: 'acme/api' } })
+    expect(services?.[0]?.credential?.registry).toBe('docker.io')
+  })
 })

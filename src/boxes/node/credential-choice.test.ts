@@ -33,6 +33,17 @@ describe('the credential of a host', () => {
     expect(chooseByHost([TEAMS], 'docker.io').of?.credential.id).toBe('rc_hub')
   })
 
+  it.each(['ghcr.io:443', 'GHCR.io', 'ghcr.io.', 'Ghcr.io.:443'])(
+    'is found in a file that spells it %s, and two spellings are one host',
+    (registry) => {
+      const maps = [map([token('rc_a', registry, ['a/x'])])]
+      expect(chooseByHost(maps, 'ghcr.io').of?.credential.id).toBe('rc_a')
+      expect(byImage(maps, 'ghcr.io', 'a/x')).toBe('rc_a for the repository')
+      expect([...usernamesByHost(maps).keys()]).toEqual(['ghcr.io'])
+      expect(chooseByHost([...maps, TEAMS], 'ghcr.io').several).toEqual(['acme/rc_a', 'acme/rc_b'])
+    },
+  )
+
   it('is none where no map has the host', () => {
     expect(chooseByHost([TEAMS], 'quay.io')).toEqual({})
     expect(chooseByHost([], 'ghcr.io')).toEqual({})

@@ -3,6 +3,7 @@
  * only if the choice is unique; kubelet names the image.
  */
 import type { BoxCredential, BoxCredentials } from '../../apis/box-credentials.ts'
+import { parseRegistryHost } from '../../apis/registry-host.ts'
 import { organizationPath } from '../../credentials/aws/names.ts'
 import {
   type BoxLogins,
@@ -144,7 +145,10 @@ function mergeMaps(maps: readonly BoxCredentials[]): Known[] {
   for (const map of [...maps].sort((a, b) => timeOf(a) - timeOf(b))) {
     const { namespace: organization } = map.template
     const at = timeOf(map)
-    for (const credential of map.credentials) {
+    for (const given of map.credentials) {
+      // A file may be written by hand, or by another version of Davit.
+      const registry = parseRegistryHost(given.registry).host ?? given.registry
+      const credential = { ...given, registry }
       const usedAt = new Map(credential.repositories.map((repository) => [repository, at]))
       const key = `${organization}/${credential.id}`
       found.set(key, merge({ organization, credential, at, usedAt }, found.get(key)))

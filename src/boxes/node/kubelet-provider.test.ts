@@ -77,6 +77,16 @@ async function ask(image: string, asked: Asked = {}) {
 }
 
 describe('an image', () => {
+  it.each(['ghcr.io:443', 'GHCR.io', 'ghcr.io.'])(
+    'of the host spelled %s has its credential, under the spelling that kubelet compares',
+    async (host) => {
+      const { response } = await ask(`${host}/one/x`)
+      expect(response.auth).toEqual({
+        [`${host}/one/x`]: { username: 'bot', password: 'secret of rc_one' },
+      })
+    },
+  )
+
   it('of a template has the credential of its bake, for this image alone', async () => {
     const { response, exitCode } = await ask('ghcr.io/one/x')
     expect(exitCode).toBe(0)

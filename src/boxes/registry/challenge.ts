@@ -3,6 +3,7 @@
  * which a challenge wants the password sent.
  */
 
+import { hostOfUrl } from '../../apis/registry-host.ts'
 import { fieldOf, tryParseJson } from '../../lib/json.ts'
 
 const MAX_ERRORS = 10
@@ -67,16 +68,20 @@ export function checkTokenRealm(check: RealmCheck): RealmDecision {
   if (url.protocol !== 'https:') return no('does not use HTTPS')
   if (url.username !== '' || url.password !== '') return no('contains a user name or password')
   if (url.hash !== '') return no('contains a fragment')
-  const isOwn = url.host === new URL(`https://${check.apiHost}`).host
+  const isOwn = hostOfUrl(url) === hostOfUrl(new URL(`https://${check.apiHost}`))
   if (isOwn || !check.withLogin || isAllowed(url, check)) return { ok: true, url }
   return no(
     `is on a different host or port (${url.host}) than the registry, and the cluster operator has not allowed that host (DAVIT_BAKE_REALMS)`,
   )
 }
 
-function isAllowed({ host }: URL, { registry, allowed }: RealmCheck): boolean {
+function isAllowed(url: URL, { registry, allowed }: RealmCheck): boolean {
+  const host = hostOfUrl(url)
   if (KNOWN.get(registry) === host) return true
-  return allowed.some((entry) => URL.parse(`https://${entry}`)?.host === host)
+  return allowed.some((entry) => {
+    const known = URL.parse(`https://${entry}`)
+    return known !== null && hostOfUrl(known) === host
+  })
 }
 
 function no(reason: string): RealmDecision {

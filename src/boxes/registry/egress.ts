@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { hostOfUrl } from '../../apis/registry-host.ts'
 import { dial, lookUp } from '../../net/dial.ts'
 import { type AddressClass, addressClass } from '../../net/egress-policy.ts'
 import { connectFailureOf } from './outcome.ts'
@@ -37,13 +38,13 @@ export class EgressPolicy {
     this.#allowed = new Set(allowed.map(urlHostOf))
   }
 
-  isRegistry({ host }: URL): boolean {
-    return this.#registry === host
+  isRegistry(url: URL): boolean {
+    return this.#registry === hostOfUrl(url)
   }
 
   permits(kind: AddressClass, url: URL): boolean {
     const isOwn = this.isRegistry(url)
-    const isNear = this.#registryClasses.has('loopback') || this.#allowed.has(url.host)
+    const isNear = this.#registryClasses.has('loopback') || this.#allowed.has(hostOfUrl(url))
     if (kind === 'private') return isOwn || isNear || this.#registryClasses.has('private')
     if (kind === 'loopback') return isNear || (isOwn && isLoopbackName(url))
     return kind === 'public'
@@ -54,13 +55,15 @@ export class EgressPolicy {
   }
 }
 
-/** As URLs write it; undefined if it is not a host. */
+/** Undefined if it is not a host. */
 function urlHostOf(text: string): string | undefined {
-  return URL.parse(`https://${text}`)?.host
+  const url = URL.parse(`https://${text}`)
+  return url === null ? undefined : hostOfUrl(url)
 }
 
 /** Names that mean this machine, whatever DNS says. */
-function isLoopbackName({ hostname }: URL): boolean {
+function isLoopbackName(url: URL): boolean {
+  const hostname = url.hostname.replace(/\.$/, '')
   const isNamed = hostname === 'localhost' || hostname.endsWith('.localhost')
   return isNamed || addressClass(hostname.replace(/^\[|\]$/g, '')) === 'loopback'
 }

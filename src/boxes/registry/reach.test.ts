@@ -26,6 +26,7 @@ describe('from a registry', () => {
     ['registry.localhost', true],
     ['127.0.0.1:5000', true],
     ['[::1]:5000', true],
+    ['localhost.:5000', true],
     ['localhost.test', false],
   ])('%s may be on this machine: %s', (host, want) => {
     expect(new EgressPolicy(host, []).permits('loopback', url(host))).toBe(want)
@@ -44,6 +45,11 @@ describe('from a registry', () => {
     reach.recordConnection('private', url('cdn.test'))
     expect(reach.permits('private', url('cdn.test'))).toBe(false)
   })
+
+  it.each(['ghcr.io:443', 'GHCR.IO', 'ghcr.io.', 'ghcr.io.:443'])(
+    'that redirects to itself as %s, it is the registry',
+    (host) => expect(new EgressPolicy('ghcr.io', []).isRegistry(url(host))).toBe(true),
+  )
 
   it('of Docker Hub its API is the registry', () => {
     expect(new EgressPolicy('docker.io', []).isRegistry(url('registry-1.docker.io'))).toBe(true)

@@ -18,6 +18,12 @@ const ELSEWHERE = 'than the registry, and the cluster operator has not allowed t
 const TABLE: readonly { given: Parameters<typeof ask>; want: string }[] = [
   { given: ['https://registry.test:5000/token'], want: 'may' },
   { given: ['https://REGISTRY.test:5000/token?a=b'], want: 'may' },
+  { given: ['https://registry.test.:5000/token'], want: 'may' },
+  { given: ['https://Registry.test.:443/token', { apiHost: 'registry.test' }], want: 'may' },
+  { given: ['https://auth.test./token', { allowed: ['auth.test'] }], want: 'may' },
+  { given: ['https://auth.test/token', { allowed: ['Auth.test.:443'] }], want: 'may' },
+  { given: ['https://auth.docker.io.:443/token', DOCKER], want: 'may' },
+  { given: ['https://registry.test..:5000/token'], want: ELSEWHERE },
   { given: ['http://registry.test:5000/token'], want: 'does not use HTTPS' },
   { given: ['https://registry.test/token'], want: ELSEWHERE },
   { given: ['https://registry.test:5001/token'], want: ELSEWHERE },
