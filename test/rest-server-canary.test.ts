@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { registryCredentials } from '../src/apis/registry-credential.ts'
 import { createMetrics } from '../src/cmd/metrics.ts'
 import { CloudError } from '../src/credentials/cloud.ts'
-import { registrySecretProblem } from '../src/credentials/spec.ts'
+import { parseRegistrySecret } from '../src/credentials/registry-secret.ts'
 import { createLogger } from '../src/lib/log.ts'
 import { nastySecret, traceOf } from './support/aws/nasty-secrets.ts'
 import { ACME, CredentialsBed } from './support/credentials-bed.ts'
@@ -103,7 +103,7 @@ async function tell(bed: CanaryBed, secret: string, number: number): Promise<voi
 test('no answer, no line of the log, no metric and nothing in the cluster has a secret', async () => {
   const secrets = fc
     .sample(nastySecret, { numRuns: 3 * SECRETS, seed: 4711 })
-    .filter((secret) => registrySecretProblem(secret) === undefined)
+    .filter((secret) => parseRegistrySecret(secret).problem === undefined)
     .slice(0, SECRETS)
   expect(secrets.length).toBe(SECRETS)
   const bed = await CanaryBed.open()

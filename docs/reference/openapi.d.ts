@@ -2424,7 +2424,7 @@ export interface operations {
                     username?: string;
                     /**
                      * Format: password
-                     * @description secret is an access token or password of at most 4 KB. It must not contain line breaks, `{{` or `}}`, and must not start or end with white space. It is required for `token` and must not be set for `ecr`. It is never returned.
+                     * @description secret is an access token, a password, or a JSON document such as a service account key. Davit removes line breaks and indentation from JSON, and line breaks from JSON in base64; then it must be at most 4096 bytes. Any other secret must not contain line breaks, and must not start or end with white space. No secret may contain `{{` followed by `}}`. It is required for `token` and must not be set for `ecr`. It is never returned.
                      */
                     secret?: string;
                 };
@@ -2590,7 +2590,7 @@ export interface operations {
                     username?: string;
                     /**
                      * Format: password
-                     * @description secret is an access token or password of at most 4 KB. It must not contain line breaks, `{{` or `}}`, and must not start or end with white space. It is required for `token` and must not be set for `ecr`. It is never returned.
+                     * @description secret is an access token, a password, or a JSON document such as a service account key. Davit removes line breaks and indentation from JSON, and line breaks from JSON in base64; then it must be at most 4096 bytes. Any other secret must not contain line breaks, and must not start or end with white space. No secret may contain `{{` followed by `}}`. It is required for `token` and must not be set for `ecr`. It is never returned.
                      */
                     secret?: string;
                 };

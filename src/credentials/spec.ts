@@ -1,4 +1,4 @@
-/** What the API server cannot check in a registry credential: the host, the user name and the secret. */
+/** What the API server cannot check in the spec of a registry credential: the host and the user name. */
 import { codePoints } from '../apis/meta.ts'
 import {
   type CredentialStall,
@@ -16,37 +16,6 @@ export function registryUsernameProblem(username: string): string | undefined {
     return 'must not contain a colon, because the text after it would become part of the secret'
   if (/\p{Cc}/u.test(username)) return 'must not contain control characters'
   return undefined
-}
-
-/** Most bytes of a standard parameter. */
-const MAX_BYTES = 4096
-
-/**
- * Why the parameter store would refuse a secret, or a login would alter it.
- * @param value the secret, or its bytes as a Secret has them
- * @returns the problem, in words that follow "the secret" and never quote it
- */
-export function registrySecretProblem(value: string | Uint8Array): string | undefined {
-  const text = typeof value === 'string' ? value : decodeUtf8(value)
-  if (text === '') return 'must not be empty'
-  if (text === undefined || !text.isWellFormed()) return 'must be valid UTF-8 text'
-  if (Buffer.byteLength(text) > MAX_BYTES)
-    return `must be at most ${MAX_BYTES} bytes, the size limit of a standard-tier parameter in AWS Parameter Store`
-  if (text !== text.trim())
-    return 'must not begin or end with whitespace or a newline, because registry clients strip it (use printf, not echo)'
-  if (/\p{Cc}/u.test(text))
-    return 'must not contain a newline or another control character, because registry clients strip it'
-  if (text.includes('{{') || text.includes('}}'))
-    return 'must not contain {{ or }}, which AWS Parameter Store rejects'
-  return undefined
-}
-
-export function decodeUtf8(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-  } catch {
-    return undefined
-  }
 }
 
 /**

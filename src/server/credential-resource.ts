@@ -14,7 +14,8 @@ import {
   registryCredentials,
 } from '../apis/registry-credential.ts'
 import { parseRegistryHost } from '../apis/registry-host.ts'
-import { credentialSpecProblem, registrySecretProblem } from '../credentials/spec.ts'
+import { MAX_GIVEN_BYTES, parseRegistrySecret } from '../credentials/registry-secret.ts'
+import { credentialSpecProblem } from '../credentials/spec.ts'
 import type { ResourceReader } from '../kube/client.ts'
 import { SecretText } from '../lib/redact.ts'
 import { etagOf } from '../lib/text.ts'
@@ -61,11 +62,11 @@ const secret = z
   .string()
   .meta({
     description:
-      'secret is an access token or password of at most 4 KB. It must not contain line breaks, `{{` or `}}`, and must not start or end with white space. It is required for `token` and must not be set for `ecr`. It is never returned.',
+      'secret is an access token, a password, or a JSON document such as a service account key. Davit removes line breaks and indentation from JSON, and line breaks from JSON in base64; then it must be at most 4096 bytes. Any other secret must not contain line breaks, and must not start or end with white space. No secret may contain `{{` followed by `}}`. It is required for `token` and must not be set for `ecr`. It is never returned.',
     format: 'password',
     writeOnly: true,
     minLength: 1,
-    maxLength: 4096,
+    maxLength: MAX_GIVEN_BYTES,
   })
   .transform((value) => new SecretText(value))
 
@@ -136,6 +137,12 @@ export function taggedOf(credential: RegistryCredential): TaggedCredential {
   return { credential: resourceOf(credential), etag: etagOf(credential.metadata) }
 }
 
+/** With the secret in the form in which it is stored. One that cannot be stored stays as it is, so that its problem is found. */
+export function withStoredSecret<T extends { secret?: SecretText | undefined }>(given: T): T {
+  const stored = given.secret && parseRegistrySecret(given.secret.reveal()).secret
+  return stored === undefined ? given : { ...given, secret: new SecretText(stored) }
+}
+
 type Spec = Pick<RegistryCredentialSpec, 'type' | 'label' | 'registry' | 'username'>
 
 /** The spec of a draft, its registry in normal form. Checks the rules that a schema cannot express. @throws Problem invalid */
@@ -179,7 +186,7 @@ function tokenFields(
 
 /** The messages never contain any part of the secret. */
 function secretProblems(secret: SecretText | undefined): ProblemPlace[] {
-  const problem = secret && registrySecretProblem(secret.reveal())
+  const problem = secret && parseRegistrySecret(secret.reveal()).problem
   return problem === undefined ? [] : [{ pointer: '/secret', message: problem }]
 }
 

@@ -95,6 +95,23 @@ describe('where the status names an account that the spec does not', () => {
 })
 
 describe('of the type token', () => {
+  test.each([
+    [
+      'a downloaded key',
+      '{\n  "type": "service_account",\n  "key": "a\\nb"\n}\n',
+      '{ "type": "service_account", "key": "a\\nb" }',
+    ],
+    ['a key with tabs and line ends of Windows', '{\r\n\t"a": {"b":{}}}\r\n', '{ "a": {"b":{}}}'],
+    ['a key in base64 with broken lines', 'eyJh\nIjox\nfQ==\n', 'eyJhIjoxfQ=='],
+    ['JSON in one line', '{"a":{"b":1}}', '{"a":{"b":1}}'],
+  ])('%s is stored in one line, when it is created and when it is changed', async (_, given, want) => {
+    const { credential } = await create(token({ secret: new SecretText(given) }))
+    const id = { organization: ACME, credentialId: credential.id }
+    await bed.answer(bed.server().change(id, { secret: new SecretText('another') }, {}))
+    await bed.answer(bed.server().change(id, { secret: new SecretText(given) }, {}))
+    expect(bed.cloud.held[0]?.versions).toEqual([want, 'another', want])
+  })
+
   test('the secret is in the account, and the credential says where', async () => {
     const { credential, etag, replayed } = await create()
     const name = credential.id.slice('rc_'.length)
@@ -149,6 +166,7 @@ describe('of the type token', () => {
 
   test.each([
     ['GHCR.IO', 'ghcr.io'],
+    ['ghcr.io:443', 'ghcr.io'],
     ['index.docker.io', 'docker.io'],
     ['registry.example.com.:5000', 'registry.example.com:5000'],
   ])('the host %s is kept and answered as %s', async (registry, want) => {
@@ -163,7 +181,8 @@ describe('of the type token', () => {
     { why: 'no secret', more: { secret: undefined }, want: ['/secret'] },
     { why: 'an empty secret', more: { secret: new SecretText('') }, want: ['/secret'] },
     { why: 'an inner line end', more: { secret: new SecretText('a\nb') }, want: ['/secret'] },
-    { why: 'double braces', more: { secret: new SecretText('a{{b') }, want: ['/secret'] },
+    { why: 'double braces', more: { secret: new SecretText('a{{b}}') }, want: ['/secret'] },
+    { why: 'a document that is cut off', more: { secret: new SecretText('{"a":\n"b') }, want: ['/secret'] },
     {
       why: 'nothing of it right',
       more: { registry: 'a/b', username: undefined, secret: undefined },

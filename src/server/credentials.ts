@@ -26,6 +26,7 @@ import {
   specOf,
   type TaggedCredential,
   taggedOf,
+  withStoredSecret,
 } from './credential-resource.ts'
 import {
   type CredentialServiceOptions,
@@ -107,9 +108,10 @@ export class CredentialService {
    */
   async create(
     organization: string,
-    draft: CredentialDraft,
+    given: CredentialDraft,
     { idempotencyKey: key }: Keyed,
   ): Promise<CreatedCredential> {
+    const draft = withStoredSecret(given)
     const spec = specOf(draft)
     const { type, label, registry, username = null } = spec
     // Without the secret.
@@ -157,9 +159,10 @@ export class CredentialService {
   /** A secret becomes a new version. Problems: those of `create`, managed_elsewhere, precondition_failed, not_acknowledged */
   async change(
     id: CredentialId,
-    change: CredentialChange,
+    given: CredentialChange,
     { idempotencyKey: key, ifMatch }: Keyed & Conditional,
   ): Promise<ChangedCredential> {
+    const change = withStoredSecret(given)
     const ref = credentialRef(id)
     if (key === undefined) return { ...(await this.#apply(ref, change, { ifMatch })), replayed: false }
     const { organization, credentialId } = id

@@ -44,6 +44,19 @@ describe('a Secret that is handed over', () => {
     }
   })
 
+  test.each([
+    ['as downloaded', '{\n  "a": {\n    "b": 1\n  }\n}\n'],
+    ['with the line ends of Windows', '{\r\n "a": {\r\n "b": 1\r\n }\r\n}'],
+    ['with a byte order mark', '\ufeff{\n"a": {\t"b": 1\n}\n}\n'],
+    ['in one line that ends', '{ "a": { "b": 1 } }\n'],
+  ])('with a key %s has the value that is stored', async (_, given) => {
+    const want = '{ "a": { "b": 1 } }'
+    const { value, facts } = await read(await bed({ data: { secret: base64(given) } }))
+    const text = value?.reveal() ?? ''
+    expect([JSON.parse(text), /\p{Cc}/u.test(text)]).toEqual([JSON.parse(want), false])
+    expect(facts).toMatchObject({ state: 'usable', mark: `uid-101 101 ${text.length}` })
+  })
+
   test('is kept where its owner says so, in just that word', async () => {
     for (const [value, retained] of [
       ['true', true],

@@ -8,7 +8,7 @@ import {
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import { SecretText } from '../../lib/redact.ts'
 import { deriveKey, keyedHash } from '../../lib/text.ts'
-import { decodeUtf8, registrySecretProblem } from '../spec.ts'
+import { parseRegistrySecret } from '../registry-secret.ts'
 import type { InputSecretFacts, InputSecretRef } from './plan.ts'
 
 /** `resourceVersion`: of the Secret, as it is recorded next to the mark. */
@@ -55,9 +55,8 @@ function examine(
   if (metadata.deletionTimestamp !== undefined) return { facts: { state: 'missing' } }
   const encoded = data?.[REGISTRY_SECRET_KEY]
   if (encoded === undefined) return { facts: { state: 'no-key' } }
-  const value = decodeUtf8(Buffer.from(encoded, 'base64'))
-  if (value === undefined) return { facts: { state: 'problem', problem: 'must be valid UTF-8 text' } }
-  const problem = registrySecretProblem(value)
+  // The value as it is stored: a document in another layout is the same secret.
+  const { secret: value, problem } = parseRegistrySecret(Buffer.from(encoded, 'base64'))
   if (problem !== undefined) return { facts: { state: 'problem', problem } }
   const retained = metadata.annotations?.[RETAIN_ANNOTATION] === 'true'
   const { uid, resourceVersion } = metadata

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { registrySecretProblem } from '../../../src/credentials/spec.ts'
+import { parseRegistrySecret } from '../../../src/credentials/registry-secret.ts'
 import { SeededRandom } from '../../chaos/seeded-random.ts'
 import { hurtingSecrets, refusedSecrets } from '../hurting-secrets.ts'
 import { ENCODINGS, formsOf } from './forms.ts'
@@ -82,13 +82,13 @@ describe('a scan', () => {
 
 describe('secrets that hurt', () => {
   test('are such as are stored, up to the longest', () => {
-    expect(SECRETS.filter((secret) => registrySecretProblem(secret) !== undefined)).toEqual([])
+    expect(SECRETS.filter((secret) => parseRegistrySecret(secret).problem !== undefined)).toEqual([])
     expect(Math.max(...SECRETS.map((secret) => Buffer.byteLength(secret)))).toBe(4096)
     expect(new Set(SECRETS).size).toBe(SECRETS.length)
   })
 
   test('or are such as are refused', () => {
     const refused = refusedSecrets(new SeededRandom(7), 60)
-    expect(refused.filter((secret) => registrySecretProblem(secret) === undefined)).toEqual([])
+    expect(refused.filter((secret) => parseRegistrySecret(secret).problem === undefined)).toEqual([])
   })
 })
