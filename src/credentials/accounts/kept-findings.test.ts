@@ -10,6 +10,7 @@ describe('a failure that passes', () => {
     ['put', { ...GOOD, put: { failure: BUSY } }],
     ['readable', { ...GOOD, readable: { failure: BUSY } }],
     ['otherId', { ...GOOD, otherId: { failure: BUSY } }],
+    ['otherId, before anything is written', { identify: GOOD.identify, otherId: { failure: BUSY } }],
   ] as [string, ProbeResults][])('of %s does not undo what is known', (_, results) => {
     const one = view({ results, before })
     expect(conditionsByType(one)).toEqual({

@@ -155,6 +155,37 @@ describe('an account', () => {
     expect(message(one, 'ExternalIdEnforced')).toContain('StringEquals sts:ExternalId davit-1')
   })
 
+  test.each([
+    [
+      'takes any external id',
+      { value: { refused: false } },
+      'False OtherExternalIdAccepted',
+      'OtherExternalIdAccepted',
+    ],
+    ['cannot be checked now', { failure: BUSY }, 'Unknown CloudUnavailable', 'CloudUnavailable'],
+    ['cannot be checked', { failure: SPEC }, 'Unknown CheckFailed', 'Connecting'],
+  ] as const)('whose role %s is not written to, and says why', (_, otherId, enforced, ready) => {
+    const one = view({ results: { identify: GOOD.identify, otherId } })
+    expect(conditionsByType(one)).toMatchObject({
+      Ready: `False ${ready}`,
+      WriteOnly: 'Unknown NotChecked',
+      ExternalIdEnforced: enforced,
+    })
+    expect(assessConnection(one)).toMatchObject({ ready: false, connected: false })
+    expect(message(one, 'Reachable')).not.toContain('testing')
+  })
+
+  test('whose role takes any external id since the last check stays connected, and gets no secrets', () => {
+    const before = assessConnection(view()).findings
+    const one = view({ results: { identify: GOOD.identify, otherId: { value: { refused: false } } }, before })
+    expect(conditionsByType(one)).toMatchObject({
+      Ready: 'False OtherExternalIdAccepted',
+      Reachable: 'True Connected',
+      ExternalIdEnforced: 'False OtherExternalIdAccepted',
+    })
+    expect(assessConnection(one)).toMatchObject({ ready: false, connected: true })
+  })
+
   describe('whose role can read', () => {
     const results = {
       ...GOOD,

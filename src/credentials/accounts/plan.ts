@@ -27,13 +27,13 @@ import { type CloudFailure, type CloudResult, failureText } from '../cloud.ts'
 /** Absent results: not tried, since an earlier step failed. */
 export type ProbeResults = {
   identify: CloudResult<{ account: string; arn: string }>
+  otherId?: CloudResult<{ refused: boolean; code?: string | undefined }> | undefined
   put?: CloudResult<true> | undefined
   tags?: CloudResult<void> | undefined
   list?: CloudResult<void> | undefined
   remove?: CloudResult<void> | undefined
   /** Operations that were not refused, such as `ssm:GetParameter`, and the code with which one was. */
   readable?: CloudResult<{ operations: readonly string[]; code?: string | undefined }> | undefined
-  otherId?: CloudResult<{ refused: boolean; code?: string | undefined }> | undefined
 }
 
 export type ConnectionView = {
@@ -62,7 +62,8 @@ export function assessConnection(view: ConnectionView): ConnectionAssessment {
   const reachable = held(view, 'Reachable', reachableFinding(view))
   const isReached = reachable.status === 'True'
   const writeOnly = isReached ? held(view, 'WriteOnly', writeOnlyFinding(view)) : NOT_TRIED
-  const enforced = isReached ? held(view, 'ExternalIdEnforced', enforcedFinding(view)) : NOT_TRIED
+  const isAsked = isReached || view.results?.otherId !== undefined
+  const enforced = isAsked ? held(view, 'ExternalIdEnforced', enforcedFinding(view)) : NOT_TRIED
   const needed = [reachable, enforced, ...(view.requireWriteOnly ? [writeOnly] : [])]
   const stall = stallOf(view, needed)
   const ready = stall === undefined && needed.every(({ status }) => status === 'True')
@@ -119,12 +120,23 @@ function reachableFinding(view: ConnectionView): Finding {
     const message = `When Davit assumed the role, AWS returned a session in account ${value.account}, but the role belongs to account ${wanted}. Ask your cluster operator to check the configured AWS endpoints.`
     return { status: 'False', reason: 'WrongAccount', message }
   }
-  if (results.put === undefined) return { status: 'Unknown', ...CONNECTING }
+  if (results.put === undefined) return notWritten(results)
   if (results.put.failure) return putFailed(results.put.failure)
   const missing = missingPermission(results)
   if (missing) return missing
   const message = `Davit writes secrets with the role session ${value.arn}.`
   return { status: 'True', reason: 'Connected', message }
+}
+
+/** Before it knows that the role rejects other external ids, Davit does not write. */
+function notWritten({ otherId }: ProbeResults): Finding {
+  if (otherId === undefined) return { status: 'Unknown', ...CONNECTING }
+  if (otherId.failure?.remedy === 'retry') return unavailable(otherId.failure)
+  const reason = otherId.failure
+    ? 'Davit could not check whether the role rejects other external IDs.'
+    : 'the role can be assumed with a different external ID.'
+  const message = `Not checked, because ${reason}`
+  return { status: 'Unknown', reason: 'NotChecked', message }
 }
 
 const CONNECTING = { reason: 'Connecting', message: 'Davit is testing the connection to the account.' }
@@ -237,11 +249,13 @@ function transient(
   needed: readonly Finding[],
 ): Explanation | undefined {
   if (problem) return undefined
-  const tries = [results?.identify, results?.put, results?.readable, results?.otherId]
+  const tries = [results?.identify, results?.otherId, results?.put, results?.readable]
   const failure = tries.find((tried) => tried?.failure?.remedy === 'retry')?.failure
   if (failure) return unavailable(failure)
   const unknown = needed.find(({ status }) => status === 'Unknown')
-  return unknown?.reason === 'CloudUnavailable' ? explain(unknown) : unknown && CONNECTING
+  if (unknown?.reason === 'CloudUnavailable') return explain(unknown)
+  const failed = needed.find(({ reason }) => reason === 'CheckFailed')
+  return unknown && { ...CONNECTING, ...(failed && { message: failed.message }) }
 }
 
 function readyFinding(ready: boolean, why: Explanation | undefined, writeOnly: Finding): Finding {

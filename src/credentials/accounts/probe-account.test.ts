@@ -38,11 +38,29 @@ describe('a try of an account', () => {
       remove: { value: undefined },
     })
     expect(calls).toEqual([
-      ...['sts:AssumeRole', 'ssm:Put', 'ssm:ListTags', 'ssm:Describe'],
-      ...['ssm:Get', 'sts:AssumeRole', 'ssm:Delete'],
+      ...['sts:AssumeRole', 'sts:AssumeRole', 'ssm:Put', 'ssm:ListTags', 'ssm:Describe'],
+      ...['ssm:Get', 'ssm:Delete'],
     ])
     expect(store.size).toBe(0)
   })
+
+  test.each([
+    ['takes any external ID', async () => ({ refused: false })],
+    ['cannot be asked for now', () => Promise.reject(new CloudError('retry', 'ThrottlingException', ''))],
+    ['does not answer in time', () => Promise.reject(new CloudError('retry', 'TimedOut', ''))],
+    [
+      'cannot be asked for',
+      () => Promise.reject(new CloudError('permissions', 'RegionDisabledException', '')),
+    ],
+  ])(
+    'writes nothing into the account of a role that %s, and calls nothing there',
+    async (_, refusesOtherId) => {
+      const { probe, calls, store } = bed(() => ({ refusesOtherId }))
+      const results = await probe()
+      expect(Object.keys(results)).toEqual(['identify', 'otherId'])
+      expect([calls, store.size]).toEqual([['sts:AssumeRole'], 0])
+    },
+  )
 
   test('ends where the role is refused', async () => {
     const { probe, cloud, calls } = bed()
@@ -69,7 +87,7 @@ describe('a try of an account', () => {
     }))
     const { put, readable } = await probe()
     expect([put?.failure?.code, readable]).toEqual(['AccessDeniedException', undefined])
-    expect(calls).toEqual(['sts:AssumeRole'])
+    expect(calls).toEqual(['sts:AssumeRole', 'sts:AssumeRole'])
   })
 
   test('goes on from one that ended half way', async () => {

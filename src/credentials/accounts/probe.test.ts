@@ -78,6 +78,13 @@ describe('an account', () => {
     times.checked(settings(), READY)
     expect(times.isCheckDue(settings({ reason: 'NotChecked' }))).toBe(true)
     expect(times.isCheckDue(settings({ reason: 'CloudUnavailable' }))).toBe(false)
+    // Its role accepts other external IDs, so nothing else was checked.
+    const refused = settings({ reason: 'NotChecked' })
+    refused.status?.conditions?.push({
+      type: 'ExternalIdEnforced',
+      reason: 'OtherExternalIdAccepted',
+    } as never)
+    expect(times.isCheckDue(refused)).toBe(false)
   })
 
   test('that was tried by the process before is tried an hour after that', () => {

@@ -99,9 +99,12 @@ export class CheckSchedule {
   }
 }
 
+/** A role that accepts other external ids has a result, although nothing else was checked. */
 function hasResult({ status }: SecretsSettings): boolean {
-  const reachable = status?.conditions?.find(({ type }) => type === 'Reachable')
-  return reachable !== undefined && !NO_ANSWERS.has(reachable.reason)
+  const first = status?.conditions?.filter(
+    ({ type }) => type === 'Reachable' || type === 'ExternalIdEnforced',
+  )
+  return first?.some(({ reason }) => !NO_ANSWERS.has(reason)) ?? false
 }
 
 export type ProbeOptions = {
@@ -118,7 +121,10 @@ const DESCRIPTION =
 /** In an account that many organizations share, all of them may be ahead of this one. */
 const TURNS = { turnMs: 120_000 }
 
-/** Writes a parameter without a secret, tries to read it, and asks for the role with a wrong external id. Stops at the first failed prerequisite. */
+/**
+ * Asks for the role with a wrong external id, writes a parameter without a secret, and tries to read it. Stops at the first failed
+ * prerequisite: nothing is written into an account whose role may have been named by someone else.
+ */
 export async function probeAccount(
   options: ProbeOptions,
   access: CloudAccess,
@@ -129,17 +135,18 @@ export async function probeAccount(
   const identify = await tryCloud(() => cloud.identify(access, limits))
   if (identify.failure || identify.value.account !== parseRoleArn(access.roleArn)?.account)
     return { identify }
+  const otherId = await tryCloud(() => cloud.refusesOtherId(access, limits))
+  if (!otherId.value?.refused) return { identify, otherId }
   const name = probeName({ prefix, organization: access.organization })
   const put = await putProbe(options, access, name, limits)
-  if (put.failure) return { identify, put }
+  if (put.failure) return { identify, otherId, put }
   const tags = await tryCloud(async () => void (await cloud.tagsOf(access, name, limits)))
   // Nothing is below the probe, so this is one page however much the account holds.
   const list = await tryCloud(async () => void (await cloud.list(access, { prefix: name, limit: 1 }, limits)))
   const readable = await tryCloud(() => cloud.readable(access, name, limits))
-  const otherId = await tryCloud(() => cloud.refusesOtherId(access, limits))
   // If it stays, the next probe overwrites it and garbage collection removes it.
   const remove = await tryCloud(async () => void (await cloud.remove(access, name, limits)))
-  return { identify, put, tags, list, readable, otherId, remove }
+  return { identify, otherId, put, tags, list, readable, remove }
 }
 
 async function putProbe(
