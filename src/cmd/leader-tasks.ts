@@ -121,7 +121,7 @@ export function withCloudFencing(cloud: Cloud, mayWrite: () => boolean): Cloud {
     remove: (access, name, limits) => guard(() => cloud.remove(access, name, limits)),
     list: (access, filter, limits) => cloud.list(access, filter, limits),
     tagsOf: (access, name, limits) => cloud.tagsOf(access, name, limits),
-    self: (region, limits) => cloud.self(region, limits),
+    self: (limits) => cloud.self(limits),
     identify: (access, limits) => cloud.identify(access, limits),
     readable: (access, name, limits) => cloud.readable(access, name, limits),
     refusesOtherId: (access, limits) => cloud.refusesOtherId(access, limits),

@@ -132,8 +132,8 @@ export interface ParameterListing {
 
 /** Tests of what a role can do. */
 export interface AccountProbes {
-  /** Davit's own identity, which a trust policy has to name. */
-  self(region: string, limits?: CallLimits): Promise<{ arn: string }>
+  /** Davit's own identity, which a trust policy has to name. Asked for in Davit's own region. */
+  self(limits?: CallLimits): Promise<{ arn: string }>
   /** Davit's identity in the account. Proves that the role can be assumed now with the right external id: nothing is cached. */
   identify(access: CloudAccess, limits?: CallLimits): Promise<{ account: string; arn: string }>
   /**

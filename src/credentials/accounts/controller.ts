@@ -120,7 +120,7 @@ export class SettingsReconciler implements Reconciler {
     const { metadata, spec, status } = settings
     const organization = metadata.namespace ?? ''
     const externalId = accounts.externalIdOf(await accounts.uidOf(organization))
-    const principal = await this.#options.principal.get(spec.region)
+    const principal = await this.#options.principal.get()
     const problem = this.#problemOf(organization)
     const isDue = !problem && this.#schedule.isCheckDue(settings)
     const results = isDue ? await this.#probe(settings, signal) : undefined

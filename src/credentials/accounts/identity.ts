@@ -165,18 +165,18 @@ export class OperatorPrincipal {
     this.#known = configured
   }
 
-  /** Undefined while it is unknown. Concurrent callers share one call to STS. */
-  async get(region: string): Promise<string | undefined> {
+  /** Undefined while it is unknown. Concurrent callers share one call to STS, so it depends on nothing that an organization has set. */
+  async get(): Promise<string | undefined> {
     if (this.#known === undefined && this.#clock.monotonic() >= this.#askAgainAt)
-      this.#asking ??= this.#ask(region).finally(() => {
+      this.#asking ??= this.#ask().finally(() => {
         this.#asking = undefined
       })
     await this.#asking
     return this.#known
   }
 
-  async #ask(region: string): Promise<void> {
-    const { value } = await tryCloud(() => this.#cloud.self(region))
+  async #ask(): Promise<void> {
+    const { value } = await tryCloud(() => this.#cloud.self())
     if (value && value.arn !== '') this.#known = principalOf(value.arn)
     this.#askAgainAt = this.#clock.monotonic() + AGAIN_AFTER_MS
   }

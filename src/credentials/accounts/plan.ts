@@ -143,7 +143,7 @@ const CONNECTING = { reason: 'Connecting', message: 'Davit is testing the connec
 const ROLE_REQUIRED =
   'Create a role with status.trustPolicy as its trust policy and status.writerPolicy as its permissions policy, then set spec.roleArn to the ARN of the role.'
 const IDENTITY_FIRST =
-  'Davit could not determine its AWS identity, so status.trustPolicy may be missing. Ask your cluster operator to configure aws.identity in the Helm chart, or to set DAVIT_OPERATOR_PRINCIPAL_ARN.'
+  'Davit could not determine its AWS identity, so status.trustPolicy may be missing. Ask your cluster operator to configure aws.identity and aws.region in the Helm chart, or to set DAVIT_OPERATOR_PRINCIPAL_ARN.'
 
 function identifyFailed({ roleArn, externalId, principal }: ConnectionView, failure: CloudFailure): Finding {
   if (failure.remedy === 'retry') return unavailable(failure)

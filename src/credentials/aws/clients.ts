@@ -33,6 +33,9 @@ const MAX_IDLE_SOCKETS = 10
 /** Regions in use at once. */
 const MAX_REGIONS = 64
 
+/** For processes that know no region of their own: the region of AWS that every account has. */
+const DEFAULT_REGION = 'us-east-1'
+
 /** The SDK's log shows registry tokens in clear text. */
 const SILENT = { trace() {}, debug() {}, info() {}, warn() {}, error() {} }
 
@@ -69,6 +72,16 @@ export class AwsClients {
   async ssm(region: string, credentials: Credentials): Promise<Ssm> {
     const module = await import('@aws-sdk/client-ssm')
     return { module, client: new module.SSMClient({ ...this.#common(region), credentials }) }
+  }
+
+  /** The region of this process, which the SDK reads from its environment or profile. */
+  async ownRegion(): Promise<string> {
+    const { STSClient } = await import('@aws-sdk/client-sts')
+    try {
+      return await new STSClient({ logger: SILENT }).config.region()
+    } catch {
+      return DEFAULT_REGION
+    }
   }
 
   /** The `own...` clients use the identity of this process. */

@@ -76,12 +76,12 @@ export class CloudAccounts extends AwsParameterStore implements AccountProbes {
     this.options.clients.close()
   }
 
-  async self(region: string, limits: CallLimits = {}): Promise<{ arn: string }> {
+  async self(limits: CallLimits = {}): Promise<{ arn: string }> {
     const { clients } = this.options
     return await runCall(this.options, {
       operation: 'sts:GetCallerIdentity',
       limits,
-      connect: () => ownIdentity(clients, region),
+      connect: async () => await ownIdentity(clients, await clients.ownRegion()),
       send: async ({ module, client }, abortSignal) => {
         const command = new module.GetCallerIdentityCommand({})
         const { Arn } = await clients.timed(client, () => client.send(command, { abortSignal }))

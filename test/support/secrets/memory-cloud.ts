@@ -79,7 +79,7 @@ export class MemoryCloud {
       remove: (access, name, limits) => after('ssm:Delete', limits, () => this.#remove(access, name)),
       list: (access, { prefix }, limits) => after('ssm:Describe', limits, () => this.#list(access, prefix)),
       tagsOf: (access, name, limits) => after('ssm:ListTags', limits, () => this.#tagsOf(access, name)),
-      self: (_, limits) => after('sts:Identity', limits, () => this.#self()),
+      self: (limits) => after('sts:Identity', limits, () => this.#self()),
       identify: (access, limits) =>
         after('sts:AssumeRole', limits, () => {
           this.#enter(access)
