@@ -213,4 +213,90 @@ describe('a list that is full', () => {
     expect(bytes).toBeLessThanOrEqual(900_000)
     expect(bytes).toBeGreaterThan(800_000)
   })
+
+  describe('shared by organizations', () => {
+    const of = (organization: string, number: number, change: Partial<Orphan> = {}) =>
+      orphan('x', { organization, name: `/davit/${organization}/rc_${number}`, ...change })
+    type Given = { what: string; held: [organization: string, count: number][]; want: Record<string, number> }
+
+    /** Adds the records in this order, a second between organizations; at the end one of each again. */
+    async function fill({ held }: Given, change: (organization: string, number: number) => Partial<Orphan>) {
+      const one = bed()
+      const ledger = one.ledger()
+      for (const [organization, count] of held) {
+        const add = (_: unknown, n: number) => ledger.add(of(organization, n, change(organization, n)))
+        await Promise.all(Array.from({ length: count }, add))
+        one.clock.advance(1000)
+      }
+      const kept = Map.groupBy(await ledger.list(), ({ organization }) => organization)
+      return { ...one, kept: Object.fromEntries([...kept].map(([name, { length }]) => [name, length])) }
+    }
+
+    const ROWS: Given[] = [
+      {
+        what: 'a quiet one that came first keeps its own',
+        held: [
+          ['quiet', 3],
+          ['loud', 1000],
+        ],
+        want: { quiet: 3, loud: 997 },
+      },
+      {
+        what: 'quiet ones that come later find room',
+        held: [
+          ['loud', 1000],
+          ['quiet', 3],
+          ['calm', 1],
+        ],
+        want: { quiet: 3, calm: 1, loud: 996 },
+      },
+      {
+        what: 'two loud ones give up as much as each other',
+        held: [
+          ['loud', 700],
+          ['quiet', 2],
+          ['noisy', 700],
+        ],
+        want: { quiet: 2, loud: 499, noisy: 499 },
+      },
+      {
+        what: 'one that adds more than all fit gives up its own alone',
+        held: [
+          ['quiet', 20],
+          ['loud', 1500],
+        ],
+        want: { quiet: 20, loud: 980 },
+      },
+    ]
+
+    test.each(ROWS)('by number: $what', async (given) => {
+      const { kept, counted, errors } = await fill(given, () => ({}))
+      expect(kept).toEqual(given.want)
+      const dropped = given.held.reduce((sum, [, count]) => sum + count, 0) - 1000
+      expect([counted.length, errors.length]).toEqual([dropped, dropped])
+    })
+
+    test('by number: one that is recreated again and again is one', async () => {
+      const given = ROWS[0] as Given
+      const { kept } = await fill(given, (name, n) => ({ organizationUid: `${name}-${n}` }))
+      expect(kept).toEqual(given.want)
+    })
+
+    test.each([
+      ['long roles', { roleArn: 'r'.repeat(1500) }],
+      ['long roles and words', { roleArn: 'r'.repeat(900), reason: 'ü'.repeat(300) }],
+    ])('by size: one with %s gives up its own', async (_, long) => {
+      const held: Given['held'] = [
+        ['small', 300],
+        ['large', 900],
+      ]
+      const { kept, lines } = await fill({ what: '', held, want: {} }, (name) =>
+        name === 'large' ? long : {},
+      )
+      expect(kept.small).toBe(300)
+      expect(kept.large).toBeLessThan(700)
+      const bytes = Object.entries(lines()).reduce((sum, line) => sum + Buffer.byteLength(line.join('')), 0)
+      expect(bytes).toBeGreaterThan(890_000)
+    })
+  })
 })

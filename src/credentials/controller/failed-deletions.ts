@@ -8,6 +8,7 @@ import { type FailedDeletionRecord, failedDeletionRecord } from '../../apis/regi
 import { findObject, isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { sameJson } from '../../kube/status.ts'
+import { Fifo } from '../../lib/fair-queue.ts'
 import { tryParseJson } from '../../lib/json.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { CredentialMetrics } from '../../lib/metrics.ts'
@@ -91,7 +92,8 @@ export class FailedDeletions {
     return [...records.values()].sort(byAge)
   }
 
-  #dropOldest({ records, others }: Ledger): void {
+  /** Of the organization that has the most, so that the records of one organization do not push out those of others. */
+  #dropExcess({ records, others }: Ledger): void {
     const { log, metrics } = this.#options
     const size = () => [...entriesOf(records), ...others].reduce((sum, entry) => sum + bytesOf(entry), 0)
     let bytes = size()
@@ -103,15 +105,17 @@ export class FailedDeletions {
       others.clear()
       bytes = size()
     }
-    for (const [key, oldest] of [...records].sort(([, a], [, b]) => byAge(a, b))) {
-      if (records.size <= MAX_RECORDS && bytes <= MAX_BYTES) return
-      records.delete(key)
-      bytes -= bytesOf([key, JSON.stringify(oldest)])
+    const shares = sharesOf(records)
+    while (records.size > MAX_RECORDS || bytes > MAX_BYTES) {
+      const dropped = oldestOfLargest(shares, records.size > MAX_RECORDS ? 'count' : 'bytes')
+      if (!dropped) return
+      records.delete(dropped.key)
+      bytes -= dropped.bytes
       metrics.parameterRemoved('forgotten')
       log.error(
         'orphan_record_dropped',
-        'orphaned parameter list is full; the oldest entry appears only in this log line',
-        { ...oldest },
+        'orphaned parameter list is full; the oldest entry of the organization with the most appears only in this log line',
+        { ...dropped.record },
       )
     }
   }
@@ -144,7 +148,7 @@ export class FailedDeletions {
       const ledger = await this.#read()
       const isChanged = changes.map((change) => change(ledger.records)).includes(true)
       if (!isChanged) return
-      this.#dropOldest(ledger)
+      this.#dropExcess(ledger)
       try {
         await this.#write(ledger)
         this.#size = ledger.records.size
@@ -214,6 +218,38 @@ function put(records: Records, record: FailedDeletionRecord): boolean {
   return true
 }
 
+type Held = { key: string; record: FailedDeletionRecord; bytes: number }
+/** What one organization has in the list, oldest first. */
+type Share = { held: Fifo<Held>; oldest: string; count: number; bytes: number }
+
+function sharesOf(records: Records): Share[] {
+  const shares = new Map<string, Share>()
+  for (const [key, record] of [...records].sort(([, a], [, b]) => byAge(a, b))) {
+    // By name: an organization that is recreated again and again is one.
+    const { organization, recordedAt: oldest } = record
+    const share = shares.get(organization) ?? { held: new Fifo(), oldest, count: 0, bytes: 0 }
+    const bytes = bytesOf([key, JSON.stringify(record)])
+    share.held.push({ key, record, bytes })
+    share.count += 1
+    share.bytes += bytes
+    shares.set(organization, share)
+  }
+  return [...shares.values()]
+}
+
+/** Takes it out of the shares. Of organizations that have as many, the one with the oldest record. */
+function oldestOfLargest(shares: readonly Share[], by: 'count' | 'bytes'): Held | undefined {
+  const largest = shares.reduce<Share | undefined>((most, share) => {
+    const more = share[by] - (most?.[by] ?? 0)
+    return more > 0 || (more === 0 && most && share.oldest < most.oldest) ? share : most
+  }, undefined)
+  const dropped = largest?.held.shift()
+  if (!largest || !dropped) return undefined
+  largest.count -= 1
+  largest.bytes -= dropped.bytes
+  return dropped
+}
+
 function byAge(a: FailedDeletionRecord, b: FailedDeletionRecord): number {
   return a.recordedAt.localeCompare(b.recordedAt)
 }
@@ -226,6 +262,10 @@ function bytesOf([key, text]: readonly [string, string]): number {
   return key.length + Buffer.byteLength(text)
 }
 
-function keyOf({ name, account, region }: Pick<FailedDeletionRecord, 'name' | 'account' | 'region'>): string {
+export function keyOf({
+  name,
+  account,
+  region,
+}: Pick<FailedDeletionRecord, 'name' | 'account' | 'region'>): string {
   return createHash('sha256').update(`${account} ${region} ${name}`).digest('hex').slice(0, 40)
 }

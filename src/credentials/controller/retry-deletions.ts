@@ -3,24 +3,38 @@ import { DNS_LABEL } from '../../apis/meta.ts'
 import type { FailedDeletionRecord } from '../../apis/registry-credential.ts'
 import { isApiError } from '../../kube/client.ts'
 import { type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
+import { FairQueue } from '../../lib/fair-queue.ts'
 import { findCredential } from '../accounts/disconnect.ts'
 import { tryCloud } from '../accounts/identity.ts'
 import { credentialOf } from '../aws/names.ts'
 import { isOwnedBy } from '../aws/parameter-tags.ts'
+import type { CloudFailure } from '../cloud.ts'
+import { keyOf } from './failed-deletions.ts'
 import { type CredentialContext, readAccountFacts } from './gather.ts'
 
 /** Records in one pass; the next pass continues after them. */
 const BATCH = 50
+/** Organizations at a time, and of each of them one record. */
+const AT_A_TIME = 8
 /** The deletion of a credential of the same name waits no longer than this. */
 const LIMITS = { deadlineMs: 10_000, turnMs: 20_000 }
 
 /** What a credential of the same name is to the parameter. `wanted`: it may store its secret there at any moment. */
 type Claim = 'recorded' | 'wanted' | 'none'
 
+/** `away`: its account does not answer now, so the other records of the organization wait for the next pass. */
+type Outcome = 'resolved' | 'kept' | 'away'
+
+/**
+ * Tries some records at a time, in turns by organization: an account that throttles or does not answer delays only its own records, one of
+ * which is tried in each pass.
+ */
 export class FailedDeletionReconciler implements Reconciler {
   readonly #context: CredentialContext
   readonly #everyMs: number
-  #next = 0
+  /** Number of the last try of each record. */
+  #tried: ReadonlyMap<string, number> = new Map()
+  #tries = 0
 
   constructor(context: CredentialContext, everyMs: number) {
     this.#context = context
@@ -30,33 +44,55 @@ export class FailedDeletionReconciler implements Reconciler {
   /** There is one key. */
   async reconcile(_key: string, signal: AbortSignal): Promise<ReconcileResult> {
     const records = await this.#context.failedDeletions.list()
-    if (this.#next >= records.length) this.#next = 0
-    let kept = 0
-    for (const record of records.slice(this.#next, this.#next + BATCH))
-      if (!(await this.#isResolved(record, signal))) kept += 1
-    this.#next += kept
+    const keys = new Set(records.map(keyOf))
+    const tried = new Map([...this.#tried].filter(([key]) => keys.has(key)))
+    this.#tried = tried
+    const turns = turnsOf(records, tried)
+    const busy = new Set<string>()
+    let left = BATCH
+    const failures: unknown[] = []
+    const work = async () => {
+      while (left > 0 && failures.length === 0 && !signal.aborted) {
+        const record = turns.take((organization) => !busy.has(organization))
+        if (!record) return
+        left -= 1
+        this.#tries += 1
+        tried.set(keyOf(record), this.#tries)
+        busy.add(record.organization)
+        try {
+          const outcome = await this.#retry(record, signal)
+          if (outcome !== 'away') busy.delete(record.organization)
+        } catch (error) {
+          failures.push(error)
+        }
+      }
+    }
+    await Promise.all(Array.from({ length: AT_A_TIME }, work))
+    signal.throwIfAborted()
+    if (failures.length > 0) throw failures[0]
     return requeueAfter(this.#everyMs)
   }
 
   /** A record that cannot be checked does not keep the others from being checked. */
-  async #isResolved(record: FailedDeletionRecord, signal: AbortSignal): Promise<boolean> {
+  async #retry(record: FailedDeletionRecord, signal: AbortSignal): Promise<Outcome> {
     const { failedDeletions, mutex, prefix, log } = this.#context
     const { organization, name } = record
     try {
       const credential = DNS_LABEL.test(organization)
         ? credentialOf(name, { prefix, organization })
         : undefined
-      const isOver = await mutex.run(`${organization}/${credential}`, async () => {
+      const outcome = await mutex.run(`${organization}/${credential}`, async () => {
         const claim = credential === undefined ? 'none' : await this.#claimOf(record, credential)
-        return claim === 'recorded' || (claim === 'none' && (await this.#isGone(record, signal)))
+        if (claim === 'none') return await this.#remove(record, signal)
+        return claim === 'recorded' ? 'resolved' : 'kept'
       })
-      if (isOver) await failedDeletions.remove(record)
-      return isOver
+      if (outcome === 'resolved') await failedDeletions.remove(record)
+      return outcome
     } catch (error) {
       signal.throwIfAborted()
       if (isApiError(error, 'Unavailable', 'TooManyRequests')) throw error
       log.warn('orphan_check_failed', 'failed to check orphaned parameter', { error, ...record })
-      return false
+      return 'kept'
     }
   }
 
@@ -75,7 +111,7 @@ export class FailedDeletionReconciler implements Reconciler {
     return isHere(location) ? 'wanted' : 'none'
   }
 
-  async #isGone(record: FailedDeletionRecord, signal: AbortSignal): Promise<boolean> {
+  async #remove(record: FailedDeletionRecord, signal: AbortSignal): Promise<Outcome> {
     const { accounts, cloud, metrics, log } = this.#context
     const { name, organizationUid, region } = record
     const access = accounts.accessAs(record, { region, roleArn: await this.#roleFor(record) })
@@ -83,14 +119,15 @@ export class FailedDeletionReconciler implements Reconciler {
     const { value: tags, failure } = await tryCloud(() => cloud.tagsOf(access, name, limits))
     if (failure?.remedy === 'gone') {
       metrics.parameterRemoved('not_found')
-      return true
+      return 'resolved'
     }
-    if (!tags || !isOwnedBy(tags, accounts.ownerOf(organizationUid))) return false
-    const { value: outcome } = await tryCloud(() => cloud.remove(access, name, limits))
-    if (outcome === undefined) return false
-    metrics.parameterRemoved(outcome)
+    if (failure) return outcomeOf(failure)
+    if (!isOwnedBy(tags, accounts.ownerOf(organizationUid))) return 'kept'
+    const removal = await tryCloud(() => cloud.remove(access, name, limits))
+    if (removal.failure) return outcomeOf(removal.failure)
+    metrics.parameterRemoved(removal.value)
     log.info('orphan_deleted', 'deleted orphaned parameter', { ...record })
-    return true
+    return 'resolved'
   }
 
   /** The role that the organization has for this account now, or else the one that wrote the parameter. */
@@ -103,4 +140,20 @@ export class FailedDeletionReconciler implements Reconciler {
       facts.state === 'ready' && facts.location.account === account && facts.location.region === region
     return isHere ? facts.location.roleArn : roleArn
   }
+}
+
+/** Those first that were tried least recently, and of these the oldest. */
+function turnsOf(
+  records: readonly FailedDeletionRecord[],
+  tried: ReadonlyMap<string, number>,
+): FairQueue<FailedDeletionRecord> {
+  const lastTry = (record: FailedDeletionRecord) => tried.get(keyOf(record)) ?? 0
+  const turns = new FairQueue<FailedDeletionRecord>()
+  for (const record of [...records].sort((a, b) => lastTry(a) - lastTry(b)))
+    turns.push(record.organization, record)
+  return turns
+}
+
+function outcomeOf({ remedy }: CloudFailure): Outcome {
+  return remedy === 'retry' ? 'away' : 'kept'
 }
