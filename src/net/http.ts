@@ -4,7 +4,7 @@ import { Client } from 'undici'
 import { dial, lookUp } from './dial.ts'
 import { type AddressClass, addressClass } from './egress-policy.ts'
 
-/** A bounded GET to a server that a user names: limits on time, header and body, and only to permitted addresses. */
+/** A bounded request to a server that a user names: limits on time, header and body, and only to permitted addresses. */
 
 /** The body is larger than is ever needed. */
 export class TooLargeError extends Error {
@@ -12,7 +12,8 @@ export class TooLargeError extends Error {
   readonly code = 'TOO_LARGE'
 }
 
-export type HttpGetOptions = {
+export type HttpRequestOptions = {
+  method: 'GET' | 'HEAD'
   trust: SecureContext
   userAgent: string
   /** Asked about every address before it is dialed. */
@@ -39,8 +40,8 @@ const MAX_HEADER_BYTES = 32 * 1024
 /** How much is read of the body of an error response. */
 const MAX_ERROR_BYTES = 64 * 1024
 
-/** One GET over its own connection. @throws Error with a code, TooLargeError if the body exceeds `maxBytes` */
-export async function httpGet(url: URL, options: HttpGetOptions): Promise<HttpResponse> {
+/** One request over its own connection. @throws Error with a code, TooLargeError if the body exceeds `maxBytes` */
+export async function httpRequest(url: URL, options: HttpRequestOptions): Promise<HttpResponse> {
   let from: AddressClass = 'never'
   const client = new Client(url.origin, {
     maxHeaderSize: MAX_HEADER_BYTES,
@@ -62,7 +63,7 @@ export async function httpGet(url: URL, options: HttpGetOptions): Promise<HttpRe
   })
   try {
     const { statusCode, headers, body } = await client.request({
-      method: 'GET',
+      method: options.method,
       path: url.pathname + url.search,
       headers: {
         accept: options.accept,

@@ -149,9 +149,11 @@ it('a box has what its status says, though its tag was moved while the registry 
     const isOurs = request.headers['user-agent']?.startsWith('davit/')
     if (!isOurs || !request.url?.endsWith('/manifests/1.0')) return false
     asked += 1
-    if (asked === 1) response.writeHead(404).end()
+    // The digest, and then the content.
+    const isRefused = asked <= 2
+    if (isRefused) response.writeHead(404).end()
     else request.url = request.url.replace('1.0', 'moved')
-    return asked === 1
+    return isRefused
   }
   const { result, log } = await start().ended
   expect(result, log).toMatchObject({

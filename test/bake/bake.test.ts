@@ -159,6 +159,27 @@ describe('a bake', () => {
     )
   })
 
+  it.each([
+    ['one image of one platform', () => [api()], 1],
+    ['one image of several platforms', () => [tool()], 2],
+    ['three services of one image', () => [api(), { ...api(), name: 'two' }, { ...api(), name: 'three' }], 1],
+    [
+      'services of one image by its tag and by its digest',
+      () => [api(), { ...api(), name: 'two', image: `${registry.host}/acme/api@${digests.api}` }],
+      1,
+    ],
+    ['two services of one image of several platforms', () => [tool(), { ...tool(), name: 'two' }], 2],
+    ['two images', () => [api(), web()], 2],
+  ] as const)('of %s costs as many pulls as with other clients', async (_, services, pulls) => {
+    const { result } = await run(orderOf(services(), pod.output))
+    expect(result?.state).toBe('succeeded')
+    expect(box('index.json').manifests.length).toBe(services().length)
+    const counted = registry.front.requests.filter(
+      ({ method, path }) => method === 'GET' && path.includes('/manifests/'),
+    )
+    expect(counted.length).toBe(pulls)
+  })
+
   it('takes the platform that is asked for out of an index', async () => {
     await run(orderOf([tool()], pod.output, { platform: 'linux/arm64' }))
     const [{ digest }] = box('index.json').manifests

@@ -98,6 +98,7 @@ beforeEach(() => {
           folderOf: async (service) => `/output/${service}`,
           size: async () => 0,
           verify: async (service) => void stored.push(`verified ${service}`),
+          reuse: (service, verified) => void stored.push(`reused ${verified} for ${service}`),
           publish: async (services) => void stored.push(`published ${services.length}`),
           discard: async () => void stored.push('discarded'),
         }
@@ -139,6 +140,83 @@ describe('a bake', () => {
     ])
     expect(read).toBe(1)
     expect(stored).toEqual(['verified api', 'verified web', 'published 2', 'discarded'])
+  })
+
+  describe('of several services', () => {
+    const OTHER: OrderedCredential = { ...CREDENTIAL, id: 'rc_two' }
+    const ANOTHER = `sha256:${'cd'.repeat(32)}`
+    type Image = readonly [image: string, credential?: OrderedCredential | null]
+    const images = (given: readonly Image[]) =>
+      given.map(([image, credential = CREDENTIAL], n) => ({
+        name: `s-${n}`,
+        image: `registry.test/${image}`,
+        ...(credential && { credential }),
+      }))
+    const bakeAll = (given: readonly Image[]) =>
+      clock.rush(bake(parts, orderOf(images(given), '/output'), new AbortController().signal))
+
+    it.each([
+      ['of one image', [['a/x:1'], ['a/x:1'], ['a/x:1']], 1, 1],
+      [
+        'of one public image',
+        [
+          ['a/x:1', null],
+          ['a/x:1', null],
+        ],
+        1,
+        1,
+      ],
+      ['of one image by its digest', [[`a/x@${DIGEST}`], [`a/x:1@${DIGEST}`], [`a/x@${DIGEST}`]], 1, 1],
+      ['without a tag and with the same', [['a/x'], ['a/x:latest']], 1, 1],
+      ['of two tags that are the same image', [['a/x:1'], ['a/x:stable'], ['a/x:1']], 2, 1],
+      ['of two repositories', [['a/x:1'], ['b/x:1']], 2, 2],
+      ['of one image with two credentials', [['a/x:1'], ['a/x:1', OTHER], ['a/x:1', null]], 3, 3],
+    ] as const)(
+      '%s asks and pulls no more often than there is something new',
+      async (_, given, asks, pulls) => {
+        const result = await bakeAll(given)
+        expect(result.state).toBe('succeeded')
+        expect(result.services.map(({ digest }) => digest)).toEqual(given.map(() => DIGEST))
+        expect(result.services.map(({ verified }) => verified?.ok)).toEqual(
+          given.map(([, credential]) => (credential === null ? undefined : true)),
+        )
+        expect([asked.length, copied.length]).toEqual([asks, pulls])
+        expect(stored.at(-2)).toBe(`published ${given.length}`)
+      },
+    )
+
+    it('pulls two images of one repository', async () => {
+      answers = [FOUND, { ...FOUND, digest: ANOTHER }]
+      const { services } = await bakeAll([['a/x:1'], ['a/x:2']])
+      expect(services.map(({ digest }) => digest)).toEqual([DIGEST, ANOTHER])
+      expect(copied.length).toBe(2)
+    })
+
+    it('uses what the tool has got for all services of an image that the registry refused to us at first', async () => {
+      answers = [refused(404), FOUND]
+      const { state, services } = await bakeAll([['a/x:1'], ['a/x:1']])
+      expect([state, asked.length, copied.length]).toEqual(['succeeded', 2, 2])
+      expect(services).toMatchObject([
+        { digest: DIGEST, verified: { ok: true } },
+        { digest: DIGEST, verified: { ok: true } },
+      ])
+    })
+
+    it('of one image that is refused fails after one probe and one pull', async () => {
+      answers = [refused(404)]
+      outcomes = [{ ok: false, exit: 1, stderr: 'manifest unknown' }]
+      const result = await bakeAll([['a/x:1'], ['a/x:1'], ['a/x:1']])
+      expect([result.failure?.code, asked.length, copied.length]).toEqual(['not_found_or_private', 1, 1])
+      expect(result.services.map(({ verified }) => verified?.ok)).toEqual([false, false, false])
+    })
+  })
+
+  it('has words where a registry that limits requests refuses what the tool has got', async () => {
+    answers = [refused(404), refused(429, { words: '' })]
+    expect((await run()).failure).toMatchObject({
+      code: 'rate_limited',
+      message: 'The registry responded with HTTP status 429.',
+    })
   })
 
   it('shows a secret nowhere, also where the tool does', async () => {

@@ -86,6 +86,23 @@ type Item = {
   result: ServiceResult
 }
 
+/** Whether a registry would answer both alike: the same repository, and the same credential or none. */
+function isSameAccess(a: Item, b: Item): boolean {
+  const [first, second] = [a, b].map(({ reference, service }) =>
+    JSON.stringify([reference.registry, reference.repository, service.credential?.id]),
+  )
+  return first === second
+}
+
+function isSameImage(a: Item, b: Item): boolean {
+  return isSameAccess(a, b) && manifestReference(a) === manifestReference(b)
+}
+
+/** A tag or a digest. */
+function manifestReference({ reference: { digest, tag } }: Item): string {
+  return digest ?? tag ?? 'latest'
+}
+
 /** Never throws: a failed bake returns its failure and leaves nothing behind. @param signal its reason is a `BakeInterruption` */
 export async function bake(
   dependencies: BakeDependencies,
@@ -101,7 +118,7 @@ export async function bake(
       for (const item of items) await probe(context, items, item)
       // Images that will probably fail come first, to fail before anything else is pulled.
       const doubtful = items.filter(({ probed }) => !probed || !isFound(probed))
-      for (const item of new Set([...doubtful, ...items])) await pullService(context, folder, item)
+      for (const item of new Set([...doubtful, ...items])) await pullService(context, folder, items, item)
       const stored = items.map(({ service: { name, image }, result: { digest = '' } }) => ({
         name,
         image,
@@ -158,7 +175,10 @@ async function readLogin({ clock }: BakeContext, logins: LoginCache, { service, 
   }
 }
 
-/** Skips a login that was rejected for another service: repeating it may lock the account. */
+/**
+ * Skips a login that was rejected for another service: repeating it may lock the account. Does not ask again what it asked for another
+ * service: registries limit requests.
+ */
 async function probe(context: BakeContext, items: readonly Item[], item: Item): Promise<void> {
   const { service } = item
   const id = service.credential?.id
@@ -167,13 +187,15 @@ async function probe(context: BakeContext, items: readonly Item[], item: Item): 
       other !== service && other.credential?.id === id && result.verified?.code === 'wrong_credentials',
   )
   if (id !== undefined && isRejected) return
-  item.probed = await probeAndRecord(context, item)
+  const same = items.find((other) => other.probed && isSameImage(other, item))
+  if (same) item.result.verified = same.result.verified
+  item.probed = same?.probed ?? (await probeAndRecord(context, item))
 }
 
 async function probeAndRecord(context: BakeContext, item: Item): Promise<ProbeResult> {
   const { service, login, reference } = item
-  const { registry, repository, tag, digest } = reference
-  const target = { registry, repository, reference: digest ?? tag ?? 'latest' }
+  const { registry, repository } = reference
+  const target = { registry, repository, reference: manifestReference(item) }
   const { result, at } = await probeImage(context, target, login)
   const found = isFound(result)
   const code = found ? undefined : failureOfProbe(result, login !== undefined).code
@@ -193,8 +215,15 @@ async function probeAndRecord(context: BakeContext, item: Item): Promise<ProbeRe
 }
 
 /** Runs the tool even if the probe failed, since its output goes to the status. Not if the login or address is forbidden. */
-async function pullService(context: BakeContext, folder: BoxFolder, item: Item): Promise<void> {
+async function pullService(
+  context: BakeContext,
+  folder: BoxFolder,
+  items: readonly Item[],
+  item: Item,
+): Promise<void> {
   const { service, login, reference } = item
+  const same = items.find((other) => isPulledImage(other, item))
+  if (same) return reuseImage(context, folder, same, item)
   const pull = async (probed: ProbeResult) => {
     const isForbidden = probed.kind === 'unreachable' && probed.failure === 'forbidden-address'
     if (probed.kind === 'realm-refused' || isForbidden) throw policyError(item, probed)
@@ -208,12 +237,32 @@ async function pullService(context: BakeContext, folder: BoxFolder, item: Item):
   item.result.digest = digest ?? (await pull(await probeAgain(context, item)))
 }
 
+/** Whether `other` is pulled, and is the same image: by its name, or by the digest that the registry knows for both. */
+function isPulledImage(other: Item, item: Item): boolean {
+  const { digest } = other.result
+  if (digest === undefined || !isSameAccess(other, item)) return false
+  const known = item.probed && isFound(item.probed) ? item.probed.digest : undefined
+  return known === digest || isSameImage(other, item)
+}
+
+/** Its blobs are in the folder, and are verified. */
+function reuseImage({ log }: BakeContext, folder: BoxFolder, pulled: Item, item: Item): void {
+  const [from, service] = [pulled.service.name, item.service.name]
+  folder.reuse(service, from)
+  log.info('image_reused', 'image is already pulled for another service', { service, from })
+  item.result.digest = pulled.result.digest
+  if (isSameImage(pulled, item)) item.result.verified = pulled.result.verified
+}
+
 async function probeAgain(context: BakeContext, item: Item): Promise<FoundManifest> {
   const { service, login } = item
   const result = await probeAndRecord(context, item)
   if (isFound(result)) return result
   const { code, step } = failureOfProbe(result, login !== undefined)
-  const message = 'words' in result ? result.words : result.reason
+  const words = 'words' in result ? result.words : result.reason
+  // A registry that is overloaded or limits requests is not asked for its words.
+  const status = 'status' in result ? `The registry responded with HTTP status ${result.status}.` : ''
+  const message = words || status
   throw new BakeFailureError({ service: service.name, step, code, message })
 }
 

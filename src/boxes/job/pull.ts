@@ -153,7 +153,7 @@ function failureOf(
 }
 
 function totalOf(probed: ProbeResult): number | undefined {
-  if (probed.kind !== 'found') return undefined
+  if (probed.kind !== 'found' || !probed.bytes) return undefined
   try {
     const { config, layers } = JSON.parse(Buffer.from(probed.bytes).toString('utf8')) as {
       config?: { size?: unknown }

@@ -107,6 +107,24 @@ describe('a baked box', () => {
     expect(names).toEqual(['blue', 'green'])
   })
 
+  it('has a service that uses the image of another one, and no image that was not verified', async () => {
+    const folder = await store('one').open()
+    const image = makeImage({ layers: ['same'] })
+    await fill(folder, 'blue', image)
+    expect(() => folder.reuse('green', 'blue')).toThrow('the image of blue was not verified')
+    await folder.verify('blue')
+    folder.reuse('green', 'blue')
+    const { digest } = image.manifest
+    const services = ['blue', 'green'].map((name) => ({ name, image: 'registry.test/same:1', digest }))
+    await folder.publish(services, CREDENTIALS)
+    const { manifests } = read('index.json')
+    expect(manifests).toMatchObject([
+      { digest, annotations: { 'org.opencontainers.image.ref.name': 'blue' } },
+      { digest, annotations: { 'org.opencontainers.image.ref.name': 'green' } },
+    ])
+    expect(readdirSync(join(output, 'shop/blobs/sha256')).length).toBe(3)
+  })
+
   it('takes the place of the one before in one step', async () => {
     await bake('one', { api: makeImage({ layers: ['one'] }) })
     const first = readlinkSync(join(output, 'shop'))

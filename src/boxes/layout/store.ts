@@ -37,6 +37,8 @@ export interface BoxFolder {
   size(): Promise<number>
   /** Checks that every blob of a service exists and matches its digest. @throws StoreError */
   verify(service: string): Promise<void>
+  /** Gives a service the image of another one that is verified. @throws StoreError */
+  reuse(service: string, verified: string): void
   /** Makes one layout of all services, and publishes it with one rename. @throws StoreError if the box is not published */
   publish(services: readonly StoredService[], credentials: BoxCredentials): Promise<void>
   discard(): Promise<void>
@@ -209,6 +211,12 @@ class LayoutFolder implements BoxFolder {
       const blobs = [manifest, config, ...layers].map(({ digest }) => digest)
       this.#verified.set(service, { manifest, blobs })
     })
+  }
+
+  reuse(service: string, verified: string): void {
+    const image = this.#verified.get(verified)
+    if (!image) throw new StoreError('failed', `the image of ${verified} was not verified`)
+    this.#verified.set(service, image)
   }
 
   async publish(services: readonly StoredService[], credentials: BoxCredentials): Promise<void> {

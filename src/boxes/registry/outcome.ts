@@ -26,10 +26,11 @@ type ConnectFailure = 'dns' | 'refused' | 'tls' | 'timeout' | 'reset' | 'protoco
 
 export type FoundManifest = {
   kind: 'found'
-  /** Computed from the response: what a tag stood for. */
+  /** What a tag stood for. A pull by this digest verifies it. */
   digest: string
   mediaType: string
-  bytes: Uint8Array
+  /** Absent if the registry was only asked for the digest. */
+  bytes?: Uint8Array | undefined
   /** Whether the login was required, and is thus verified. */
   loggedIn: boolean
 }
@@ -70,7 +71,8 @@ export type ProbeResult =
 
 export interface RegistryProbe {
   /**
-   * Requests the manifest as a pull would, sending the login at most once per scheme so that no account is locked.
+   * Asks for the manifest as a pull would, sending the login at most once per scheme so that no account is locked. Registries count
+   * requests for the content of a manifest as pulls, so it asks for the digest where that is enough.
    * Throws only if its signal aborts.
    */
   manifest(image: ImageRequest, login: RegistryLogin | undefined, limits?: ProbeLimits): Promise<ProbeResult>

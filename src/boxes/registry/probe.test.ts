@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startDebianRegistry } from '../../../playground/bakes/debian-registry.ts'
-import { makeImage } from '../../../playground/bakes/images.ts'
+import { makeImage, makeIndex } from '../../../playground/bakes/images.ts'
 import { freePort } from '../../../playground/free-port.ts'
 import { GOOD, type ProbeBed, startProbeBed, WRONG } from '../../../test/support/registry/probe-bed.ts'
 import { startTestRegistry, type TestRegistry } from '../../../test/support/registry/test-registry.ts'
@@ -12,6 +12,9 @@ let registry: TestRegistry
 let digest: string
 
 const authorizations = () => registry.front.requests.filter(({ authorization }) => authorization).length
+/** Methods of the requests for manifests. */
+const manifests = () =>
+  registry.front.requests.filter(({ path }) => path.includes('/manifests/')).map(({ method }) => method)
 
 describe('with Basic', () => {
   beforeAll(async () => {
@@ -40,11 +43,10 @@ describe('with Basic', () => {
       kind: 'refused',
       step: 'manifest',
       status: 401,
-      codes: ['UNAUTHORIZED'],
       scheme: 'basic',
       loggedIn: true,
     })
-    expect(authorizations()).toBe(1)
+    expect([authorizations(), manifests()]).toEqual([1, ['HEAD']])
   })
 
   it('nobody is refused as nobody', async () => {
@@ -98,7 +100,8 @@ describe('with Basic', () => {
       }
       const authority = `${registry.ca}\n${other.ca}`
       expect(await bed.ask(GOOD, { extraCa: authority })).toMatchObject({ kind: 'found' })
-      expect(other.front.requests.map(({ authorization }) => authorization)).toEqual([undefined])
+      expect(other.front.requests.filter(({ authorization }) => authorization)).toEqual([])
+      expect(other.front.requests.length).toBeGreaterThan(0)
     } finally {
       await other.stop()
     }
@@ -144,6 +147,7 @@ describe('with Basic', () => {
     registry.front.trouble = (request, response) => {
       if (!request.url?.includes('/manifests/')) return false
       response.writeHead(200)
+      if (request.method === 'HEAD') return response.end() !== undefined
       const more = () => response.write(Buffer.alloc(64 * 1024), (error) => (error ? undefined : more()))
       more()
       return true
@@ -157,6 +161,78 @@ describe('with Basic', () => {
     const asked = bed.ask(GOOD, { signal: ending.signal })
     setTimeout(() => ending.abort('canceled'), 100)
     await expect(asked).rejects.toBe('canceled')
+  })
+})
+
+describe('a registry that counts requests for manifests as pulls', () => {
+  let index: string
+  let docker: string
+
+  beforeAll(async () => {
+    bed = await startProbeBed({ auth: 'bearer' })
+    registry = bed.registry
+    const amd = makeImage({ layers: ['one'] })
+    digest = await registry.push('acme/api', '1.0', amd)
+    index = await registry.push('acme/api', 'index', makeIndex([amd, makeImage({ layers: ['two'] })]))
+    docker = await registry.push('acme/api', 'docker', makeImage({ layers: ['one'], docker: true }))
+  })
+  afterEach(() => bed.renew())
+  afterAll(() => bed?.stop())
+
+  /** Answers heads of manifests instead of the registry. */
+  const heads = (status: number, headers: Record<string, string> = {}) => {
+    registry.front.trouble = (request, response) => {
+      if (request.method !== 'HEAD') return false
+      response.writeHead(status, headers).end()
+      return true
+    }
+  }
+
+  it.each([
+    ['a tag', () => ['1.0', digest]],
+    ['an index', () => ['index', index]],
+    ['a manifest of Docker', () => ['docker', docker]],
+    ['a digest', () => [digest, digest]],
+  ])('is asked for no more than the digest of %s', async (_, of) => {
+    const [reference = '', want] = of()
+    expect(await bed.ask(GOOD, { reference })).toMatchObject({ kind: 'found', digest: want, loggedIn: true })
+    expect(manifests()).toEqual(['HEAD'])
+  })
+
+  it.each([429, 500, 502, 503])('is not asked again where it answers %i', async (status) => {
+    heads(status, { 'retry-after': '5' })
+    expect(await bed.ask()).toMatchObject({ kind: 'refused', step: 'manifest', status, retryAfter: 5 })
+    expect(manifests()).toEqual(['HEAD'])
+  })
+
+  it.each([
+    ['no digest', 200, {}],
+    ['a digest that is none', 200, { 'docker-content-digest': 'sha256:none' }],
+    ['a digest of another kind', 200, { 'docker-content-digest': `sha512:${'a'.repeat(128)}` }],
+    ['that it knows no heads', 405, {}],
+    ['that it has not implemented them', 501, {}],
+    ['that nothing is there', 404, {}],
+    ['that it is forbidden', 403, {}],
+    ['that it does not understand', 400, {}],
+  ] as const)('is asked for the content where its head says %s', async (_, status, headers) => {
+    heads(status, headers)
+    expect(await bed.ask()).toMatchObject({ kind: 'found', digest, bytes: expect.anything() })
+    expect(manifests()).toEqual(['HEAD', 'GET'])
+  })
+
+  it('is asked for the content where its head names another digest than the one that is asked for', async () => {
+    heads(200, { 'docker-content-digest': index })
+    expect(await bed.ask(GOOD, { reference: digest })).toMatchObject({ kind: 'found', digest })
+    expect(manifests()).toEqual(['HEAD', 'GET'])
+  })
+
+  it('says in its own words why there is nothing to pull', async () => {
+    expect(await bed.ask(GOOD, { reference: 'none' })).toMatchObject({
+      status: 404,
+      codes: ['MANIFEST_UNKNOWN'],
+      words: expect.stringContaining('manifest unknown'),
+    })
+    expect(manifests()).toEqual(['HEAD', 'GET'])
   })
 })
 

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { SecureContext } from 'node:tls'
+import { DIGEST } from '../../apis/bake.ts'
 import { fieldOf, tryParseJson } from '../../lib/json.ts'
 import { createTrust } from '../../net/dial.ts'
-import { type HttpResponse, httpGet } from '../../net/http.ts'
+import { type HttpResponse, httpRequest } from '../../net/http.ts'
 import { type Challenge, checkTokenRealm, parseChallenges, readErrorBody } from './challenge.ts'
 import { apiHostOf, EgressPolicy } from './egress.ts'
 import {
@@ -16,7 +17,7 @@ import {
 } from './outcome.ts'
 
 /**
- * Requests an image's manifest as a pull would: a ping, a token if the registry wants one, and the manifest. The
+ * Asks for an image's manifest as a pull would: a ping, a token if the registry wants one, and the manifest. The
  * password is sent to the registry and to permitted token endpoints only, and is never sent along with a redirect.
  */
 
@@ -37,6 +38,7 @@ export function createRegistryProbe({ userAgent, extraCa, realms }: RegistryProb
 }
 
 type RegistryRequest = {
+  method: 'GET' | 'HEAD'
   step: ProbeStep
   url: URL
   accept: string
@@ -109,7 +111,7 @@ class Probe {
     if ('end' in first) return first.end
     const { repository, reference } = this.#image
     const path = `/v2/${repository}/manifests/${encodeURIComponent(reference)}`
-    const manifest = this.#unauthorized('manifest', path)
+    const manifest = { ...this.#unauthorized('manifest', path), method: 'HEAD' } as const
     const request = this.#authorized(manifest, first.value)
     const found = await this.#request(request)
     // Some registries require a login only for the manifest.
@@ -117,14 +119,31 @@ class Probe {
       const second = await this.#authorize(found.response, request)
       if ('end' in second) return second.end
       const again = this.#authorized(manifest, second.value)
-      return this.#read(await this.#request(again), again)
+      return await this.#conclude(await this.#request(again), again)
     }
-    return this.#read(found, request)
+    return await this.#conclude(found, request)
+  }
+
+  /** With the content of the manifest if its head does not tell enough. */
+  async #conclude(head: Response, request: RegistryRequest): Promise<ProbeResult> {
+    const found = 'response' in head && this.#foundByHead(head.response, request)
+    if (found) return found
+    if (!needsContent(head)) return this.#read(head, request)
+    const get = { ...request, method: 'GET' } as const
+    return this.#read(await this.#request(get), get)
+  }
+
+  #foundByHead({ status, headers }: HttpResponse, { loggedIn }: RegistryRequest): ProbeResult | undefined {
+    const [digest = ''] = [headers['docker-content-digest']].flat()
+    if (status !== 200 || !DIGEST.test(digest)) return undefined
+    // The content shows which of the two is right.
+    if (this.#image.reference.startsWith('sha256:') && this.#image.reference !== digest) return undefined
+    return { kind: 'found', digest, mediaType: mediaTypeOf(headers), loggedIn }
   }
 
   #unauthorized(step: ProbeStep, path: string): RegistryRequest {
     const url = new URL(`https://${apiHostOf(this.#image.registry)}${path}`)
-    return { step, url, accept: MANIFESTS, maxBytes: MAX_MANIFEST_BYTES, loggedIn: false }
+    return { method: 'GET', step, url, accept: MANIFESTS, maxBytes: MAX_MANIFEST_BYTES, loggedIn: false }
   }
 
   #authorized(request: RegistryRequest, authorization: string | undefined): RegistryRequest {
@@ -152,7 +171,7 @@ class Probe {
   async #requestOnce(request: RegistryRequest): Promise<Response> {
     const { url } = request
     try {
-      const response = await httpGet(url, {
+      const response = await httpRequest(url, {
         ...this.#client,
         ...request,
         permits: (kind) => this.#egress.permits(kind, url),
@@ -206,6 +225,7 @@ class Probe {
     const login = this.#login
     if (login) url.searchParams.set('account', login.username)
     return {
+      method: 'GET',
       step: 'token',
       url,
       accept: 'application/json',
@@ -226,9 +246,24 @@ class Probe {
       const words = `the registry returned content with the digest ${digest} for ${reference}`
       return { ...refusalFrom(response, request), codes: ['DIGEST_INVALID'], words }
     }
-    const mediaType = String(response.headers['content-type'] ?? '').replace(/;.*$/, '')
+    const mediaType = mediaTypeOf(response.headers)
     return { kind: 'found', digest, mediaType, bytes: response.body, loggedIn: request.loggedIn }
   }
+}
+
+function mediaTypeOf(headers: HttpResponse['headers']): string {
+  return String(headers['content-type'] ?? '').replace(/;.*$/, '')
+}
+
+/**
+ * Only a GET has the registry's words, and some servers answer HEAD in a way of their own. It is not sent where the status says enough:
+ * to a registry that is overloaded or limits requests, or with a password that was just rejected.
+ */
+function needsContent(head: Response): boolean {
+  if ('end' in head) return head.end.kind === 'unreachable' && head.end.failure === 'protocol'
+  const { status } = head.response
+  if (status === 401) return !/^Basic /.test(head.request.authorization ?? '')
+  return status !== 429 && (status < 500 || status === 501)
 }
 
 function challengesOf({ headers }: HttpResponse): Challenge[] {
