@@ -7,6 +7,7 @@ test.each([
   { type: 'token', registry: 'ghcr.io', username: 'acme-bot' },
   { type: 'token', registry: ECR, username: 'AWS' },
   { type: 'ecr', registry: ECR },
+  { type: 'ecr', registry: `${ECR.toUpperCase()}.:443` },
 ] as const)('$type of $registry is right', (spec) => {
   expect(credentialSpecProblem(spec)).toBeUndefined()
 })
@@ -28,6 +29,14 @@ test.each([
   {
     spec: { type: 'ecr', registry: `${ECR}.evil.test` },
     want: ['registry', 'InvalidRegistry', 'evil.test is not an AWS domain'],
+  },
+  {
+    spec: { type: 'ecr', registry: `${ECR}:8443` },
+    want: ['registry', 'RegistryRefused', 'must not include a port'],
+  },
+  {
+    spec: { type: 'token', registry: 'hub.docker.com', username: 'a' },
+    want: ['registry', 'RegistryRefused', 'must be docker.io'],
   },
   {
     spec: { type: 'ecr', registry: 'public.ecr.aws' },
