@@ -17,7 +17,7 @@ const LINT_LIMIT_MS = 10 * 60_000
 
 type Step = { uses?: string; run?: string; with?: Record<string, unknown> }
 type Job = { 'timeout-minutes'?: number; permissions?: object; steps: Step[] }
-type Workflow = { permissions: object; concurrency: object; jobs: Record<string, Job> }
+type Workflow = { on: object; permissions: object; concurrency: object; jobs: Record<string, Job> }
 
 const FILES = readdirSync(FOLDER)
 const read = (name: string) => readFileSync(join(FOLDER, name), 'utf8')
@@ -84,7 +84,7 @@ describe.each(FILES)('%s', (name) => {
 
   it('runs commands that there are', () => {
     const named = steps.flatMap(({ run = '' }) =>
-      [...run.matchAll(/npm (?:run )?(test\S*|check)/g)].map(([, script]) => script),
+      [...run.matchAll(/npm (?:run )?(test\S*|check|audit)/g)].map(([, script]) => script),
     )
     expect(named.length).toBeGreaterThan(0)
     for (const script of named) expect(Object.keys(scripts)).toContain(script)
@@ -94,6 +94,15 @@ describe.each(FILES)('%s', (name) => {
 it('the image is made twice, and has to be the same', () => {
   const { jobs } = parse(read('ci.yml')) as Workflow
   expect(jobs.image?.steps.at(-1)?.run).toMatch(/npm run test:image -- --twice$/)
+})
+
+it('dependencies are audited every day, and no push fails for what becomes known of them', () => {
+  const { on, jobs } = parse(read('audit.yml')) as Workflow
+  expect(on).toEqual({
+    schedule: [{ cron: expect.stringMatching(/^\d+ \d+ \* \* \*$/) }],
+    workflow_dispatch: null,
+  })
+  expect(jobs.audit?.steps.at(-1)?.run).toBe('npm run audit')
 })
 
 it('a push is checked, tested, made into an image and tried in a cluster', () => {

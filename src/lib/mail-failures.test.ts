@@ -5,6 +5,7 @@ import { type SmtpScript, startScriptedSmtp } from '../../test/support/scripted-
 import { startSmtpServer } from '../../test/support/smtp-server.ts'
 import { createTestAuthority, selfSignedCertificate } from '../../test/support/tls.ts'
 import { createMailer } from './mail.ts'
+import { mailFailureOf } from './mail-failures.ts'
 
 const authority = createTestAuthority()
 const MAIL = { to: ['owner@example.com'], subject: 'Disabled', text: 'Your endpoint was disabled.' }
@@ -60,7 +61,7 @@ describe('a server that answers', () => {
     {
       given: '421 to EHLO',
       script: to('EHLO', '421 4.7.0 try again later, closing connection'),
-      want: 'the mail server rejected the name in EHLO (421 4.7.0). Ask your cluster operator to set DAVIT_SMTP_EHLO_NAME',
+      want: 'the mail server closed the connection after EHLO (421 4.7.0). Ask your cluster operator to check DAVIT_SMTP_EHLO_NAME',
     },
     {
       given: '504 to EHLO and HELO',
@@ -173,6 +174,14 @@ describe('a server that answers', () => {
 })
 
 describe('a server that hangs up', () => {
+  test('before TLS begins was reached', async () => {
+    const server = await opened(startRawReceiver((socket) => void socket.end()))
+    expect(await refusalBy(server, { scheme: 'smtps' })).toMatchObject({
+      reason: 'the mail server closed the connection',
+      isPermanent: false,
+    })
+  })
+
   test.each([
     { when: 'before its greeting', script: undefined },
     { when: 'after EHLO', script: to('EHLO', '') },
@@ -188,6 +197,32 @@ describe('a server that hangs up', () => {
       scope: 'server',
     })
   })
+})
+
+test.each([
+  ['ECONNREFUSED', 'the mail server cannot be reached'],
+  ['EHOSTUNREACH', 'the mail server cannot be reached'],
+  ['ENETUNREACH', 'the mail server cannot be reached'],
+  ['ETIMEDOUT', 'the mail server does not respond'],
+  ['ECONNRESET', 'the mail server closed the connection'],
+  ['EPIPE', 'the mail server closed the connection'],
+  ['EMFILE', 'failed to send the email'],
+  ['CERT_NOT_YET_VALID', 'the certificate of the mail server is not valid yet'],
+  ['CERT_REVOKED', 'the certificate of the mail server has been revoked'],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', expect.stringContaining('extraCa')],
+  ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', expect.stringContaining('extraCa')],
+  ['UNABLE_TO_DECRYPT_CERT_SIGNATURE', expect.stringContaining('extraCa')],
+  ['SELF_SIGNED_CERT_IN_CHAIN', expect.stringContaining('extraCa')],
+  ['INVALID_CA', expect.stringContaining('extraCa')],
+  ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', expect.stringContaining('TLS 1.2')],
+  ['ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE', 'failed to establish a TLS connection to the mail server'],
+  ['EPROTO', 'failed to establish a TLS connection to the mail server'],
+])('an error of the socket with the code %s is told as what it is', (originalCode, reason) => {
+  const error = Object.assign(new Error('try running Node.js with --use-system-ca'), {
+    code: 'ESOCKET',
+    originalCode,
+  })
+  expect(mailFailureOf(error)).toEqual({ reason, isPermanent: false, scope: 'server' })
 })
 
 describe('a server that cannot be reached', () => {

@@ -40,12 +40,11 @@ type LibraryError = {
   command?: unknown
 }
 
-/** @param isReached whether there was a connection to the server: over TLS, after the handshake */
-export function mailFailureOf(error: unknown, isReached: boolean): MailFailure {
+export function mailFailureOf(error: unknown): MailFailure {
   const { code, originalCode, response, command } = Object(error) as LibraryError
   const reply = replyOf(response)
   if (!reply) {
-    const reason = tlsReason(originalCode) ?? reasonWithoutReply(code, isReached)
+    const reason = tlsReason(originalCode) ?? reasonWithoutReply(code, originalCode)
     return { reason, isPermanent: false, scope: 'server' }
   }
   const verb = String(command ?? '').split(' ', 1)[0] ?? ''
@@ -103,7 +102,9 @@ function reasonOfReply(verb: string, { code, codes }: Reply): string {
   switch (verb) {
     case 'EHLO':
     case 'HELO':
-      return `the mail server rejected the name in EHLO (${codes}). ${advice('set DAVIT_SMTP_EHLO_NAME')}`
+      return code === CLOSING
+        ? `the mail server closed the connection after EHLO (${codes}). ${advice('check DAVIT_SMTP_EHLO_NAME')}`
+        : `the mail server rejected the name in EHLO (${codes}). ${advice('set DAVIT_SMTP_EHLO_NAME')}`
     case 'STARTTLS':
       return `${NO_TLS}: it rejected STARTTLS (${codes}). ${advice('check the port in DAVIT_SMTP_URL')}`
     case 'AUTH':
@@ -126,10 +127,6 @@ const NO_TLS = 'failed to establish a TLS connection to the mail server'
 
 /** By the code of Node or OpenSSL. */
 const TLS_REASONS: readonly (readonly [string, ...string[]])[] = [
-  [NOT_TRUSTED, 'UNABLE_TO_GET_ISSUER_CERT', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY'],
-  [NOT_TRUSTED, 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'CERT_SIGNATURE_FAILURE', 'CERT_CHAIN_TOO_LONG'],
-  [NOT_TRUSTED, 'DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'CERT_UNTRUSTED'],
-  [NOT_TRUSTED, 'CERT_REJECTED', 'INVALID_CA', 'PATH_LENGTH_EXCEEDED', 'INVALID_PURPOSE'],
   ['the certificate of the mail server has expired', 'CERT_HAS_EXPIRED'],
   ['the certificate of the mail server is not valid yet', 'CERT_NOT_YET_VALID'],
   ['the certificate of the mail server has been revoked', 'CERT_REVOKED'],
@@ -148,24 +145,45 @@ const TLS_REASONS: readonly (readonly [string, ...string[]])[] = [
     'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION',
     'ERR_SSL_UNSUPPORTED_PROTOCOL',
   ],
-  [NO_TLS, 'EPROTO'],
 ]
 const TLS_REASON_OF = new Map(
   TLS_REASONS.flatMap(([reason, ...codes]) => codes.map((code) => [code, reason])),
 )
 
+/** What OpenSSL calls the other problems of a certificate. */
+const CERTIFICATE =
+  /^(CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_|ERROR_IN_CERT_)/
+const TLS = /^(ERR_SSL_|ERR_TLS_|EPROTO$)/
+
 function tlsReason(code: unknown): string | undefined {
   if (typeof code !== 'string') return undefined
-  return TLS_REASON_OF.get(code) ?? (/^ERR_(SSL|TLS)_/.test(code) ? NO_TLS : undefined)
+  const known = TLS_REASON_OF.get(code)
+  if (known !== undefined) return known
+  if (CERTIFICATE.test(code)) return NOT_TRUSTED
+  return TLS.test(code) ? NO_TLS : undefined
 }
 
-function reasonWithoutReply(code: unknown, isReached: boolean): string {
+const UNREACHABLE: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EHOSTDOWN',
+  'ENETDOWN',
+  'EADDRNOTAVAIL',
+  'EACCES',
+  'EPERM',
+])
+/** Undefined: it closed the connection in good order. */
+const CLOSED: ReadonlySet<unknown> = new Set([undefined, 'ECONNRESET', 'ECONNABORTED', 'EPIPE'])
+const SILENT = 'the mail server does not respond'
+
+function reasonWithoutReply(code: unknown, originalCode: unknown): string {
   switch (code) {
     case 'EDNS':
       return 'the host name of the mail server does not resolve'
     case 'ETIMEDOUT':
     case 'EABORT':
-      return 'the mail server does not respond'
+      return SILENT
     case 'ETLS':
       return NO_TLS
     case 'EPROTOCOL':
@@ -174,8 +192,9 @@ function reasonWithoutReply(code: unknown, isReached: boolean): string {
       return 'the mail server supports no login with a user and a password'
     case 'ECONNECTION':
     case 'ESOCKET':
-      return isReached ? 'the mail server closed the connection' : 'the mail server cannot be reached'
-    default:
-      return 'failed to send the email'
+      if (UNREACHABLE.has(originalCode)) return 'the mail server cannot be reached'
+      if (originalCode === 'ETIMEDOUT') return SILENT
+      if (CLOSED.has(originalCode)) return 'the mail server closed the connection'
   }
+  return 'failed to send the email'
 }

@@ -192,6 +192,19 @@ test.each([
   expect(smtp.mails.map((mail) => mail.ehloName)).toEqual([want])
 })
 
+test.each([
+  { what: 'an address literal of the loopback', rejects: /^(EHLO|HELO) \[127\./ },
+  { what: 'every address literal', rejects: /^(EHLO|HELO) \[/ },
+  { what: 'localhost', rejects: /^(EHLO|HELO) localhost/ },
+  { what: 'a name without a dot', rejects: /^(EHLO|HELO) [^.]*$/ },
+])('a relay that drops clients that call themselves $what takes the email', async ({ rejects }) => {
+  const reply = (command: string) => (rejects.test(command) ? '421 4.7.0 try again later' : undefined)
+  const smtp = await startScriptedSmtp({ reply })
+  toClose.push(smtp)
+  const result = await mailer(`smtp://localhost:${smtp.port}`).send(MAIL)
+  expect(result).toEqual({ accepted: MAIL.to, refused: [] })
+})
+
 describe('an address outside ASCII', () => {
   const UTF8 = ['josé@example.com', '用户@例え.jp', 'δοκιμή@παράδειγμα.δοκιμή', 'jose\u0301@example.org']
   const DOMAINS = [

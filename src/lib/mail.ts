@@ -1,7 +1,13 @@
 import { getCACertificates } from 'node:tls'
 import { domainToASCII, domainToUnicode } from 'node:url'
 import MailComposer from 'nodemailer/lib/mail-composer'
-import { INVALID_ADDRESS, type MailFailure, NO_UTF8_RECIPIENTS, NO_UTF8_SENDER } from './mail-failures.ts'
+import {
+  INVALID_ADDRESS,
+  type MailFailure,
+  mailFailureOf,
+  NO_UTF8_RECIPIENTS,
+  NO_UTF8_SENDER,
+} from './mail-failures.ts'
 import { SmtpSession } from './smtp-session.ts'
 
 export type Mail = { to: string[]; subject: string; text: string }
@@ -80,7 +86,7 @@ async function sendGroups(
     }
     return results
   } catch (error) {
-    const failure = session.failureOf(error)
+    const failure = mailFailureOf(error)
     return groups.map((group) => refuseAll(group, failure))
   } finally {
     session.close()

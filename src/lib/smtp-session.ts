@@ -27,7 +27,7 @@ type Envelope = SMTPEnvelope &
 
 type Done<T> = (error: unknown, result?: T) => void
 
-/** One connection to a mail server, from the greeting to its end. Every call fails with the library's error; `failureOf` explains it. */
+/** One connection to a mail server, from the greeting to its end. Its calls fail with the library's errors, which `mailFailureOf` explains. */
 export class SmtpSession {
   readonly #server: SmtpServer
   readonly #connection: SMTPConnection
@@ -86,11 +86,11 @@ export class SmtpSession {
     try {
       await this.#step((done) => this.#connection.send(envelope, message, done))
     } catch (error) {
-      const failure = this.failureOf(error)
+      const failure = mailFailureOf(error)
       for (const address of to) refused.set(address, failure)
     }
     const { rejected = [], rejectedErrors = [] } = envelope
-    for (const [i, address] of rejected.entries()) refused.set(address, this.failureOf(rejectedErrors[i]))
+    for (const [i, address] of rejected.entries()) refused.set(address, mailFailureOf(rejectedErrors[i]))
     return {
       accepted: to.filter((address) => !refused.has(address)),
       refused: [...refused].map(([address, failure]) => ({ address, ...failure })),
@@ -100,10 +100,6 @@ export class SmtpSession {
   /** Before another email in the same session, whatever became of the one before. */
   async reset(): Promise<void> {
     await this.#step((done) => this.#connection.reset(done))
-  }
-
-  failureOf(error: unknown): MailFailure {
-    return mailFailureOf(error, this.#connection.stage === 'connected')
   }
 
   close(): void {

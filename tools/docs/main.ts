@@ -31,6 +31,7 @@ const PAGES = [
   'src/**/README.md',
   'CHANGELOG.md',
   'CONTRIBUTING.md',
+  'SECURITY.md',
   'contract/README.md',
 ]
 const USAGE = 'Usage: npm run docs [-- [--serve] [--port PORT] [--base /PATH/]]'

@@ -9,6 +9,7 @@ const PAGES = [
   'test/reports/rules.md',
   'src/webhooks/log/README.md',
   'CHANGELOG.md',
+  'SECURITY.md',
 ]
 const FILES = ['examples/endpoint.yaml', 'docs/guides/dashboard.svg']
 const files: SiteFiles = {
@@ -23,6 +24,7 @@ test.each([
   ['test/reports/rules.md', 'contributing/reports/rules.md'],
   ['src/webhooks/log/README.md', 'contributing/source/webhooks/log.md'],
   ['CHANGELOG.md', 'releases/changelog.md'],
+  ['SECURITY.md', 'contributing/security.md'],
   ['examples/endpoint.yaml', undefined],
   ['charts/davit/README.md', undefined],
 ])('%s is at %s', (path, page) => {
@@ -35,6 +37,7 @@ test.each([
   ['[a](../contributing/decisions)', '[a](../contributing/decisions/index.md)'],
   ['[a](../../test/reports/rules.md)', '[a](../contributing/reports/rules.md)'],
   ['[a](../../CHANGELOG.md) [b](install.md)', '[a](../releases/changelog.md) [b](./install.md)'],
+  ['[a](../../SECURITY.md#scope)', '[a](../contributing/security.md#scope)'],
   ['[a](../../examples/endpoint.yaml)', '[a](/files/examples/endpoint.yaml)'],
   ['![a](dashboard.svg)', '![a](dashboard.svg)'],
   ['[a](https://example.com/a.md) [b](#here)', '[a](https://example.com/a.md) [b](#here)'],

@@ -22,6 +22,7 @@ export type StagedPage = {
 const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
   [/^CHANGELOG\.md$/, 'releases/changelog.md'],
   [/^CONTRIBUTING\.md$/, 'contributing/index.md'],
+  [/^SECURITY\.md$/, 'contributing/security.md'],
   [/^contract\/README\.md$/, 'contributing/contract.md'],
   [/^test\/reports\/(.+\.md)$/, 'contributing/reports/$1'],
   [/^src\/(?:(.+)\/)?README\.md$/, 'contributing/source/$1.md'],
