@@ -32,11 +32,11 @@ test.each([
   },
   {
     spec: { type: 'ecr', registry: `${ECR}:8443` },
-    want: ['registry', 'RegistryRefused', 'must not include a port'],
+    want: ['registry', 'InvalidRegistry', 'must not include a port'],
   },
   {
     spec: { type: 'token', registry: 'hub.docker.com', username: 'a' },
-    want: ['registry', 'RegistryRefused', 'must be docker.io'],
+    want: ['registry', 'InvalidRegistry', 'must be docker.io'],
   },
   {
     spec: { type: 'ecr', registry: 'public.ecr.aws' },
