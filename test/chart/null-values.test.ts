@@ -98,7 +98,7 @@ describe.each(HELMS)('with %s', (name) => {
   })
 
   test('a key without a value in a map is none', async () => {
-    const holes = everywhere(isMap, { hole: null })
+    const holes = { ...everywhere(isMap, { hole: null }), image: IMAGE }
     expect(await render(name, holes)).toEqual(standard.map(withHole))
   })
 
