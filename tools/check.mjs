@@ -18,7 +18,15 @@ const VITEST = ['node', 'node_modules/vitest/vitest.mjs', 'run', '--project', 'u
 
 /** Links to files and headings of this repository; external addresses are not requested. */
 const LINKS = ['--frail', '--quiet', '--no-stdout', '--use', 'validate-links=repository:false']
-LINKS.push('README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'charts/davit/README.md', 'docs', 'test/reports')
+LINKS.push(
+  'README.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  'charts/davit/README.md',
+  'docs',
+  'test/reports',
+)
 
 /** Name and command; the programs are in node_modules. */
 const CHECKS = [

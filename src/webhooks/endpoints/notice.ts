@@ -22,7 +22,7 @@ export function isFinalReason(reason: string): boolean {
   return FINAL_REASONS.has(reason)
 }
 
-/** One endpoint and those who are to be told about it. */
+/** One endpoint and its owners. */
 export type Recipients = {
   /** UID of the endpoint. */
   uid: string
@@ -122,17 +122,17 @@ const MAX_CAUSES = 4
 function causes({ uid, owners, final, refused }: NoticeState): string[] {
   const rejections = new Map(final.map(({ digest, rejection }) => [digest, rejection]))
   const positions = new Map<string, number[]>()
-  let told = 0
+  let distinct = 0
   for (const [i, address] of owners.entries()) {
     if (owners.indexOf(address) !== i) continue
-    told += 1
+    distinct += 1
     const reason =
       rejections.get(digestOf(uid, address)) ?? refused.find((refusal) => refusal.address === address)?.reason
     if (reason !== undefined) positions.set(reason, [...(positions.get(reason) ?? []), i + 1])
   }
   return [...positions].slice(0, MAX_CAUSES).map(([reason, at]) => {
     const sentence = withPeriod(reason)
-    return at.length === told
+    return at.length === distinct
       ? sentence
       : `${at.length === 1 ? 'Address' : 'Addresses'} ${listed(at.map(String))} of ${OWNER_EMAILS_ANNOTATION}: ${sentence}`
   })
