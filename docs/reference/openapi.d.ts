@@ -1359,6 +1359,8 @@ export interface operations {
                          * @example whsec_ZGF2aXQgc2lnbmluZyBzZWNyZXQgMjRi
                          */
                         secret?: string;
+                        /** @description warnings lists what may make deliveries fail although the request is valid, such as plain HTTP to a public name. It is absent if there are none. */
+                        warnings?: string[];
                     };
                 };
             };
@@ -1531,6 +1533,8 @@ export interface operations {
                 content: {
                     "application/json": {
                         endpoint: components["schemas"]["WebhookEndpoint"];
+                        /** @description warnings lists what may make deliveries fail although the request is valid, such as plain HTTP to a public name. It is absent if there are none. */
+                        warnings?: string[];
                     };
                 };
             };

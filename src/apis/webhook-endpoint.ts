@@ -28,8 +28,8 @@ export const REDELIVER_ANNOTATION = `${GROUP}/redeliver-requested`
 
 const SUBSCRIPTION = new RegExp(`^(\\*|${EVENT_TYPE.source.slice(1, -1)})$`)
 
-/** `\p{Cc}\p{Z}` instead of `\s`: the API server reads both the same. */
-const WEBHOOK_URL = /^https?:\/\/[^\p{Cc}\p{Z}/?#@\\]+([/?][^\p{Cc}\p{Z}#]*)?$/u
+/** Schemes are case-insensitive (RFC 3986 §3.1). `\p{Cc}\p{Z}` instead of `\s`: the API server reads both the same. */
+const WEBHOOK_URL = /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^\p{Cc}\p{Z}/?#@\\]+([/?][^\p{Cc}\p{Z}#]*)?$/u
 
 export const endpointState = z.enum(['enabled', 'disabled'])
 export type EndpointState = z.infer<typeof endpointState>
@@ -39,8 +39,8 @@ export const ENDPOINT_LIMITS = { description: 200, eventTypes: 100, concurrency:
 
 export const webhookEndpointSpec = z
   .object({
+    // Without a minimum, so that a short text is told what it must be, and not its length.
     url: text({
-      min: 8,
       max: 2048,
       pattern: WEBHOOK_URL,
       allowed:

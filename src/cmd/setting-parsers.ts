@@ -118,7 +118,8 @@ export function someOf(names: readonly string[]) {
 export const hostNames = setting(
   'must be names of hosts, separated by commas, such as receiver.acme.svc.cluster.local',
   (text) => {
-    const found = text.split(',').map((name) => name.trim().toLowerCase())
+    // A dot at the end only says that the name is complete.
+    const found = text.split(',').map((name) => name.trim().toLowerCase().replace(/\.$/, ''))
     return found.every((name) => HOST.test(name)) ? found : undefined
   },
   LIST,

@@ -230,10 +230,7 @@ function buildEndpointLoop(shared: Shared) {
     leftOut: (uid) => engine.queues.get(uid)?.leftOut,
     rejectedObject: (uid) => engine.queues.get(uid)?.rejection,
     attempts: (uid) => lastAttempts.of(uid),
-    rejectUrl: (url) => {
-      const decision = urlGuard.check(url)
-      return decision.ok ? undefined : decision.reason
-    },
+    urlGuard,
   })
   const endpointPasses = new ShardedReconciler({
     reconciler,

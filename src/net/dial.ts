@@ -1,116 +1,33 @@
-import { promises as dns } from 'node:dns'
 import { isIP, type LookupFunction, connect as netConnect, Socket } from 'node:net'
 import { createSecureContext, getCACertificates, type SecureContext, connect as tlsConnect } from 'node:tls'
-import { Semaphore } from '../lib/semaphore.ts'
+import type { Resolve } from './resolver.ts'
 
 /**
  * Connects to servers that users name. `dial` resolves a name once, asks the caller about every address, and connects
  * to exactly what was vetted, so an answer that changes between the check and the connection (DNS rebinding) has no
- * effect. Webhooks resolve with `createResolver`, registries with `lookUp`, as the tool that pulls the image does.
+ * effect.
  */
-
-/** Addresses of a name, at least one. @throws Error with a code of node:dns (`ENOTFOUND`, `ETIMEOUT`, ...) */
-export type Resolve = (hostname: string) => Promise<readonly string[]>
-
-/** Single DNS queries; tests replace them. All reject with a code of node:dns. */
-export type NameServer = {
-  resolve4(hostname: string): Promise<string[]>
-  resolve6(hostname: string): Promise<string[]>
-  /** The machine's own way: /etc/hosts, search list. */
-  lookup(hostname: string): Promise<readonly string[]>
-}
-
-const QUERY_TIMEOUT_MS = 2000
-const QUERY_TRIES = 2
-/** They share the process's threads with file access. */
-const MAX_CONCURRENT_LOOKUPS = 2
-const MAX_ADDRESSES = 6
-
-const NOT_FOUND: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA'])
-
-/** The machine's own way: /etc/hosts, search list. */
-export const lookUp: Resolve = async (hostname) =>
-  (await dns.lookup(hostname, { all: true })).map(({ address }) => address)
-
-/**
- * Queries DNS directly instead of getaddrinfo, which runs on two threads of the process: a few names with a slow
- * server would block all others. Names are queried as written, without the machine's search list.
- * `machineNames`: look up names that DNS does not have the machine's own way, for receivers inside the cluster.
- */
-export function createResolver(options: { machineNames: boolean; server?: NameServer | undefined }): Resolve {
-  const server = options.server ?? systemNameServer()
-  const lookups = new Semaphore({ atOnce: MAX_CONCURRENT_LOOKUPS })
-  const running = new Map<string, Promise<readonly string[]>>()
-
-  async function query(hostname: string): Promise<readonly string[]> {
-    // RFC 6761: never a question for DNS.
-    if (/(^|\.)localhost$/.test(hostname)) return ['127.0.0.1', '::1']
-    const [v4, v6] = await Promise.allSettled([server.resolve4(hostname), server.resolve6(hostname)])
-    const found = interleave(addressesOf(v4), addressesOf(v6))
-    if (found.length > 0) return found
-    const error = mostTelling(v4, v6)
-    if (!options.machineNames || !NOT_FOUND.has(codeOf(error))) throw error
-    const known = await lookups.run(async () => await server.lookup(hostname))
-    if (known.length === 0) throw error
-    return known.slice(0, MAX_ADDRESSES)
-  }
-
-  // One query at a time per name: a burst to one receiver is one query.
-  return (hostname) => {
-    const known = running.get(hostname)
-    if (known) return known
-    const result = query(hostname).finally(() => running.delete(hostname))
-    running.set(hostname, result)
-    return result
-  }
-}
-
-function systemNameServer(): NameServer {
-  const resolver = new dns.Resolver({ timeout: QUERY_TIMEOUT_MS, tries: QUERY_TRIES })
-  return {
-    resolve4: (hostname) => resolver.resolve4(hostname),
-    resolve6: (hostname) => resolver.resolve6(hostname),
-    lookup: lookUp,
-  }
-}
-
-/** Alternates the families, so that a machine without one of them soon gets to the other. */
-function interleave(v4: readonly string[], v6: readonly string[]): string[] {
-  const mixed: string[] = []
-  for (let i = 0; i < Math.max(v4.length, v6.length); i += 1) {
-    for (const address of [v4[i], v6[i]]) if (address !== undefined) mixed.push(address)
-  }
-  return mixed.slice(0, MAX_ADDRESSES)
-}
-
-function addressesOf(result: PromiseSettledResult<string[]>): string[] {
-  return result.status === 'fulfilled' ? result.value : []
-}
-
-/** "No such name" only if neither family failed in another way. */
-function mostTelling(...results: PromiseSettledResult<string[]>[]): unknown {
-  const errors = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []))
-  const trouble = errors.find((error) => !NOT_FOUND.has(codeOf(error)))
-  return trouble ?? errors[0] ?? coded('ENOTFOUND', 'no address')
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : ''
-}
-
-function coded(code: string, message: string): Error {
-  return Object.assign(new Error(message), { code })
-}
 
 /** The name is, or resolves to, an address that the caller does not permit. */
 export class ForbiddenAddressError extends Error {
   override readonly name = 'ForbiddenAddressError'
   readonly hostname: string
+  /** The user must not learn that the name exists. */
+  readonly seemsUnknown: boolean
 
-  constructor(hostname: string) {
+  constructor(hostname: string, { seemsUnknown = false } = {}) {
     super(`${hostname} is at a forbidden address`)
     this.hostname = hostname
+    this.seemsUnknown = seemsUnknown
   }
+}
+
+/**
+ * A name that only networks inside of the cluster have, and that does not exist. Its error reads like that of a forbidden address, so
+ * that endpoints cannot be used to find out which names exist.
+ */
+export class UnknownInternalNameError extends Error {
+  override readonly name = 'UnknownInternalNameError'
 }
 
 export type DialOptions = {
@@ -118,7 +35,7 @@ export type DialOptions = {
   /** Asked about every address before the first packet, and about the one that was reached. */
   permits(address: string): boolean
   /** Absent: plain TCP. */
-  tls?: { context: SecureContext; session?: Buffer | undefined; onSession?(session: Buffer): void }
+  tls?: { context: SecureContext }
   /** For the whole connection, TLS included. Absent: the caller gives up by itself. */
   timeoutMs?: number
   /** How long one of several addresses is tried before the next. */
@@ -140,25 +57,27 @@ export function dial(hostname: string, port: number, options: DialOptions, onDia
     const unused = new Socket().once('error', (error) => onDialed(error, null))
     return unused.destroy(new ForbiddenAddressError(hostname))
   }
+  const closed = new AbortController()
   const tcp = {
     host: hostname,
     port,
-    lookup: vettedLookup(options),
+    lookup: vettedLookup(options, closed.signal),
     autoSelectFamily: true,
     ...(addressTimeoutMs === undefined ? {} : { autoSelectFamilyAttemptTimeout: addressTimeoutMs }),
     noDelay: true,
     keepAlive: true,
   }
+  // Sessions are never resumed: the certificate may have expired or been replaced since, and a resumed session shows the old one.
   const socket = tls
     ? tlsConnect({
         ...tcp,
         ...(isLiteral ? {} : { servername: hostname }),
         secureContext: tls.context,
-        session: tls.session,
         ALPNProtocols: ['http/1.1'],
         rejectUnauthorized: true,
-      }).on('session', (session: Buffer) => tls.onSession?.(session))
+      })
     : netConnect(tcp)
+  socket.once('close', () => closed.abort())
 
   let settled = false
   const settle = (error: Error | null) => {
@@ -182,10 +101,14 @@ export function dial(hostname: string, port: number, options: DialOptions, onDia
   return socket
 }
 
+function coded(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code })
+}
+
 /** One forbidden address among several makes the name forbidden, because which one is dialed would be chance. */
-function vettedLookup({ resolve, permits }: DialOptions): LookupFunction {
+function vettedLookup({ resolve, permits }: DialOptions, signal: AbortSignal): LookupFunction {
   return (hostname, _options, callback) => {
-    resolve(hostname).then(
+    resolve(hostname, signal).then(
       (addresses) => {
         if (!addresses.every(permits)) return callback(new ForbiddenAddressError(hostname), [])
         callback(

@@ -1,6 +1,6 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { LOOPBACK_HOSTS } from '../../test/support/receiver-hosts.ts'
-import { createAddressPolicy, createUrlPolicy, targetOf } from './egress-policy.ts'
+import { createAddressPolicy, createUrlPolicy, targetOf, type WebhookNetworks } from './egress-policy.ts'
 
 const strict = createUrlPolicy({ allowed: [] })
 const open = createUrlPolicy({ allowed: ['127.0.0.0/8', '::1/128', '10.0.0.0/8'] })
@@ -51,7 +51,7 @@ test.each([
   'kubernetes',
   'kubernetes.default.svc.',
   'nas.home.arpa',
-  'example.com.',
+  'billing.acme.svc.cluster.local.',
 ])('the name %s is refused while no network is allowed, and left to its addresses otherwise', (host) => {
   expect(strict.check(`https://${host}/x`)).toMatchObject({
     ok: false,
@@ -70,6 +70,10 @@ test.each([
   { url: 'https://example.com/#x', want: 'fragment' },
   { url: 'https://example.com/#', want: 'fragment' },
   { url: 'https://example.com:0/', want: 'port' },
+  { url: 'https://example.com../', want: 'host name' },
+  { url: 'https://hooks..example.com/', want: 'host name' },
+  { url: 'https://.example.com/', want: 'host name' },
+  { url: 'https://./', want: 'host name' },
   { url: 'https://example.com:65536/', want: 'cannot be parsed' },
   { url: 'https://[fe80::1%25lo]/', want: 'cannot be parsed' },
   { url: 'https://', want: 'cannot be parsed' },
@@ -91,6 +95,10 @@ test.each([
   'https://[2606:4700::1]/',
   'https://bücher.example/',
   'HTTPS://EXAMPLE.COM/',
+  'hTTps://example.com/',
+  'https://example.com./',
+  'HTTPS://Example.COM.:8443/hooks',
+  'https://bücher.example./',
   'https://internal.example.com/',
   'https://my-local.example/',
 ])('%s is accepted', (url) => {
@@ -115,9 +123,11 @@ test.each([
     want: {
       origin: 'https://example.com',
       hostname: 'example.com',
+      queryName: 'example.com',
       port: 443,
       path: '/b?c=d%20e',
       secure: true,
+      isInternalName: false,
       internal: false,
     },
   },
@@ -127,13 +137,62 @@ test.each([
   },
   {
     url: 'https://example.com.:8443/',
-    want: { origin: 'https://example.com:8443', hostname: 'example.com', port: 8443, internal: true },
+    want: {
+      origin: 'https://example.com:8443',
+      hostname: 'example.com',
+      queryName: 'example.com.',
+      port: 8443,
+      internal: false,
+    },
+  },
+  {
+    url: 'https://kubernetes.default.SVC./',
+    want: { hostname: 'kubernetes.default.svc', isInternalName: true, internal: true },
+  },
+  {
+    url: 'http://example.com./',
+    want: { hostname: 'example.com', isInternalName: false, internal: true },
   },
   { url: 'https://0x7f.1/', want: { origin: 'https://127.0.0.1', hostname: '127.0.0.1', internal: false } },
 ])('$url names its target', ({ url, want }) => {
   expect(targetOf(url, createAddressPolicy({ allowed: ['127.0.0.0/8', '::1/128'] }))).toMatchObject({
     ok: true,
     target: want,
+  })
+})
+
+describe('a URL whose name has to be in an allowed network', () => {
+  const warningOf = (url: string, networks: WebhookNetworks = { allowed: ['10.0.0.0/8'] }) => {
+    const decision = createUrlPolicy(networks).check(url)
+    return decision.ok ? decision.warning : 'rejected'
+  }
+
+  test.each([
+    ['http://example.com/x', 'example.com'],
+    ['HTTP://EXAMPLE.com./', 'example.com'],
+    ['http://hooks.corp.example:8080/', 'hooks.corp.example'],
+    ['http://receiver.acme/', 'receiver.acme'],
+  ])('has a warning that names it: %s', (url, name) => {
+    expect(warningOf(url)).toBe(
+      `Davit sends plain HTTP only to networks that the cluster operator allows. If ${name} has any other address, every attempt fails with "connection refused": use https:// instead.`,
+    )
+  })
+
+  test.each([
+    'https://example.com/x',
+    'http://10.0.0.1/',
+    'http://receiver.acme.svc/',
+    'http://receiver/',
+    'http://a.internal./',
+  ])('is not %s', (url) => {
+    expect(warningOf(url)).toBeUndefined()
+  })
+
+  test('is not one whose name is allowed', () => {
+    const networks = { allowed: ['10.0.0.0/8'], hosts: ['hooks.corp.example'] }
+    expect(warningOf('http://hooks.corp.example/', networks)).toBeUndefined()
+    expect(warningOf('http://hooks.corp.example./', networks)).toBeUndefined()
+    expect(warningOf('http://other.corp.example/', networks)).toMatch(/^Davit sends plain HTTP/)
   })
 })
 

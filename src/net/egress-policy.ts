@@ -106,6 +106,8 @@ export type AddressPolicy = {
   mayBeInternal(hostname: string): boolean
   /** Whether any name may. */
   allowsInternalNames: boolean
+  /** Whether the operator allowed this name itself, and not only networks. */
+  isAllowedHost(hostname: string): boolean
 }
 
 /** CIDRs. */
@@ -126,6 +128,7 @@ export function createAddressPolicy(networks: WebhookNetworks): AddressPolicy {
   return {
     allowsInternalNames: allowed.length > 0 || hosts.size > 0,
     mayBeInternal: (hostname) => allowed.length > 0 || hosts.has(hostname),
+    isAllowedHost: (hostname) => hosts.has(hostname),
     classify(text, hostname = '') {
       const address = parseAddress(text)
       if (!address) return { kind: 'forbidden', range: 'malformed' }
@@ -147,8 +150,11 @@ function isWithin(address: Address | undefined, networks: readonly [Address, num
   return networks.some((network) => network[0].kind() === address.kind() && address.match(network))
 }
 
-/** `reason` tells the owner of the endpoint what is wrong with the URL. */
-export type UrlDecision = { ok: true } | { ok: false; reason: string }
+/**
+ * `reason` tells the owner of the endpoint what is wrong with the URL, `warning` what DNS may still make wrong. Both are sentences, the
+ * reason without a capital and a period.
+ */
+export type UrlDecision = { ok: true; warning?: string } | { ok: false; reason: string }
 
 /** Whether a URL may receive webhooks, judged by the URL alone; the addresses of its name are checked at each attempt. */
 export type UrlPolicy = { check(url: string): UrlDecision }
@@ -160,9 +166,13 @@ export type ConnectTarget = {
   secure: boolean
   /** Without brackets and without a trailing dot. */
   hostname: string
+  /** The name to resolve: with its trailing dot, if it has one, which means that no search list applies. */
+  queryName: string
   port: number
   /** Path and query. */
   path: string
+  /** The name is never public. */
+  isInternalName: boolean
   /** Only addresses of allowed networks will do: plain http, and names that are never public. */
   internal: boolean
 }
@@ -185,6 +195,8 @@ const RULES: readonly Rule[] = [
   (url) => (url.username || url.password ? 'the URL must not contain a user name or password' : undefined),
   // A fragment is never sent.
   (url) => (url.href.includes('#') ? 'the URL must not contain a fragment' : undefined),
+  // An empty label is in no name.
+  (url) => (/^$|^\.|\.\.|\.$/.test(hostnameOf(url)) ? 'the host name is not valid' : undefined),
   // Port 0 cannot be connected to.
   (url) => (url.port === '0' ? 'the port must be from 1 to 65535' : undefined),
   forbiddenAddress,
@@ -198,7 +210,9 @@ export function createUrlPolicy(networks: WebhookNetworks): UrlPolicy {
   return {
     check(url) {
       const decision = targetOf(url, policy)
-      return decision.ok ? { ok: true } : decision
+      if (!decision.ok) return decision
+      const warning = plainHttpWarning(decision.target, policy)
+      return warning === undefined ? { ok: true } : { ok: true, warning }
     },
   }
 }
@@ -221,8 +235,10 @@ export function targetOf(text: string, policy: AddressPolicy): TargetDecision {
     origin: `${url.protocol}//${host}${url.port === '' ? '' : `:${url.port}`}`,
     secure,
     hostname,
+    queryName: hostname + (url.hostname.endsWith('.') ? '.' : ''),
     port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
     path: url.pathname + url.search,
+    isInternalName: isInternalName(url),
     internal: !secure || isInternalName(url),
   }
   return { ok: true, target }
@@ -258,12 +274,21 @@ function plainHttp(url: URL, policy: AddressPolicy): string | undefined {
     : 'the URL must start with https://; plain HTTP is allowed only for networks and hosts that the cluster operator permits'
 }
 
-/** A trailing dot is how cluster-internal names bypass the search list. */
-function isInternalName(url: URL): boolean {
-  const hostname = hostnameOf(url)
-  return isIP(hostname) === 0 && (url.hostname.endsWith('.') || INTERNAL_NAME.test(hostname))
+/** A public name can have an address in an allowed network, but most do not. */
+function plainHttpWarning(
+  { secure, hostname, isInternalName }: ConnectTarget,
+  policy: AddressPolicy,
+): string | undefined {
+  if (secure || isInternalName || isIP(hostname) !== 0 || policy.isAllowedHost(hostname)) return undefined
+  return `Davit sends plain HTTP only to networks that the cluster operator allows. If ${hostname} has any other address, every attempt fails with "connection refused": use https:// instead.`
 }
 
+function isInternalName(url: URL): boolean {
+  const hostname = hostnameOf(url)
+  return isIP(hostname) === 0 && INTERNAL_NAME.test(hostname)
+}
+
+/** A trailing dot only says that the name is complete (RFC 3986 §3.2.2): certificates and the Host header do without it. */
 function hostnameOf(url: URL): string {
   return url.hostname.replace(/^\[|\]$|\.$/g, '')
 }

@@ -1,8 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { SecureContext } from 'node:tls'
 import { Client } from 'undici'
-import { dial, lookUp } from './dial.ts'
+import { dial } from './dial.ts'
 import { type AddressClass, addressClass } from './egress-policy.ts'
+import { normalizeResponses } from './lenient-responses.ts'
+import { lookUp } from './resolver.ts'
 
 /** A bounded request to a server that a user names: limits on time, header and body, and only to permitted addresses. */
 
@@ -57,6 +59,7 @@ export async function httpRequest(url: URL, options: HttpRequestOptions): Promis
       dial(hostname.replace(/^\[|\]$/g, ''), Number(port) || 443, dialOptions, (error, socket) => {
         if (!socket) return callback(error ?? new Error('not connected'), null)
         from = addressClass(socket.remoteAddress ?? '')
+        normalizeResponses(socket)
         callback(null, socket)
       })
     },

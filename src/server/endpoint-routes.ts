@@ -12,6 +12,10 @@ const ETAG = { ETag: 'ETag of the current endpoint, for use in If-Match.' }
 
 const params = z.object({ endpointId })
 const one = z.object({ endpoint })
+const warnings = z.array(z.string()).optional().meta({
+  description:
+    'warnings lists what may make deliveries fail although the request is valid, such as plain HTTP to a public name. It is absent if there are none.',
+})
 const signingSecret = z.string().meta({
   description:
     'secret is the signing secret. Davit returns it only once: if you repeat the request with the same Idempotency-Key after it has succeeded, the response does not contain the secret.',
@@ -49,20 +53,25 @@ function createRoute(endpoints: EndpointService): Route {
     success: {
       status: 201,
       description: 'The endpoint and its signing secret.',
-      body: z.object({ endpoint, secret: signingSecret.optional() }),
+      body: z.object({ endpoint, secret: signingSecret.optional(), warnings }),
       headers: { ...ETAG, Location: 'URL of the endpoint, relative to the URL of the request.' },
     },
     problems: ['too_many_endpoints', 'idempotency_conflict', 'not_acknowledged', 'unreadable'],
     idempotent: true,
     async handle({ organization, body, idempotencyKey }) {
-      const created = await endpoints.create(organization, body, { idempotencyKey })
-      const { secret, etag } = created
+      const {
+        etag,
+        replayed: isReplayed,
+        ...created
+      } = await endpoints.create(organization, body, {
+        idempotencyKey,
+      })
       return {
-        body: { endpoint: created.endpoint, ...(secret === undefined ? {} : { secret }) },
+        body: created,
         headers: {
           ...(etag === undefined ? {} : { etag }),
           location: `webhooks/${created.endpoint.endpointId}`,
-          ...replayed(created.replayed).headers,
+          ...replayed(isReplayed).headers,
         },
       }
     },
@@ -122,12 +131,17 @@ function changeRoute(endpoints: EndpointService): Route {
     permission: MANAGE_WEBHOOKS,
     params,
     body: endpointChange,
-    success: { status: 200, description: 'The endpoint after the change.', body: one, headers: ETAG },
+    success: {
+      status: 200,
+      description: 'The endpoint after the change.',
+      body: z.object({ endpoint, warnings }),
+      headers: ETAG,
+    },
     problems: ['managed_elsewhere', 'precondition_failed', 'not_acknowledged', 'unreadable'],
     conditional: true,
     async handle({ organization, params: { endpointId }, body, ifMatch }) {
-      const changed = await endpoints.change({ organization, endpointId }, body, { ifMatch })
-      return { body: { endpoint: changed.endpoint }, headers: { etag: changed.etag } }
+      const { etag, ...changed } = await endpoints.change({ organization, endpointId }, body, { ifMatch })
+      return { body: changed, headers: { etag } }
     },
   })
 }

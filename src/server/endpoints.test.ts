@@ -38,6 +38,31 @@ describe('a create under a key', () => {
   })
 })
 
+const PLAIN = expect.stringMatching(
+  /^Davit sends plain HTTP only to networks that the cluster operator allows\./,
+)
+
+describe('a URL that is accepted, although attempts may fail because of it,', () => {
+  test.each([
+    { url: 'http://hooks.example.com/x', warnings: [PLAIN] },
+    { url: 'HTTP://Hooks.Example.com.:8080/', warnings: [PLAIN] },
+    { url: 'https://hooks.example.com/x', warnings: undefined },
+    { url: 'http://10.0.0.1/x', warnings: undefined },
+    { url: 'http://receiver.acme.svc/x', warnings: undefined },
+    { url: 'http://hooks.corp.example/x', warnings: undefined },
+  ])('gets a warning when it is stored, and in a repeat: $url, $warnings', async ({ url, warnings }) => {
+    const bed = new EndpointsBed()
+    const create = () => bed.answer(bed.endpoints.create(ACME, draft({ url }), how))
+    const made = await create()
+    expect([made.warnings, (await create()).warnings]).toEqual([warnings, warnings])
+    const { endpointId } = await bed.make()
+    const change = (change: object) =>
+      bed.answer(bed.endpoints.change({ organization: ACME, endpointId }, change, {}))
+    expect((await change({ url })).warnings).toEqual(warnings)
+    expect(await change({ description: 'Billing' })).not.toHaveProperty('warnings')
+  })
+})
+
 test('a create in a recreated namespace is not answered from a key of the earlier one', async () => {
   const bed = new EndpointsBed()
   const { endpoint } = await bed.answer(bed.endpoints.create(ACME, draft(), how))

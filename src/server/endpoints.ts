@@ -186,7 +186,12 @@ export type CreatedEndpoint = {
   /** Returned once; absent in a repeat. */
   secret?: string
   replayed: boolean
-}
+} & Warned
+
+/** What may make attempts fail, in sentences. Absent: nothing that is known. */
+export type Warned = { warnings?: string[] }
+
+export type ChangedEndpoint = TaggedEndpoint & Warned
 
 const NO_SECRET =
   ' This response does not contain the signing secret. Repeat the request with the same Idempotency-Key to receive the secret. If you repeat the request without that key, Davit creates another endpoint.'
@@ -244,12 +249,14 @@ export class EndpointService {
     )
     const endpoint = resourceOf({ metadata: { name: id, uid: '', resourceVersion: '' }, spec })
     // If an earlier call failed before it made the key or before it responded, this is the first response.
+    const warned = this.#warningsOf(draft)
     if (result?.isUndisclosed) {
       const { secret } = result
-      return { endpoint, etag: etagOf(result.endpoint.metadata), secret, replayed: false }
+      return { endpoint, etag: etagOf(result.endpoint.metadata), secret, ...warned, replayed: false }
     }
     const ref = { organization, endpointId: ENDPOINT_PREFIX + id }
-    return { endpoint, ...(await etagIfPresent(() => readEndpoint(this.#ctx, ref))), replayed: true }
+    const etag = await etagIfPresent(() => readEndpoint(this.#ctx, ref))
+    return { endpoint, ...etag, ...warned, replayed: true }
   }
 
   /** By name, from the watch, which is milliseconds behind at most; own writes are in it at once. */
@@ -296,7 +303,11 @@ export class EndpointService {
   }
 
   /** In effect when it returns. Problems: invalid, managed_elsewhere, precondition_failed, not_acknowledged */
-  async change(id: EndpointId, change: EndpointChange, how: Conditional): Promise<TaggedEndpoint> {
+  async change(id: EndpointId, change: EndpointChange, how: Conditional): Promise<ChangedEndpoint> {
+    return { ...(await this.#change(id, change, how)), ...this.#warningsOf(change) }
+  }
+
+  async #change(id: EndpointId, change: EndpointChange, how: Conditional): Promise<TaggedEndpoint> {
     const ctx = this.#ctx
     return await retryOnConflict(async () => {
       const { object: endpoint, raw } = await readEndpoint(ctx, id)
@@ -339,6 +350,11 @@ export class EndpointService {
     )
     if (!verdict.ok) errors.unshift({ pointer: '/url', message: verdict.reason })
     if (errors.length > 0) throw new Problem('invalid', { errors })
+  }
+
+  #warningsOf({ url }: Pick<EndpointChange, 'url'>): Warned {
+    const decision = url === undefined ? undefined : this.#ctx.urlGuard.check(url)
+    return decision?.ok && decision.warning !== undefined ? { warnings: [decision.warning] } : {}
   }
 
   async #create(ref: NamespacedRef, spec: WebhookEndpoint['spec'], ticket: QuotaTicket): Promise<Created> {

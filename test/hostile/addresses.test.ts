@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { createClock } from '../../src/lib/time.ts'
-import type { NameServer } from '../../src/net/dial.ts'
+import type { NameServer } from '../../src/net/resolver.ts'
 import type { SendOutcome } from '../../src/webhooks/sender/send-failures.ts'
 import { createWebhookSender } from '../../src/webhooks/sender/sender.ts'
 import { SeededRandom } from '../chaos/seeded-random.ts'
@@ -72,8 +72,7 @@ function sender(allowedNetworks: readonly string[], answers: (name: string, ques
     if (found.length > 0) return found
     throw Object.assign(new Error('no data'), { code: 'ENODATA' })
   }
-  const none = () => Promise.reject(Object.assign(new Error('no data'), { code: 'ENODATA' }))
-  const nameServer: NameServer = { resolve4: ask(4), resolve6: ask(6), lookup: none }
+  const nameServer: NameServer = { resolve4: ask(4), resolve6: ask(6) }
   const created = createWebhookSender({ networks: { allowed: allowedNetworks }, clock, nameServer })
   senders.push(created)
   return (url: string) => created.send({ url, headers: {}, body: Buffer.from('{}'), deadlineMs: 20_000 })

@@ -60,6 +60,7 @@ test('a delivery is a POST of JSON to the URL, with its query, and with the head
   expect(request?.method).toBe('POST')
   expect(request?.headers).toMatchObject({
     'content-type': 'application/json',
+    accept: '*/*',
     'content-length': String(request?.body.length),
     'user-agent': 'Davit/0.0.0-test',
     'webhook-id': event.status?.eventId,
@@ -100,6 +101,8 @@ test('every other status is a failed attempt: redirects are not followed, 410 an
     expect(wait).toBeGreaterThanOrEqual(15_000)
     expect(wait).toBeLessThanOrEqual(31_000)
     expect(attempt).toMatchObject({ error: expect.stringMatching(/^HTTP \d{3}/), response: 'no' })
+    const isRedirect = (attempt?.code ?? 0) < 400
+    expect(attempt?.error?.includes(`(Location: ${headers.location})`)).toBe(isRedirect)
   }
   expect(receiver.received('/elsewhere')).toHaveLength(0)
 })

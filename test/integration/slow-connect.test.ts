@@ -18,7 +18,7 @@ let asked = Promise.withResolvers<void>()
 beforeAll(async () => {
   receiver = await startReceiver()
   davit = await startDavit('slow-connect', {
-    nameServer: { resolve4: resolveLate, resolve6: notFound, lookup: notFound },
+    nameServer: { resolve4: resolveLate, resolve6: notFound },
   })
 })
 

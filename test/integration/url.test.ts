@@ -32,7 +32,7 @@ beforeAll(async () => {
   davit = await startDavit('url', {
     env: { DAVIT_ALLOWED_NETWORKS: '127.0.0.2/32' },
     ca: authority.ca,
-    nameServer: { resolve4: resolve, resolve6: notFound, lookup: notFound },
+    nameServer: { resolve4: resolve, resolve6: notFound },
   })
 })
 
@@ -118,6 +118,12 @@ describe('plain http', () => {
     addresses.set('public.example.com', ['93.184.215.14'])
     const delivery = await firstAttempt('http-dns', 'http://public.example.com/hooks')
     expect(delivery?.status?.attempts).toMatchObject([{ error: 'connection refused' }])
+    expect(conditionOf(await davit.endpointWhen('http-dns', () => true), 'Ready')).toMatchObject({
+      status: 'True',
+      reason: 'Accepted',
+      message: expect.stringContaining('Davit sends plain HTTP only to networks'),
+    })
+    await davit.eventSeen('http-dns', 'PlainHttp')
   })
 })
 

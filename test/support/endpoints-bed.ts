@@ -2,6 +2,7 @@
 
 import { secrets } from '../../src/apis/core-kinds.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
+import { createUrlPolicy } from '../../src/net/egress-policy.ts'
 import type { EndpointDraft, EndpointId } from '../../src/server/endpoint-resource.ts'
 import { EndpointService } from '../../src/server/endpoints.ts'
 import type { ReplicaBarrier } from '../../src/server/peers.ts'
@@ -70,7 +71,7 @@ export class EndpointsBed {
       directory,
       behind: () => this.behind,
       catalogue: { unknown: () => [] },
-      urlGuard: { check: () => ({ ok: true }), allows: () => true } as never,
+      urlGuard: createUrlPolicy({ allowed: ['10.0.0.0/8'], hosts: ['hooks.corp.example'] }),
       keys: replica.keys,
       replicas: this.replicas,
       controllers: { anyLives: async () => this.driven },

@@ -15,7 +15,9 @@ export type TestAuthority = {
   issue(names: readonly string[], days?: number): Certificate
 }
 
-const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', 'key.pem']
+const EC_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256']
+const KEY_FILE = ['-nodes', '-keyout', 'key.pem']
+const NEW_KEY = [...EC_KEY, ...KEY_FILE]
 
 export function createTestAuthority(): TestAuthority {
   const authority = inFolder((run) => {
@@ -35,8 +37,11 @@ export function createTestAuthority(): TestAuthority {
   }
 }
 
-/** A certificate that no authority has signed. */
-export function selfSignedCertificate(names: readonly string[]): Certificate {
+/** A certificate that no authority has signed. @param key options of openssl for its key */
+export function selfSignedCertificate(
+  names: readonly string[],
+  key: readonly string[] = EC_KEY,
+): Certificate {
   return inFolder((run) => {
     const subject = [
       '-subj',
@@ -44,7 +49,7 @@ export function selfSignedCertificate(names: readonly string[]): Certificate {
       '-addext',
       `subjectAltName=${alternativeNames(names)}`,
     ]
-    run('req', '-x509', ...NEW_KEY, '-out', 'cert.pem', '-days', '30', ...subject)
+    run('req', '-x509', ...key, ...KEY_FILE, '-out', 'cert.pem', '-days', '30', ...subject)
   })
 }
 

@@ -3,8 +3,9 @@ import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { hostOfUrl } from '../../apis/registry-host.ts'
-import { dial, lookUp } from '../../net/dial.ts'
+import { dial } from '../../net/dial.ts'
 import { type AddressClass, addressClass } from '../../net/egress-policy.ts'
+import { lookUp } from '../../net/resolver.ts'
 import { connectFailureOf } from './outcome.ts'
 
 /**

@@ -29,6 +29,20 @@ test.each([
 
 test.each([
   {
+    code: 301,
+    location: 'https://hooks.example.com/',
+    error: 'HTTP 301: redirects are not followed (Location: https://hooks.example.com/)',
+  },
+  { code: 308, location: '/x/', error: 'HTTP 308: redirects are not followed (Location: /x/)' },
+  { code: 302, location: '/a\u0000b', error: 'HTTP 302: redirects are not followed (Location: /a b)' },
+  { code: 404, location: '/x/', error: 'HTTP 404' },
+])('a redirect to $location with $code is told as $error', ({ code, location, error }) => {
+  const outcome: Outcome = { kind: 'response', code, latencyMs: 1, response: '', location }
+  expect(toAttemptResult(outcome, STARTED).attempt.error).toBe(error)
+})
+
+test.each([
+  {
     given: { kind: 'response', code: 204, latencyMs: 41.4, response: '' },
     want: { succeeded: true, attempt: { at: AT, code: 204, latencyMs: 41 } },
   },
@@ -94,6 +108,7 @@ test('whatever a receiver answers, the attempt fits into the status of its deliv
       code: fc.integer({ min: 100, max: 999 }),
       latencyMs: fc.integer({ min: 0, max: 20_000 }),
       response: hostile,
+      location: hostile,
     }),
     fc.record({ kind: fc.constant('failure' as const), error: hostile, latencyMs: fc.constant(1) }),
   )

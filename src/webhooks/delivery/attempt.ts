@@ -180,6 +180,8 @@ async function send(
   const secrets = activeKeys(view.keys?.keys ?? [], startedAt).map((key) => key.secret)
   const headers = {
     'content-type': 'application/json',
+    // Firewalls score requests that do not have it, and clients such as curl send it.
+    accept: '*/*',
     'user-agent': ctx.userAgent,
     'webhook-id': id,
     'webhook-timestamp': String(timestamp),

@@ -20,7 +20,7 @@ import { MAX_ATTEMPTS, nextAttemptAt, type SchedulePolicy, SET_ASIDE_MS } from '
  */
 
 export type Outcome =
-  | { kind: 'response'; code: number; latencyMs: number; response: string }
+  | { kind: 'response'; code: number; latencyMs: number; response: string; location?: string }
   | { kind: 'failure'; error: string; latencyMs: number; code?: number }
 
 const MAX_TEXT = 256
@@ -38,12 +38,14 @@ export function toAttemptResult(outcome: Outcome, startedAt: number): AttemptRes
   }
   const succeeded = outcome.code >= 200 && outcome.code <= 299
   const response = outcome.response === '' ? {} : { response: sanitizeText(outcome.response, MAX_TEXT) }
-  const error = succeeded ? {} : { error: describeStatus(outcome.code) }
+  const error = succeeded ? {} : { error: sanitizeText(describeStatus(outcome), MAX_TEXT) }
   return { succeeded, attempt: { at, code: outcome.code, latencyMs, ...error, ...response } }
 }
 
-function describeStatus(code: number): string {
-  return code >= 300 && code <= 399 ? `HTTP ${code}: redirects are not followed` : `HTTP ${code}`
+function describeStatus({ code, location }: Extract<Outcome, { kind: 'response' }>): string {
+  if (code < 300 || code > 399) return `HTTP ${code}`
+  const where = location === undefined ? '' : ` (Location: ${location})`
+  return `HTTP ${code}: redirects are not followed${where}`
 }
 
 export function isFinal(state: DeliveryState | undefined): state is FinishedState {

@@ -13,6 +13,7 @@ import type { EventRecorder } from '../../kube/recorder.ts'
 import { statusPatch } from '../../kube/status.ts'
 import { withPeriod } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
+import type { UrlDecision, UrlPolicy } from '../../net/egress-policy.ts'
 import { type FoundOriginals, findOriginals, type Original } from '../events/originals.ts'
 import type { Publisher } from '../events/publish.ts'
 import type { PublishQuota, QuotaExceeded } from '../events/quota.ts'
@@ -68,8 +69,8 @@ export type ReconcileEndpointOptions = {
   rejectedObject: (endpointUid: string) => string | undefined
   /** The last attempt that the status may show. */
   attempts: (endpointUid: string) => AttemptSummary
-  /** Why webhooks cannot be sent to the URL, for its owner; undefined if they can. */
-  rejectUrl: (url: string) => string | undefined
+  /** Whether webhooks can be sent to the URL. */
+  urlGuard: Pick<UrlPolicy, 'check'>
 }
 
 /** How often it is checked whether the objects of its deliveries are still rejected. */
@@ -104,7 +105,10 @@ export class EndpointReconciler implements Reconciler {
   async #pass(seen: EndpointView, originals: Originals, signal: AbortSignal): Promise<ReconcileResult> {
     const { signingKeys, directory, statuses, notifier, clock } = this.#options
     const { namespace = '', name, uid } = seen.endpoint.metadata
-    const problems = this.#problemsOf(seen)
+    const url = this.#options.urlGuard.check(seen.endpoint.spec.url)
+    const problems = this.#problemsOf(seen, url)
+    const warning = url.ok ? url.warning : undefined
+    if (warning !== undefined && isNewSpec(seen)) this.#recordEvent(seen, 'PlainHttp', warning)
     const keys = await signingKeys.reconcile(seen)
     problems.push(...keys.problems)
     const handled = { ...seen.endpoint.status?.lastHandled, ...seen.decision.handled, ...keys.handled }
@@ -115,7 +119,7 @@ export class EndpointReconciler implements Reconciler {
     const view = directory.find({ namespace, name, uid }) ?? seen
     const leftOut = this.#options.leftOut(uid)
     const attempts = this.#options.attempts(uid)
-    const found = { problems, handled, announced, rolled: keys.rolled, leftOut, attempts }
+    const found = { problems, warning, handled, announced, rolled: keys.rolled, leftOut, attempts }
     let desired = endpointStatus(view, clock.now(), found)
     await statuses.write(view, (now) => {
       desired = endpointStatus(now, clock.now(), found)
@@ -132,17 +136,19 @@ export class EndpointReconciler implements Reconciler {
     return next === Number.POSITIVE_INFINITY ? noRequeue() : requeueAfter(Math.max(1000, next - clock.now()))
   }
 
-  #problemsOf({ endpoint }: EndpointView): Problem[] {
-    const { organizations, catalogue, rejectUrl, rejectedObject } = this.#options
+  #problemsOf({ endpoint }: EndpointView, url: UrlDecision): Problem[] {
+    const { organizations, catalogue, rejectedObject } = this.#options
     const { namespace = '', uid } = endpoint.metadata
     const problems: Problem[] = []
     if (!organizations.get(namespace)) {
       const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true.`
       problems.push({ reason: 'NotAnOrganization', message })
     }
-    const rejection = rejectUrl(endpoint.spec.url)
-    if (rejection)
-      problems.push({ reason: 'UrlNotAllowed', message: withPeriod(`spec.url is not allowed: ${rejection}`) })
+    if (!url.ok)
+      problems.push({
+        reason: 'UrlNotAllowed',
+        message: withPeriod(`spec.url is not allowed: ${url.reason}`),
+      })
     const rejected = rejectedObject(uid)
     if (rejected !== undefined) problems.push(cannotStore(rejected))
     const unknown = catalogue.unknown(endpoint.spec.eventTypes)
@@ -260,6 +266,11 @@ export class EndpointReconciler implements Reconciler {
   ): void {
     recordEndpointEvent(this.#options.recorder, endpoint, type, reason, message)
   }
+}
+
+/** The status does not report this spec yet. */
+function isNewSpec({ endpoint: { metadata, status } }: EndpointView): boolean {
+  return status?.observedGeneration !== metadata.generation
 }
 
 function whileDisabled(request: 'ping' | 'redelivery'): string {

@@ -59,6 +59,32 @@ function look(
   })
 }
 
+describe('what may make attempts fail', () => {
+  const warning = 'Davit sends plain HTTP only to networks that the cluster operator allows.'
+  const readyOf = (found: Partial<EndpointObservations>, at = endpoint()) =>
+    look(at, START, found).conditions?.find(({ type }) => type === 'Ready')
+
+  test('is in the message of an endpoint that is ready', () => {
+    expect(readyOf({ warning })).toMatchObject({
+      status: 'True',
+      reason: 'Accepted',
+      message: `The endpoint receives the events it subscribes to. ${warning}`,
+    })
+    expect(readyOf({})?.message).toBe('The endpoint receives the events it subscribes to.')
+  })
+
+  test('gives way to what is wrong already, and to a pause', () => {
+    const problems = [{ reason: 'UnknownEventTypes', message: 'EventType not found: a.' }] as const
+    expect(readyOf({ warning, problems })?.message).toBe(problems[0].message)
+    const paused = endpoint()
+    paused.spec.state = 'disabled'
+    expect(readyOf({ warning }, paused)).toMatchObject({
+      reason: 'Paused',
+      message: expect.not.stringContaining('HTTP'),
+    })
+  })
+})
+
 test('how its owners were told stays beside it for as long as it is disabled for its failures', () => {
   const told = {
     status: 'True',

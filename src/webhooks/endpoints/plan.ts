@@ -117,6 +117,8 @@ export type EndpointFacts = {
   keysReady: boolean
   /** The most serious first. */
   problems: readonly Problem[]
+  /** What may make attempts fail, although nothing has to be wrong. */
+  warning?: string | undefined
   consecutiveFailures: number
   failingSince?: string | undefined
   /** Whether the owners were notified of automatic disabling; absent if there was no reason to. */
@@ -127,11 +129,11 @@ export type EndpointFacts = {
 
 /** `Ready` follows from the problems. */
 export function endpointConditions(facts: EndpointFacts): ConditionUpdate[] {
-  const { decision, keysReady, notified, coverage } = facts
+  const { decision, keysReady, warning, notified, coverage } = facts
   const stalled = stalledBy(facts)
   const waits = keysReady || stalled ? undefined : MAKING_KEY
   return [
-    readyCondition(decision, stalled ?? waits),
+    readyCondition(decision, stalled ?? waits, warning),
     ...whileTrue('Reconciling', waits),
     ...whileTrue('Stalled', stalled),
     deliveringCondition(facts),
@@ -169,7 +171,11 @@ export function disabledText({
   return `Davit disabled the endpoint because ${consecutiveFailures} consecutive deliveries exhausted their retries${first}.`
 }
 
-function readyCondition(decision: StateDecision, obstacle: Obstacle | undefined): ConditionUpdate {
+function readyCondition(
+  decision: StateDecision,
+  obstacle: Obstacle | undefined,
+  warning: string | undefined,
+): ConditionUpdate {
   const type = 'Ready'
   if (obstacle) return { type, status: 'False', ...obstacle }
   if (decision.state === 'disabled') {
@@ -177,7 +183,8 @@ function readyCondition(decision: StateDecision, obstacle: Obstacle | undefined)
       'The endpoint has been disabled as requested. Davit will not send anything to it until you enable it.'
     return { type, status: 'True', reason: 'Paused', message }
   }
-  const message = 'The endpoint receives the events it subscribes to.'
+  const accepted = 'The endpoint receives the events it subscribes to.'
+  const message = warning === undefined ? accepted : `${accepted} ${warning}`
   return { type, status: 'True', reason: 'Accepted', message }
 }
 
@@ -215,6 +222,7 @@ export type ObservedEndpoint = {
 
 export type EndpointObservations = {
   problems: readonly Problem[]
+  warning?: string | undefined
   /** Requests by annotation that are handled now. */
   handled: LastHandled
   /** The `disabledAt` that was published to the other endpoints. */
@@ -242,6 +250,7 @@ export function endpointStatus(
     decision,
     keysReady: keys !== undefined,
     problems: found.problems,
+    warning: found.warning,
     ...streak,
     notified: isFailed ? conditionOf(before, 'OwnersNotified') : undefined,
     coverage: decideCoverage(conditionOf(before, COVERAGE), found.leftOut, now).condition,

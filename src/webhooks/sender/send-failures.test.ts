@@ -16,7 +16,32 @@ test.each([
   { code: 'CERT_HAS_EXPIRED', want: ['tls', 'TLS certificate has expired'] },
   { code: 'ERR_TLS_CERT_ALTNAME_INVALID', want: ['tls', 'TLS certificate does not match the host name'] },
   { code: 'SELF_SIGNED_CERT_IN_CHAIN', want: ['tls', 'TLS certificate is not trusted'] },
-  { code: 'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE', want: ['tls', 'TLS handshake failed'] },
+  { code: 'UNSPECIFIED', want: ['tls', 'TLS certificate is not trusted'] },
+  {
+    code: 'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE',
+    want: ['tls', 'TLS handshake failed: the receiver rejected the TLS parameters (alert handshake_failure)'],
+  },
+  {
+    code: 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL',
+    want: [
+      'tls',
+      'TLS handshake failed: the receiver does not support HTTP/1.1 (alert no_application_protocol)',
+    ],
+  },
+  {
+    code: 'ERR_SSL_TLSV1_UNRECOGNIZED_NAME',
+    want: ['tls', 'TLS handshake failed: the receiver does not know the host name (alert unrecognized_name)'],
+  },
+  {
+    code: 'ERR_SSL_TLSV1_ALERT_USER_CANCELLED',
+    want: ['tls', 'TLS handshake failed: the receiver rejected it (alert user_canceled)'],
+  },
+  { code: 'ERR_SSL_DH_KEY_TOO_SMALL', want: ['tls', 'TLS handshake failed: dh key too small'] },
+  { code: 'ERR_SSL_\u001b[31m', want: ['tls', 'TLS handshake failed'] },
+  { code: `ERR_SSL_${'X'.repeat(1000)}`, want: ['tls', 'TLS handshake failed'] },
+  { code: 'ERR_TLS_HANDSHAKE_TIMEOUT', want: ['tls', 'TLS handshake failed'] },
+  { code: 'EPROTO', want: ['tls', 'TLS handshake failed'] },
+  { code: 'ERR_ASSERTION', want: ['protocol', 'response is not valid HTTP'] },
   { code: 'ECONNRESET', want: ['reset', 'connection reset'] },
   { code: 'UND_ERR_HEADERS_OVERFLOW', want: ['protocol', 'response header is too large'] },
   { code: 'UND_ERR_SOCKET', want: ['protocol', 'response is not valid HTTP'] },

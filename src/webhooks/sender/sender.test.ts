@@ -45,6 +45,7 @@ test('what goes over the wire is the headers given, and what HTTP itself needs',
   const to = await receiver()
   const headers = {
     'content-type': 'application/json',
+    accept: '*/*',
     'user-agent': 'Davit',
     'webhook-id': 'msg_2kk1qc7v0t0000000000000000',
     'webhook-timestamp': '1700000000',
@@ -106,6 +107,33 @@ test.each([301, 302, 303, 307, 308])('a redirect with %d is not followed', async
   expect(await sender().send(request(`${to.url}/x`))).toMatchObject({ kind: 'response', code: status })
   expect(to.requests.map(({ path }) => path)).toEqual(['/x'])
 })
+
+test.each([
+  { name: 'a URL', location: 'https://hooks.example.com/x/', want: 'https://hooks.example.com/x/' },
+  { name: 'a path', location: '/login?next=%2Fx', want: '/login?next=%2Fx' },
+  { name: 'characters outside of ASCII', location: '/caf\u00e9', want: expect.stringMatching(/^\/caf/) },
+  { name: 'a long one', location: `/${'a'.repeat(5000)}`, want: `/${'a'.repeat(199)}…` },
+  { name: 'one with tabs', location: '/a\tb', want: '/a b' },
+  { name: 'the first of several', location: ['/a', '/b'], want: '/a' },
+  { name: 'an empty one', location: '', want: undefined },
+  { name: 'none', location: undefined, want: undefined },
+])('the Location of a redirect is kept: $name', async ({ location, want }) => {
+  const to = await receiver()
+  const headers = location === undefined ? {} : { location: location as string }
+  to.answer('/x', { status: 308, headers })
+  const outcome = await sender().send(request(`${to.url}/x`))
+  expect(outcome).toMatchObject({ kind: 'response', code: 308 })
+  expect('location' in outcome ? outcome.location : undefined).toEqual(want)
+})
+
+test.each([200, 201, 404, 503])(
+  'the Location of a response with %d is not that of a redirect',
+  async (status) => {
+    const to = await receiver()
+    to.answer('/x', { status, headers: { location: '/elsewhere' } })
+    expect(await sender().send(request(`${to.url}/x`))).not.toHaveProperty('location')
+  },
+)
 
 test('one after another, requests to an origin share a connection, also over several paths', async () => {
   const to = await receiver()

@@ -1,19 +1,20 @@
 import type { Dispatcher } from 'undici'
 import { memoize } from '../../lib/memoize.ts'
 import type { Clock } from '../../lib/time.ts'
-import { createResolver, type NameServer } from '../../net/dial.ts'
 import {
   type ConnectTarget,
   createAddressPolicy,
   targetOf,
   type WebhookNetworks,
 } from '../../net/egress-policy.ts'
+import { createResolver, type NameServer } from '../../net/resolver.ts'
 import { type Connection, ConnectionPool, createDialTarget } from './connections.ts'
 import {
   BLOCKED,
   CANCELED,
   type Failure,
   failureOf,
+  latencyOf,
   type SendOutcome,
   type SendRequest,
   timeoutOf,
@@ -24,7 +25,7 @@ import {
 
 export type WebhookSenderOptions = {
   networks: WebhookNetworks
-  clock: Pick<Clock, 'monotonic' | 'after'>
+  clock: Clock
   /** PEM of authorities trusted in addition to the known ones. */
   ca?: string | undefined
   /** Replaces DNS. */
@@ -49,9 +50,9 @@ const MAX_TARGETS = 4096
 export function createWebhookSender(options: WebhookSenderOptions): ClosableWebhookSender {
   const { clock, ca, nameServer: server } = options
   const policy = createAddressPolicy(options.networks)
-  const resolve = createResolver({ machineNames: policy.allowsInternalNames, server })
+  const resolve = createResolver({ clock, machineNames: policy.allowsInternalNames, server })
   const dialTarget = createDialTarget(policy, resolve, ca)
-  const pool = new ConnectionPool(dialTarget, options.maxIdleConnections ?? MAX_IDLE_CONNECTIONS)
+  const pool = new ConnectionPool(dialTarget, options.maxIdleConnections ?? MAX_IDLE_CONNECTIONS, clock)
   const parse = memoize(MAX_TARGETS, (url) => targetOf(url, policy))
   const active = new ActiveAttempts<Attempt>((attempt) => attempt.fail(CANCELED))
   let closed = false
@@ -162,6 +163,17 @@ export function responseText(head: Uint8Array): string {
   return text.replace(/[\t\r\n]+/g, ' ').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD')
 }
 
+/** As much of a URL as an error has room for. */
+const KEPT_LOCATION = 200
+
+/** @param header a list if the response has several */
+function locationOf(header: unknown): string | undefined {
+  const [first]: unknown[] = Array.isArray(header) ? header : [header]
+  if (typeof first !== 'string' || first === '') return undefined
+  const text = responseText(Buffer.from(first))
+  return text.length > KEPT_LOCATION ? `${text.slice(0, KEPT_LOCATION)}…` : text
+}
+
 /** Appends `chunk` to `head` up to the limit. The result shares no memory with a socket's buffer. */
 export function keepHead(head: Uint8Array, chunk: Uint8Array): Uint8Array {
   if (head.length >= KEPT_BYTES) return head
@@ -188,6 +200,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #code: number | undefined
   #responding = false
   #encoded = false
+  #location: string | undefined
   #head: Uint8Array = EMPTY
   #received = 0
   #done = false
@@ -220,7 +233,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   fail(failure: Failure): void {
     if (this.#done) return
     const code = this.#code === undefined ? {} : { code: this.#code }
-    this.#settle({ kind: 'failure', ...failure, latencyMs: this.#latency(), ...code })
+    this.#settle({ kind: 'failure', ...failure, latencyMs: latencyOf(failure, this.#latency()), ...code })
     void this.#connection?.destroy()
   }
 
@@ -241,6 +254,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   /** Connected, and nothing has been written yet. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#connection?.expectResponse()
     if (this.#done || (this.#request.isWanted?.() ?? true)) return
     this.#settle({ kind: 'failure', ...CANCELED, latencyMs: this.#latency() })
     controller.abort(new Error('no longer wanted'))
@@ -258,6 +272,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#code = code
     const encoding = headers['content-encoding']
     this.#encoded = encoding !== undefined && encoding !== 'identity'
+    if (code < 400 && code >= 300) this.#location = locationOf(headers.location)
   }
 
   onResponseData(_controller: unknown, chunk: Buffer): void {
@@ -273,8 +288,9 @@ export class Attempt implements Dispatcher.DispatchHandler {
     const connection = this.#connection
     if (this.#done || !connection) return
     // A body that ends with the connection must end in order: a reset cut it off.
-    if (connection.socket?.errored) {
-      this.fail(this.#failureOf(connection.socket.errored))
+    const broken = connection.error ?? connection.socket?.errored
+    if (broken) {
+      this.fail(this.#failureOf(broken))
       return
     }
     connection.completed += 1
@@ -286,7 +302,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   onResponseError(_controller: unknown, error: Error): void {
     if (this.#done) return
     const failure = this.#failureOf(error)
-    if (failure.class === 'reset' && this.#isStale()) this.#retry()
+    const isConnectionError = failure.class === 'reset' || failure.class === 'tls'
+    if (isConnectionError && this.#isStale()) this.#retry()
     else this.fail(failure)
   }
 
@@ -304,7 +321,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
     const code = this.#code ?? 0
     // Compressed bytes are not unpacked and would be unreadable.
     const response = this.#encoded ? '' : responseText(this.#head)
-    this.#settle({ kind: 'response', code, latencyMs: this.#latency(), response })
+    const location = this.#location === undefined ? {} : { location: this.#location }
+    this.#settle({ kind: 'response', code, latencyMs: this.#latency(), response, ...location })
   }
 
   #settle(outcome: SendOutcome): void {
@@ -314,7 +332,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   #failureOf(error: Error): Failure {
     const isEnded = this.#connection?.socket?.readableEnded ?? false
-    return failureOf(error, isEnded, this.#request.deadlineMs)
+    return failureOf(this.#connection?.error ?? error, isEnded, this.#request.deadlineMs)
   }
 
   #latency(): number {

@@ -46,8 +46,8 @@ test.each([
     want: 'response is not valid HTTP',
   },
   {
-    name: 'an uninvited 100',
-    bytes: 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n',
+    name: 'a switch of protocols to none',
+    bytes: 'HTTP/1.1 101 Switching Protocols\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n',
     want: 'response is not valid HTTP',
   },
   {

@@ -1,10 +1,11 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Dialled, watchDialling } from '../../../test/support/dialled.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { LOOPBACK_HOSTS } from '../../../test/support/receiver-hosts.ts'
 import { type RawReceiver, startRawReceiver } from '../../../test/support/receiver-raw.ts'
-import { ForbiddenAddressError, type NameServer } from '../../net/dial.ts'
+import { ForbiddenAddressError } from '../../net/dial.ts'
 import { createAddressPolicy } from '../../net/egress-policy.ts'
+import type { NameServer } from '../../net/resolver.ts'
 import { createDialTarget } from './connections.ts'
 import type { SendRequest } from './send-failures.ts'
 import { createWebhookSender } from './sender.ts'
@@ -43,7 +44,7 @@ function dns(...answers: string[][]): NameServer {
     if (found.length > 0) return found
     throw Object.assign(new Error('no data'), { code: 'ENODATA' })
   }
-  return { resolve4: next('A'), resolve6: next('AAAA'), lookup: () => Promise.reject(new Error('not asked')) }
+  return { resolve4: next('A'), resolve6: next('AAAA') }
 }
 
 function sender(allowedNetworks: string[], nameServer: NameServer = dns([])) {
@@ -121,10 +122,41 @@ test('a name that was allowed and now resolves elsewhere is judged anew, and dia
 })
 
 test.each([
+  { name: 'upper case', url: 'HTTP://Hooks.Example:PORT/' },
+  { name: 'mixed case and a dot at the end', url: 'hTTp://hooks.EXAMPLE.:PORT/' },
+  { name: 'a dot at the end', url: 'http://hooks.example.:PORT/' },
+])('$name names the same receiver', async ({ url }) => {
+  const asked: string[] = []
+  const answers = dns(['127.0.0.3'])
+  const nameServer: NameServer = {
+    ...answers,
+    resolve4: (name) => {
+      asked.push(name)
+      return answers.resolve4(name)
+    },
+  }
+  const outcome = await sender(['127.0.0.0/8'], nameServer).send(
+    request(url.replace('PORT', String(everywhere.port))),
+  )
+  expect(outcome).toMatchObject({ code: 200 })
+  expect(asked).toEqual(['hooks.example'])
+  expect(dialled.addresses).toEqual(['127.0.0.3'])
+})
+
+test.each(['127.0.0.1', '10.0.0.1', '169.254.169.254', '::1', '::ffff:127.0.0.1'])(
+  'a name with a dot at the end that resolves to %s is blocked, and nothing is dialled',
+  async (address) => {
+    for (const url of ['https://hooks.example./', 'HTTPS://HOOKS.EXAMPLE./', 'https://hooks.example.:8443/'])
+      expect(await sender([], dns([address])).send(request(url))).toEqual(BLOCKED)
+    expect(dialled.addresses).toEqual([])
+  },
+)
+
+test.each([
   { name: 'plain http', url: 'http://hooks.example/' },
   { name: 'a cluster-internal name', url: 'https://hooks.acme.svc/' },
   { name: 'a single label', url: 'https://hooks/' },
-  { name: 'a dot at the end', url: 'https://hooks.example./' },
+  { name: 'a cluster-internal name with a dot at the end', url: 'https://hooks.acme.svc./' },
 ])('$name reaches allowed networks only, not the public one', async ({ url }) => {
   expect(await sender(['10.0.0.0/8'], dns(['93.184.216.34'])).send(request(url))).toEqual(BLOCKED)
   expect(dialled.addresses).toEqual([])
@@ -151,7 +183,7 @@ test('where the first address refuses, the next one is tried', async () => {
 test('names that do not resolve, and name servers in trouble, are told apart', async () => {
   const failing = (code: string): NameServer => {
     const fail = () => Promise.reject(Object.assign(new Error(code), { code }))
-    return { resolve4: fail, resolve6: fail, lookup: fail }
+    return { resolve4: fail, resolve6: fail }
   }
   const outcomeOf = (code: string) => sender([], failing(code)).send(request('https://hooks.example/'))
   expect(await outcomeOf('ENOTFOUND')).toMatchObject({ class: 'dns', error: 'host name does not resolve' })
@@ -165,6 +197,75 @@ test('names that do not resolve, and name servers in trouble, are told apart', a
   })
 })
 
+describe('whether a name exists inside of the cluster cannot be found out', () => {
+  const IN_CLUSTER = new Map([
+    ['kubernetes.default.svc.cluster.local', ['10.96.0.1']],
+    ['vault.corp.internal', ['10.0.0.9']],
+    ['printer.local', ['192.168.0.9']],
+    ['nas', ['192.168.0.8']],
+    ['receiver.acme.svc.cluster.local', ['127.0.0.3']],
+  ])
+
+  /** Each question takes a while, as it does on a network. */
+  function clusterDns(): NameServer {
+    const noSuchName = () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' }))
+    return {
+      resolve4: async (name) => {
+        clock.advance(3)
+        return IN_CLUSTER.get(name) ?? (await noSuchName())
+      },
+      resolve6: noSuchName,
+      machineNames: async () => ({
+        hosts: new Map([['gateway', ['192.168.0.1']]]),
+        search: ['davit.svc.cluster.local', 'svc.cluster.local', 'cluster.local'],
+      }),
+    }
+  }
+
+  async function shown(host: string, allowed = ['127.0.0.0/8']) {
+    const outcome = await sender(allowed, clusterDns()).send(request(`https://${host}/`))
+    if (outcome.kind !== 'failure') throw new Error(`${host} responded`)
+    const { class: _, ...rest } = outcome
+    return rest
+  }
+
+  test.each([
+    { exists: 'kubernetes.default.svc.cluster.local', not: 'nobody.default.svc.cluster.local' },
+    { exists: 'kubernetes.default.svc.cluster.local.', not: 'nobody.default.svc.cluster.local.' },
+    { exists: 'kubernetes.default.svc', not: 'nobody.default.svc' },
+    { exists: 'kubernetes.default', not: 'nobody.default' },
+    { exists: 'vault.corp.internal', not: 'nobody.corp.internal' },
+    { exists: 'printer.local', not: 'nobody.local' },
+    { exists: 'nas', not: 'nobody' },
+    { exists: 'gateway', not: 'nobody' },
+  ])('$exists, which does, reads like $not, which does not', async ({ exists, not }) => {
+    expect(await shown(exists)).toEqual(await shown(not))
+    // And so it does where no network is allowed: most of these names are then rejected as they are.
+    expect(await shown(exists, [])).toEqual(await shown(not, []))
+    expect(dialled.addresses).toEqual([])
+  })
+
+  test('names that only public DNS can have say that they do not exist', async () => {
+    for (const host of ['nobody.example.com', 'nobody.example.com.', 'nobody.example'])
+      expect(await shown(host)).toMatchObject({ error: 'host name does not resolve' })
+  })
+
+  test('one at an allowed address is reached', async () => {
+    const send = sender(['127.0.0.0/8'], clusterDns())
+    for (const host of ['receiver.acme', 'receiver.acme.svc', 'receiver.acme.svc.cluster.local.'])
+      expect(await send.send(request(`http://${host}:${everywhere.port}/`))).toMatchObject({ code: 200 })
+  })
+
+  test('the metrics tell them apart', async () => {
+    const send = sender(['127.0.0.0/8'], clusterDns())
+    const classOf = async (host: string) => await send.send(request(`https://${host}/`))
+    expect(await classOf('kubernetes.default.svc')).toMatchObject({ class: 'blocked' })
+    expect(await classOf('nobody.default.svc')).toMatchObject({ class: 'dns' })
+    expect(await classOf('kubernetes.default')).toMatchObject({ class: 'blocked' })
+    expect(await classOf('nobody.default')).toMatchObject({ class: 'dns' })
+  })
+})
+
 test('a name server that never answers ends at the deadline', async () => {
   let asked = () => {}
   const question = new Promise<void>((resolve) => {
@@ -174,9 +275,7 @@ test('a name server that never answers ends at the deadline', async () => {
     asked()
     return new Promise<string[]>(() => undefined)
   }
-  const running = sender([], { resolve4: never, resolve6: never, lookup: never }).send(
-    request('https://slow.example/'),
-  )
+  const running = sender([], { resolve4: never, resolve6: never }).send(request('https://slow.example/'))
   await question
   clock.advance(20_000)
   expect(await running).toMatchObject({ class: 'timeout', error: 'no response within 20 s' })
@@ -192,8 +291,10 @@ test('the dialler judges a literal itself, before the first packet', async () =>
     origin: '',
     secure: false,
     hostname: '127.0.0.1',
+    queryName: '127.0.0.1',
     port: everywhere.port,
     path: '/',
+    isInternalName: false,
     internal: true,
   }
   const error = await new Promise((resolve) => dial(target, resolve))
@@ -203,13 +304,16 @@ test('the dialler judges a literal itself, before the first packet', async () =>
 
 test('a connection that ends up elsewhere than at a vetted address is given up', async () => {
   const policy = createAddressPolicy({ allowed: ['127.0.0.1/32'] })
-  const dial = createDialTarget(policy, async () => ['127.0.0.1'], undefined)
+  const found = { addresses: ['127.0.0.1'], isMachineName: false }
+  const dial = createDialTarget(policy, async () => found, undefined)
   const target = {
     origin: '',
     secure: false,
     hostname: 'x.example',
+    queryName: 'x.example',
     port: everywhere.port,
     path: '/',
+    isInternalName: false,
     internal: true,
   }
   const settled = await new Promise<unknown[]>((resolve) => {

@@ -1,0 +1,221 @@
+import type { Socket } from 'node:net'
+import { errors } from 'undici'
+
+/**
+ * Lets undici read responses that RFC 9110 and RFC 9112 ask a client to accept, and that undici and its parser reject: an interim
+ * response that was not asked for (RFC 9110 §15.2), such as the 100 that some proxies always send, header lines that are continued on
+ * the next line (RFC 9112 §5.2), and spaces after a length (RFC 9112 §5). The bytes are changed between the socket and undici, which
+ * has no option for any of them. All else reaches undici as it came.
+ */
+
+/** As much of an interim response as of a final one. */
+const MAX_INTERIM_BYTES = 16 * 1024
+
+/** The start of an interim response. 101 is none: after it the connection no longer speaks HTTP (RFC 9110 §15.2.2). */
+const INTERIM = /^HTTP\/1\.[01] 1(?!01)\d\d[ \r\n]/
+const INTERIM_LENGTH = 'HTTP/1.1 100 '.length
+/** Texts that may become one. */
+const INTERIM_START =
+  /^(?:|H|HT|HTT|HTTP|HTTP\/|HTTP\/1|HTTP\/1\.|HTTP\/1\.[01]|HTTP\/1\.[01] |HTTP\/1\.[01] 1\d{0,2})$/
+
+const EMPTY = Buffer.alloc(0)
+const TAB = 9
+const LF = 10
+const CR = 13
+const SP = 32
+const DIGIT_1 = 49
+/** Where the status code begins in `HTTP/1.1 200`. */
+const CODE_AT = 9
+const HEAD_END = Buffer.from('\r\n\r\n')
+/** What the parser may not understand in a head. */
+const UNUSUAL = ['\r\n ', '\r\n\t', ' \r\n', '\t\r\n'].map((text) => Buffer.from(text))
+
+/** What was read since the last byte that was passed on: a gap may become a space, a line end, or the end of the head. */
+type Gap = 'none' | 'spaces' | 'line end' | 'fold'
+
+/**
+ * The bytes of one connection, in the order of its responses. Almost nothing is held back, so that the parser rejects at once what is
+ * not HTTP.
+ *
+ *   start --a status from 100 to 199 except 101--> interim --empty line--> start
+ *   start --any other byte--> head --empty line, or a bare line feed--> body --next request--> start
+ */
+export class ResponseNormalizer {
+  #state: 'start' | 'interim' | 'head' | 'body' = 'start'
+  /** The start of a status line that may be that of an interim response. */
+  #held: Buffer = EMPTY
+  #gap: Gap = 'none'
+  #afterCr = false
+  /** The status line has ended. */
+  #inFields = false
+  #interimBytes = 0
+  #interimLineLength = 0
+
+  /** The next bytes are the response to a request that is being sent. */
+  expectResponse(): void {
+    this.#state = 'start'
+    this.#held = EMPTY
+    this.#interimBytes = 0
+  }
+
+  /** What to parse; may be empty. @throws HeadersOverflowError if an interim response is too large */
+  push(chunk: Buffer): Buffer {
+    if (this.#state === 'body') return chunk
+    if (this.#state === 'start' && this.#held.length === 0 && isPlainHead(chunk)) {
+      this.#state = 'body'
+      return chunk
+    }
+    let rest = this.#held.length > 0 ? Buffer.concat([this.#held, chunk]) : chunk
+    this.#held = EMPTY
+    while (this.#state === 'start' || this.#state === 'interim') {
+      const next = this.#state === 'start' ? this.#readStart(rest) : this.#dropInterim(rest)
+      if (!next) return EMPTY
+      rest = next
+    }
+    return this.#readHead(rest)
+  }
+
+  /** @returns undefined if more bytes are needed */
+  #readStart(bytes: Buffer): Buffer | undefined {
+    let at = 0
+    // The parser, too, ignores empty lines before a response.
+    while (bytes[at] === CR || bytes[at] === LF) at += 1
+    const start = bytes.toString('latin1', at, at + INTERIM_LENGTH)
+    const rest = bytes.subarray(at)
+    if (INTERIM_START.test(start)) {
+      this.#held = rest
+      return undefined
+    }
+    const isInterim = INTERIM.test(start)
+    this.#state = isInterim ? 'interim' : 'head'
+    this.#gap = 'none'
+    this.#afterCr = false
+    this.#inFields = false
+    this.#interimLineLength = 0
+    return rest
+  }
+
+  /** @returns what follows the interim response; undefined if it has not ended */
+  #dropInterim(bytes: Buffer): Buffer | undefined {
+    for (const [at, byte] of bytes.entries()) {
+      this.#interimBytes += 1
+      if (this.#interimBytes > MAX_INTERIM_BYTES) throw new errors.HeadersOverflowError()
+      if (byte === LF && this.#interimLineLength === 0) {
+        this.#state = 'start'
+        this.#interimBytes = 0
+        return bytes.subarray(at + 1)
+      }
+      if (byte === LF) this.#interimLineLength = 0
+      else if (byte !== CR) this.#interimLineLength += 1
+    }
+    return undefined
+  }
+
+  #readHead(bytes: Buffer): Buffer {
+    // Room for the gap that may be left of the bytes before.
+    const out = new Output(bytes.length + 4)
+    for (const [at, byte] of bytes.entries()) {
+      if (this.#afterCr && byte === LF) {
+        this.#afterCr = false
+        if (this.#gap === 'line end') return this.#endHead(out, bytes, at)
+        this.#endLine(out)
+      } else if (byte === LF) {
+        this.#flush(out)
+        // Rejected by the parser.
+        this.#state = 'body'
+        return out.with(bytes.subarray(at))
+      } else {
+        this.#readByte(out, byte)
+      }
+    }
+    return out.with(EMPTY)
+  }
+
+  #readByte(out: Output, byte: number): void {
+    if (this.#afterCr) {
+      this.#flush(out)
+      out.add(CR)
+    }
+    this.#afterCr = byte === CR
+    if (byte === CR) return
+    if (byte !== SP && byte !== TAB) {
+      this.#flush(out)
+      out.add(byte)
+    } else if (this.#gap === 'line end') this.#gap = 'fold'
+    else if (this.#gap === 'none') this.#gap = 'spaces'
+  }
+
+  #endLine(out: Output): void {
+    // Spaces after the status line are not a continued line (RFC 9112 §2.2).
+    if (this.#gap === 'fold' && !this.#inFields) this.#flush(out)
+    this.#gap = 'line end'
+  }
+
+  #endHead(out: Output, bytes: Buffer, at: number): Buffer {
+    this.#flush(out)
+    out.add(CR)
+    this.#state = 'body'
+    return out.with(bytes.subarray(at))
+  }
+
+  #flush(out: Output): void {
+    const isRealLineEnd = this.#gap === 'line end' || (this.#gap === 'fold' && !this.#inFields)
+    if (isRealLineEnd) {
+      out.add(CR)
+      out.add(LF)
+      this.#inFields = true
+    }
+    if (this.#gap === 'spaces' || this.#gap === 'fold') out.add(SP)
+    this.#gap = 'none'
+  }
+}
+
+class Output {
+  readonly #bytes: Buffer
+  #length = 0
+
+  constructor(size: number) {
+    this.#bytes = Buffer.allocUnsafe(size)
+  }
+
+  add(byte: number): void {
+    this.#bytes[this.#length] = byte
+    this.#length += 1
+  }
+
+  /** All bytes, and `rest` after them. */
+  with(rest: Buffer): Buffer {
+    const bytes = this.#bytes.subarray(0, this.#length)
+    return rest.length === 0 ? bytes : Buffer.concat([bytes, rest])
+  }
+}
+
+/** A whole head that the parser understands: almost every response. */
+function isPlainHead(chunk: Buffer): boolean {
+  if (chunk.length < INTERIM_LENGTH || chunk[CODE_AT] === DIGIT_1 || chunk[0] === CR || chunk[0] === LF)
+    return false
+  const end = chunk.indexOf(HEAD_END)
+  if (end < 0) return false
+  const head = chunk.subarray(0, end + 2)
+  return UNUSUAL.every((bytes) => !head.includes(bytes))
+}
+
+/** undici reads a socket with `read` alone. Call it before undici gets the socket. */
+export function normalizeResponses(socket: Socket): ResponseNormalizer {
+  const normalizer = new ResponseNormalizer()
+  const read = socket.read.bind(socket)
+  socket.read = (size?: number) => {
+    for (;;) {
+      const chunk = read(size) as Buffer | null
+      if (chunk === null) return null
+      try {
+        const bytes = normalizer.push(chunk)
+        if (bytes.length > 0) return bytes
+      } catch (error) {
+        socket.destroy(error instanceof Error ? error : undefined)
+        return null
+      }
+    }
+  }
+  return normalizer
+}
