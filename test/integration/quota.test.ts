@@ -140,7 +140,9 @@ describe('no delivery object may be made in the organization', () => {
       const { status } = await davit.endpointWhen(name, (one) => reasonOf(one, 'Stalled') !== undefined)
       const stalled = status?.conditions?.find(({ type }) => type === 'Stalled')
       expect(stalled?.reason).toBe('CannotStoreDelivery')
-      expect(stalled?.message).toMatch(/exceeded quota: .* Davit continues to attempt the delivery from its log/)
+      expect(stalled?.message).toMatch(
+        /exceeded quota: .* Davit continues to attempt the delivery from its log/,
+      )
     }
     await driveToRequest('/failing', 6, 5 * MINUTE)
     expect(await cancelReasons()).toEqual([])
