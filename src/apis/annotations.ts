@@ -1,6 +1,7 @@
 /** Actions that are requested by annotation, and annotations that tell who else manages an object. */
 import { createHash } from 'node:crypto'
-import { sanitizeText } from '../lib/text.ts'
+import { fieldOf, tryParseJson } from '../lib/json.ts'
+import { listed, sanitizeText } from '../lib/text.ts'
 import { MESSAGE_ID } from './ids.ts'
 
 /** A request by annotation (`davit.dev/...-requested-at`): a time, acted on once per value. */
@@ -137,29 +138,100 @@ const HELM_RELEASE = 'meta.helm.sh/release-name'
 const ARGO_TRACKING = 'argocd.argoproj.io/tracking-id'
 const ARGO_INSTANCE = 'argocd.argoproj.io/instance'
 
+/** A tool that manages the spec of an object. `fields`: those of the spec that it sets; undefined: not known. */
+export type SpecManager = { name: string; fields: ReadonlySet<string> | undefined }
+
+type Metadata = Readonly<Record<string, unknown>>
+
 /**
- * What manages the spec of an object (Git, Helm, `kubectl apply`), for people: its next apply would undo a write by REST. Undefined if
- * REST may change it; one `kubectl edit` makes no manager (interface S5). @param metadata as the API server sent it
+ * What manages the spec of an object (Git, Helm, `kubectl apply`): its next apply would undo a write by REST. Empty if REST may change
+ * it; one `kubectl edit` makes no manager (interface S5). @param metadata as the API server sent it
  */
-export function managedBy(metadata: Readonly<Record<string, unknown>>): string | undefined {
-  const annotations = isRecord(metadata.annotations) ? metadata.annotations : {}
-  const labels = isRecord(metadata.labels) ? metadata.labels : {}
-  const applied = applierOf(metadata.managedFields)
-  if (applied !== undefined) return applied
-  if (HELM_RELEASE in annotations || labels['app.kubernetes.io/managed-by'] === 'Helm') return 'Helm'
-  if (ARGO_TRACKING in annotations || ARGO_INSTANCE in labels) return 'Argo CD'
-  return LAST_APPLIED in annotations ? 'kubectl apply' : undefined
+export function specManagersOf(metadata: Metadata): SpecManager[] {
+  const appliers = new Map<string, Set<string> | undefined>()
+  for (const { manager, operation, fields } of writesOf(metadata.managedFields)) {
+    if (operation !== 'Apply' || !('f:spec' in fields)) continue
+    const set = fieldsIn(fields['f:spec'])
+    const held = appliers.get(manager)
+    appliers.set(
+      manager,
+      appliers.has(manager) && (!held || !set) ? undefined : set?.union(held ?? new Set()),
+    )
+  }
+  const managers = [...appliers].map(([name, fields]) => ({ name, fields }))
+  const marked = markedManager(metadata)
+  // The same tool may leave its mark and apply on the server.
+  const isKnown = marked && managers.some(({ name }) => marked.pattern.test(name))
+  return marked && !isKnown ? [...managers, { name: marked.name, fields: marked.fields }] : managers
 }
 
-/** The manager of a server-side apply of the spec. */
-function applierOf(managedFields: unknown): string | undefined {
-  if (!Array.isArray(managedFields)) return undefined
-  for (const entry of managedFields as readonly unknown[]) {
-    if (!isRecord(entry) || entry.operation !== 'Apply' || !isRecord(entry.fieldsV1)) continue
-    if ('f:spec' in entry.fieldsV1 && !entry.subresource)
-      return String(entry.manager ?? 'a manager').slice(0, 128)
+/** Names of those that set the field; if nobody does, of those that may, or of all. @param field of the spec */
+export function managersOfField(managers: readonly SpecManager[], field: string): string[] {
+  const owners = managers.filter(({ fields }) => fields?.has(field))
+  const unknown = managers.filter(({ fields }) => fields === undefined)
+  const [found = []] = [owners, unknown, managers].filter(({ length }) => length > 0)
+  return found.map(({ name }) => name)
+}
+
+/** Names of all that manage the spec, for people; undefined if nothing does. */
+export function managedBy(metadata: Metadata): string | undefined {
+  const names = specManagersOf(metadata).map(({ name }) => name)
+  return names.length === 0 ? undefined : listed(names)
+}
+
+/** The field manager that last wrote a part of an object, such as `data`. @param managedFields as the API server sent it */
+export function lastWriterOf(managedFields: unknown, part: string): string | undefined {
+  const writes = writesOf(managedFields).filter(({ fields }) => `f:${part}` in fields)
+  return writes.sort((a, b) => (a.time < b.time ? -1 : 1)).at(-1)?.manager
+}
+
+/** A tool that marks its objects by label or annotation. `pattern`: its names as a field manager. */
+type MarkedManager = SpecManager & { pattern: RegExp }
+
+/** Several of them may mark one object, as Argo CD does with the output of Helm: the first one counts. */
+function markedManager(metadata: Metadata): MarkedManager | undefined {
+  const annotations = isRecord(metadata.annotations) ? metadata.annotations : {}
+  const labels = isRecord(metadata.labels) ? metadata.labels : {}
+  const lastApplied = lastAppliedFields(annotations[LAST_APPLIED])
+  const toolOf = (name: string, pattern: RegExp): MarkedManager => {
+    const written = writesOf(metadata.managedFields).filter(({ manager }) => pattern.test(manager))
+    const sets = written.flatMap(({ fields }) => fieldsIn(fields['f:spec']) ?? [])
+    const all = sets.length === 0 ? undefined : new Set(sets.flatMap((set) => [...set]))
+    return { name, pattern, fields: lastApplied ?? all }
   }
-  return undefined
+  if (HELM_RELEASE in annotations || labels['app.kubernetes.io/managed-by'] === 'Helm')
+    return toolOf('Helm', /^helm/i)
+  if (ARGO_TRACKING in annotations || ARGO_INSTANCE in labels) return toolOf('Argo CD', /^argocd/i)
+  return LAST_APPLIED in annotations ? toolOf('kubectl apply', /^kubectl$/) : undefined
+}
+
+/** The fields of the spec that `kubectl apply` set last. */
+function lastAppliedFields(annotation: unknown): ReadonlySet<string> | undefined {
+  const applied = typeof annotation === 'string' ? tryParseJson(annotation) : undefined
+  const spec = fieldOf(applied, 'spec')
+  return isRecord(spec) ? new Set(Object.keys(spec)) : undefined
+}
+
+type FieldWrite = { manager: string; operation: string; time: string; fields: Record<string, unknown> }
+
+/** What is known of who wrote which fields, but for those of a subresource. */
+function writesOf(managedFields: unknown): FieldWrite[] {
+  if (!Array.isArray(managedFields)) return []
+  return (managedFields as readonly unknown[]).flatMap((entry) => {
+    if (!isRecord(entry) || entry.subresource || !isRecord(entry.fieldsV1)) return []
+    const manager = sanitizeText(String(entry.manager || 'a manager'), MAX_MANAGER)
+    const { operation, time, fieldsV1: fields } = entry
+    return [{ manager, operation: String(operation), time: String(time ?? ''), fields }]
+  })
+}
+
+/** API servers allow as many characters. */
+const MAX_MANAGER = 128
+
+/** The names in a part of FieldsV1; undefined if it is written as a whole. */
+function fieldsIn(part: unknown): Set<string> | undefined {
+  const names = isRecord(part) ? Object.keys(part).filter((key) => key.startsWith('f:')) : []
+  return names.length === 0 ? undefined : new Set(names.map((key) => key.slice(2)))
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,4 +1,4 @@
-import { managedBy } from '../apis/annotations.ts'
+import { specManagersOf } from '../apis/annotations.ts'
 import { CREDENTIAL_PREFIX, createdAtOf } from '../apis/ids.ts'
 import { API_VERSION } from '../apis/meta.ts'
 import {
@@ -340,8 +340,8 @@ export class CredentialService {
     const isDone = isBegun(credential, how.request) && names.length === 0
     if (!isDone) checkIfMatch(credential.metadata, how)
     checkChange(credential.spec, change)
-    const manager = managedBy(raw.metadata)
-    if (manager !== undefined && names.length > 0) throw managedProblem(manager, names, '`secret`')
+    const managers = specManagersOf(raw.metadata)
+    if (managers.length > 0 && names.length > 0) throw managedProblem(managers, names, '`secret`')
     if (change.secret === undefined) return { ...live, fields }
     const { secretRef } = credential.spec
     if (secretRef) {

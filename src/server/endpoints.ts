@@ -1,4 +1,4 @@
-import { managedBy } from '../apis/annotations.ts'
+import { specManagersOf } from '../apis/annotations.ts'
 import { secrets } from '../apis/core-kinds.ts'
 import { ENDPOINT_PREFIX } from '../apis/ids.ts'
 import { API_VERSION, type ObjectMeta } from '../apis/meta.ts'
@@ -467,8 +467,8 @@ export class EndpointService {
 }
 
 function planOf(endpoint: WebhookEndpoint, raw: RawObject, change: EndpointChange, now: number): Patch {
-  const manager = managedBy(raw.metadata)
-  const plan = planChange(endpoint, change, manager !== undefined, now)
+  const managers = specManagersOf(raw.metadata)
+  const plan = planChange(endpoint, change, managers.length > 0, now)
   if (plan.kind === 'patch') return plan
-  throw managedProblem(manager, plan.fields, '`status`')
+  throw managedProblem(managers, plan.fields, '`status`')
 }

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { managedBy } from '../apis/annotations.ts'
+import { managedBy, managersOfField, type SpecManager } from '../apis/annotations.ts'
 import { DNS_LABEL, type ObjectMeta, objectMeta, type ResourceType } from '../apis/meta.ts'
 import { isApiError, type RawObject, type ResourceReader, UnreadableError } from '../kube/client.ts'
 import { etagOf, ifMatchHolds, isWeakened, listed } from '../lib/text.ts'
@@ -102,15 +102,23 @@ export function checkDeletable(raw: RawObject, how: Conditional, advice = ''): O
   throw new Problem('managed_elsewhere', { detail })
 }
 
-/** @param changeable what can still be changed over REST, if anything */
+/**
+ * Names the managers of the fields that the request would change.
+ * @param changeable what can still be changed over REST, if anything
+ */
 export function managedProblem(
-  manager: string | undefined,
+  managers: readonly SpecManager[],
   fields: readonly string[],
   changeable?: string,
 ): Problem {
-  const names = listed(fields.map((field) => `\`${field}\``))
+  const all = listed(managers.map(({ name }) => name))
+  const byManagers = Map.groupBy(fields, (field) => listed(managersOfField(managers, field)))
+  const who = [...byManagers].map(([names, owned]) => {
+    if (names === all) return `The spec is managed by ${all}.`
+    return `${quoted(owned)} ${owned.length === 1 ? 'is' : 'are'} managed by ${names}.`
+  })
   const rest = changeable === undefined ? '' : ` Through the REST API, you can change only ${changeable}.`
-  const detail = `The spec is managed by ${manager}. Change ${names} there instead.${rest}`
+  const detail = `${who.join(' ')} Change ${quoted(fields)} there instead.${rest}`
   return new Problem('managed_elsewhere', { detail })
 }
 
@@ -139,3 +147,7 @@ export async function retryOnConflict<T>(work: () => Promise<T>): Promise<T> {
     }
   }
 }
+function quoted(fields: readonly string[]): string {
+  return listed(fields.map((field) => `\`${field}\``))
+}
+

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { managedBy } from '../apis/annotations.ts'
+import { specManagersOf } from '../apis/annotations.ts'
 import { API_VERSION } from '../apis/meta.ts'
 import {
   type SecretsSettings,
@@ -184,8 +184,8 @@ export class SecretsSettingsService {
     checkIfMatch({ uid, generation: Number(generation ?? 0) }, how)
     const changes = changesOf((raw.spec ?? {}) as Partial<SecretsSettingsSpec>, draft)
     if (Object.keys(changes).length === 0) return parseStored(SETTINGS, raw)
-    const manager = managedBy(raw.metadata)
-    if (manager !== undefined) throw managedProblem(manager, Object.keys(changes))
+    const managers = specManagersOf(raw.metadata)
+    if (managers.length > 0) throw managedProblem(managers, Object.keys(changes))
     const patch = { metadata: { uid, resourceVersion }, spec: changes }
     try {
       return parseStored(SETTINGS, await resources.patch(secretsSettingsResource, ref, patch))
