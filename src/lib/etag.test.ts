@@ -9,6 +9,14 @@ test('an ETag is a quoted string that names neither UID nor spec, and changes wi
   expect(new Set([ETAG, ...others]).size).toBe(3)
 })
 
+test('an ETag changes with all that is shown, and does not tell it', () => {
+  const of = (shown: unknown) => etagOf({ uid: 'uid-1', generation: 3 }, shown)
+  expect(of({ status: 'enabled' })).toMatch(/^"[0-9a-z]{16}-3-[0-9a-z]{10}"$/)
+  expect(of({ status: 'enabled' })).toBe(of({ status: 'enabled' }))
+  const all = [{ status: 'enabled' }, { status: 'disabled' }, {}, { status: null }, []].map(of)
+  expect(new Set([...all, ETAG]).size).toBe(6)
+})
+
 test.each([
   { given: undefined, want: true, why: 'nothing is asked for' },
   { given: '*', want: true, why: 'any version will do' },

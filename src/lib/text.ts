@@ -101,9 +101,25 @@ export function keyedHash(key: Uint8Array, parts: readonly string[]): string {
   return encodeBase32(hmac.digest(), CHARACTERS)
 }
 
-/** ETag of an object (interface S2): of UID and generation, so that counters do not change it. With quotes. */
-export function etagOf({ uid, generation = 0 }: { uid: string; generation?: number | undefined }): string {
-  return `"${encodeBase32(createHash('sha256').update(uid).digest(), 16)}-${generation}"`
+/** Of the hash of what a response shows. */
+const CONTENT_CHARACTERS = 10
+
+/**
+ * ETag of an object (interface S2), with quotes: of UID and generation, and of what else a response shows of it. The generation stands
+ * for fields of the spec that no response shows.
+ * @param content all that makes the object another one for its reader; absent: no response can show it
+ */
+export function etagOf(
+  { uid, generation = 0 }: { uid: string; generation?: number | undefined },
+  content?: unknown,
+): string {
+  const tag = `${encodeBase32(sha256(uid), 16)}-${generation}`
+  if (content === undefined) return `"${tag}"`
+  return `"${tag}-${encodeBase32(sha256(JSON.stringify(content)), CONTENT_CHARACTERS)}"`
+}
+
+function sha256(text: string): Uint8Array {
+  return createHash('sha256').update(text).digest()
 }
 
 const TAG = /^"[\x21\x23-\x7e]*"$/

@@ -18,10 +18,9 @@ import { MAX_GIVEN_BYTES, parseRegistrySecret } from '../credentials/registry-se
 import { credentialSpecProblem } from '../credentials/spec.ts'
 import type { ResourceReader } from '../kube/client.ts'
 import { SecretText } from '../lib/redact.ts'
-import { etagOf } from '../lib/text.ts'
 import { Problem, type ProblemPlace } from './http/problems.ts'
 import { time, wellFormed } from './lists.ts'
-import { type NamespacedRef, type ResourceKind, readStored, refOfId, type Stored } from './objects.ts'
+import { type NamespacedRef, type ResourceKind, readStored, refOfId, type Stored, tagOf } from './objects.ts'
 
 /** Registry credentials as REST shows and takes them (interface §2.1, §4.1), and how they are read. */
 
@@ -134,7 +133,7 @@ export function resourceOf({ metadata, spec, status }: RegistryCredential): Cred
 }
 
 export function taggedOf(credential: RegistryCredential): TaggedCredential {
-  return { credential: resourceOf(credential), etag: etagOf(credential.metadata) }
+  return { credential: resourceOf(credential), etag: tagOf(CREDENTIAL, credential) }
 }
 
 /** With the secret in the form in which it is stored. One that cannot be stored stays as it is, so that its problem is found. */
@@ -251,6 +250,7 @@ export const CREDENTIAL: ResourceKind<RegistryCredential> = {
   type: registryCredentials,
   kind: registryCredentialKind.kind,
   schema: registryCredential,
+  versionOf: resourceOf,
 }
 
 export type CredentialSources = { resources: Pick<ResourceReader, 'get'>; directory: CredentialDirectory }

@@ -183,9 +183,9 @@ async function patchFields(
 }
 
 async function versionGuard(ctx: CredentialsContext, ref: NamespacedRef, ifMatch: string) {
-  const { metadata } = (await readCredential(ctx, ref)).object
-  checkIfMatch(metadata, { ifMatch })
-  return { resourceVersion: metadata.resourceVersion }
+  const { object } = await readCredential(ctx, ref)
+  checkIfMatch(CREDENTIAL, object, { ifMatch })
+  return { resourceVersion: object.metadata.resourceVersion }
 }
 
 /** The request that wrote last, and the version that it found: `<26 characters> <version>`. A repeat of it writes no second one. */

@@ -12,7 +12,6 @@ import { isCloudError } from '../credentials/cloud.ts'
 import { findObject, isApiError, type RawObject } from '../kube/client.ts'
 import type { SecretText } from '../lib/redact.ts'
 import { KeyedMutex } from '../lib/semaphore.ts'
-import { etagOf } from '../lib/text.ts'
 import {
   CREDENTIAL,
   type CredentialChange,
@@ -56,6 +55,7 @@ import {
   refOf,
   retryOnConflict,
   type Stored,
+  tagOf,
 } from './objects.ts'
 import { type ReadyAccount, readyAccount, SecretStore } from './secret-store.ts'
 
@@ -134,9 +134,13 @@ export class CredentialService {
     })
     const credential = resourceOf({ metadata: { name: id, uid: '', resourceVersion: '' }, spec })
     // If an earlier call ended before it responded, this is the first response.
-    if (result) return { credential, etag: etagOf(result.metadata), replayed: false }
+    if (result) return { credential, etag: tagOf(CREDENTIAL, result), replayed: false }
     const ref = { namespace: organization, name: id }
-    return { credential, ...(await etagIfPresent(() => readCredential(this.#ctx, ref))), replayed: true }
+    return {
+      credential,
+      ...(await etagIfPresent(CREDENTIAL, () => readCredential(this.#ctx, ref))),
+      replayed: true,
+    }
   }
 
   /** By name, from the watch, which is milliseconds behind at most; own writes are in it at once. */
@@ -187,7 +191,7 @@ export class CredentialService {
     const ref = credentialRef(id)
     await retryOnConflict(async () => {
       const raw = await readRaw(resources, registryCredentials, ref)
-      const { uid, resourceVersion } = checkDeletable(raw, how)
+      const { uid, resourceVersion } = checkDeletable(CREDENTIAL, raw, how)
       const version = how.ifMatch === undefined ? {} : { resourceVersion }
       try {
         await resources.delete(registryCredentials, ref, { uid, ...version })
@@ -338,7 +342,7 @@ export class CredentialService {
     const names = Object.keys(fields)
     // An earlier try of the request has changed them, and with them the ETag.
     const isDone = isBegun(credential, how.request) && names.length === 0
-    if (!isDone) checkIfMatch(credential.metadata, how)
+    if (!isDone) checkIfMatch(CREDENTIAL, credential, how)
     checkChange(credential.spec, change)
     const managers = specManagersOf(raw.metadata)
     if (managers.length > 0 && names.length > 0) throw managedProblem(managers, names, '`secret`')

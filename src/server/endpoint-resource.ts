@@ -11,11 +11,10 @@ import {
   webhookEndpoints,
 } from '../apis/webhook-endpoint.ts'
 import type { ResourceReader } from '../kube/client.ts'
-import { etagOf } from '../lib/text.ts'
 import type { EndpointDirectory } from '../webhooks/endpoints/directory.ts'
 import { decideState } from '../webhooks/endpoints/plan.ts'
 import { time, wellFormed } from './lists.ts'
-import { type NamespacedRef, type ResourceKind, readStored, refOfId, type Stored } from './objects.ts'
+import { type NamespacedRef, type ResourceKind, readStored, refOfId, type Stored, tagOf } from './objects.ts'
 
 /** Endpoints as REST shows and takes them (interface §2.3, §4.2), and how they are read. */
 
@@ -180,13 +179,18 @@ function utc(time: string): string {
 }
 
 export function taggedOf(stored: WebhookEndpoint): TaggedEndpoint {
-  return { endpoint: resourceOf(stored), etag: etagOf(stored.metadata) }
+  return { endpoint: resourceOf(stored), etag: tagOf(ENDPOINT, stored) }
 }
 
 export const ENDPOINT: ResourceKind<WebhookEndpoint> = {
   type: webhookEndpoints,
   kind: webhookEndpointKind.kind,
   schema: webhookEndpoint,
+  versionOf: (stored) => {
+    // They count deliveries, and may change faster than a person corrects an endpoint that fails.
+    const { consecutiveFailures: _, failingSince: __, ...version } = resourceOf(stored)
+    return version
+  },
 }
 
 export type EndpointSources = { resources: Pick<ResourceReader, 'get'>; directory: EndpointDirectory }

@@ -170,7 +170,7 @@ const INSTEAD =
 export async function removeEndpoint(ctx: DeletionContext, id: EndpointId, how: Conditional): Promise<void> {
   await retryOnConflict(async () => {
     const raw = await readDeletable(ctx, endpointRef(id))
-    const metadata = checkDeletable(raw, how, INSTEAD)
+    const metadata = checkDeletable(ENDPOINT, raw, how, INSTEAD)
     try {
       await remove(ctx, raw, metadata, how.ifMatch === undefined ? undefined : metadata.resourceVersion)
     } catch (error) {

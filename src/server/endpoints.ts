@@ -9,7 +9,6 @@ import {
   webhookEndpoints,
 } from '../apis/webhook-endpoint.ts'
 import { ApiError, type DeletePrecondition, findObject, isApiError, type RawObject } from '../kube/client.ts'
-import { etagOf } from '../lib/text.ts'
 import type { EndpointIdentity } from '../webhooks/endpoints/directory.ts'
 import { signingSecretName } from '../webhooks/endpoints/directory.ts'
 import { type ChangePlan, isAcknowledged, planChange } from '../webhooks/endpoints/plan.ts'
@@ -59,6 +58,7 @@ import {
   parseStored,
   readRaw,
   retryOnConflict,
+  tagOf,
 } from './objects.ts'
 
 /** Rolls the signing secret of an endpoint (interface §4.2 rule 3). */
@@ -252,10 +252,10 @@ export class EndpointService {
     const warned = this.#warningsOf(draft)
     if (result?.isUndisclosed) {
       const { secret } = result
-      return { endpoint, etag: etagOf(result.endpoint.metadata), secret, ...warned, replayed: false }
+      return { endpoint, etag: tagOf(ENDPOINT, result.endpoint), secret, ...warned, replayed: false }
     }
     const ref = { organization, endpointId: ENDPOINT_PREFIX + id }
-    const etag = await etagIfPresent(() => readEndpoint(this.#ctx, ref))
+    const etag = await etagIfPresent(ENDPOINT, () => readEndpoint(this.#ctx, ref))
     return { endpoint, ...etag, ...warned, replayed: true }
   }
 
@@ -311,7 +311,7 @@ export class EndpointService {
     const ctx = this.#ctx
     return await retryOnConflict(async () => {
       const { object: endpoint, raw } = await readEndpoint(ctx, id)
-      checkIfMatch(endpoint.metadata, how)
+      checkIfMatch(ENDPOINT, endpoint, how)
       this.#checkFields(change)
       const plan = planOf(endpoint, raw, change, ctx.clock.now())
       if (!plan.spec && !plan.annotations) {

@@ -29,8 +29,14 @@ export type Keyed = { idempotencyKey?: string | undefined }
 /** Value of If-Match, if it was sent. */
 export type Conditional = { ifMatch?: string | undefined }
 
+/** A kind that REST reads. */
+export type StoredKind<T> = { type: ResourceType; kind: string; schema: z.ZodType<T> }
+
 /** A kind that REST shows. */
-export type ResourceKind<T> = { type: ResourceType; kind: string; schema: z.ZodType<T> }
+export type ResourceKind<T> = StoredKind<T> & {
+  /** What its ETag stands for: all that a response shows of an object, apart from statistics, with which a change has nothing to do. */
+  versionOf(object: T): unknown
+}
 
 /** @param raw all of the metadata, which `object` has only in part */
 export type Stored<T> = { object: T; raw: RawObject }
@@ -38,7 +44,7 @@ export type Stored<T> = { object: T; raw: RawObject }
 /** @throws Problem not_found, also if it is being deleted; ApiError; UnreadableError */
 export async function readStored<T extends { metadata: ObjectMeta }>(
   resources: Pick<ResourceReader, 'get'>,
-  kind: ResourceKind<T>,
+  kind: StoredKind<T>,
   ref: NamespacedRef,
   learn: (object: T) => void,
 ): Promise<Stored<T>> {
@@ -68,7 +74,7 @@ export function notFoundOr(error: unknown): unknown {
 }
 
 /** @throws UnreadableError */
-export function parseStored<T>({ kind, schema }: ResourceKind<T>, raw: RawObject): T {
+export function parseStored<T>({ kind, schema }: StoredKind<T>, raw: RawObject): T {
   const { data } = schema.safeParse(raw)
   if (data !== undefined) return data
   throw new UnreadableError(kind, `${raw.metadata.namespace}/${raw.metadata.name}`)
@@ -77,12 +83,31 @@ export function parseStored<T>({ kind, schema }: ResourceKind<T>, raw: RawObject
 const WEAK =
   'If-Match contains a weak ETag, which never matches. Davit sends only strong ETags, but a proxy that compresses responses weakens them. Send the ETag without W/, or turn off compression for Davit in the proxy.'
 
+/** The ETag of an object, quotes included. */
+export function tagOf<T extends { metadata: ObjectMeta }>(kind: ResourceKind<T>, object: T): string {
+  return etagOf(object.metadata, kind.versionOf(object))
+}
+
 /** @throws Problem precondition_failed */
-export function checkIfMatch(
-  metadata: { uid: string; generation?: number | undefined },
-  { ifMatch }: Conditional,
+export function checkIfMatch<T extends { metadata: ObjectMeta }>(
+  kind: ResourceKind<T>,
+  object: T,
+  how: Conditional,
 ): void {
-  const etag = etagOf(metadata)
+  checkTag(tagOf(kind, object), how)
+}
+
+/** The same for an object as stored, which may be invalid: then no response has shown its ETag. @throws Problem precondition_failed */
+export function checkStoredIfMatch<T extends { metadata: ObjectMeta }>(
+  kind: ResourceKind<T>,
+  raw: RawObject,
+  how: Conditional,
+): void {
+  const { data } = kind.schema.safeParse(raw)
+  checkTag(data ? tagOf(kind, data) : etagOf(objectMeta.parse(raw.metadata)), how)
+}
+
+function checkTag(etag: string, { ifMatch }: Conditional): void {
   if (ifMatch === undefined || ifMatchHolds(ifMatch, etag)) return
   throw new Problem('precondition_failed', isWeakened(ifMatch, etag) ? { detail: WEAK } : {})
 }
@@ -92,10 +117,15 @@ export function checkIfMatch(
  * one.
  * @param advice what the client can do instead, with a space before it @throws Problem not_found, precondition_failed, managed_elsewhere
  */
-export function checkDeletable(raw: RawObject, how: Conditional, advice = ''): ObjectMeta {
+export function checkDeletable<T extends { metadata: ObjectMeta }>(
+  kind: ResourceKind<T>,
+  raw: RawObject,
+  how: Conditional,
+  advice = '',
+): ObjectMeta {
   const metadata = objectMeta.parse(raw.metadata)
   if (metadata.deletionTimestamp !== undefined) throw new Problem('not_found')
-  checkIfMatch(metadata, how)
+  checkStoredIfMatch(kind, raw, how)
   const manager = managedBy(raw.metadata)
   if (manager === undefined) return metadata
   const detail = `The spec is managed by ${manager}, which may create the object again. Delete the object where its spec is managed.${advice}`
@@ -122,12 +152,17 @@ export function managedProblem(
   return new Problem('managed_elsewhere', { detail })
 }
 
+function quoted(fields: readonly string[]): string {
+  return listed(fields.map((field) => `\`${field}\``))
+}
+
 /** The ETag of an object that may be gone by now. */
-export async function etagIfPresent(
-  read: () => Promise<Stored<{ metadata: ObjectMeta }>>,
+export async function etagIfPresent<T extends { metadata: ObjectMeta }>(
+  kind: ResourceKind<T>,
+  read: () => Promise<Stored<T>>,
 ): Promise<{ etag?: string }> {
   try {
-    return { etag: etagOf((await read()).object.metadata) }
+    return { etag: tagOf(kind, (await read()).object) }
   } catch (error) {
     if (error instanceof Problem) return {}
     throw error
@@ -147,7 +182,3 @@ export async function retryOnConflict<T>(work: () => Promise<T>): Promise<T> {
     }
   }
 }
-function quoted(fields: readonly string[]): string {
-  return listed(fields.map((field) => `\`${field}\``))
-}
-

@@ -24,13 +24,13 @@ import type { CredentialMetrics } from '../lib/metrics.ts'
 import type { SecretText } from '../lib/redact.ts'
 import { type Clock, withDeadline } from '../lib/time.ts'
 import { Problem, type ProblemCondition } from './http/problems.ts'
-import { type NamespacedRef, parseStored, type ResourceKind } from './objects.ts'
+import { type NamespacedRef, parseStored, type StoredKind } from './objects.ts'
 
 /**
  * The organization's cloud account, and the one place of the REST server that hands secrets on to it.
  */
 
-export const SETTINGS: ResourceKind<SecretsSettings> = {
+export const SETTINGS: StoredKind<SecretsSettings> = {
   type: secretsSettingsResource,
   kind: secretsSettingsKind.kind,
   schema: secretsSettings,

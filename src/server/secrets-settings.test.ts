@@ -147,6 +147,20 @@ describe('putting', () => {
     expect(await codeOf(put({ region: 'us-east-1' }, etag))).toBe('answered')
   })
 
+  test.each([
+    { what: 'another verdict', conditions: [condition('Ready', 'False', 'RoleRefused')], more: {} },
+    { what: 'the account', conditions: CONNECTED, more: { account: '333333333333' } },
+    { what: 'a policy to paste', conditions: CONNECTED, more: { writerPolicy: '{"w":2}' } },
+  ])('is held back by If-Match if $what is shown since', async ({ conditions, more }) => {
+    await put({ region: 'eu-west-1' })
+    await say(CONNECTED)
+    const { etag } = await settings.get(ACME)
+    await say(CONNECTED, { checkedAt: '2026-01-31T13:00:00.000Z' })
+    expect((await settings.get(ACME)).etag).toBe(etag)
+    await say(conditions, more)
+    expect(await codeOf(put({ region: 'us-east-1' }, etag))).toBe('precondition_failed')
+  })
+
   test('decides again where somebody else was quicker', async () => {
     await put({ region: 'eu-west-1' })
     api.fail(calling('patch', secretsSettingsResource), { before: new ApiError('Conflict', 'modified') })

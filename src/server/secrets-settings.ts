@@ -11,7 +11,6 @@ import type { AccountIdentity } from '../credentials/accounts/identity.ts'
 import { organizationPath } from '../credentials/aws/names.ts'
 import { ApiError, findObject, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
 import type { Organizations } from '../kube/organizations.ts'
-import { etagOf } from '../lib/text.ts'
 import { type Clock, sleep } from '../lib/time.ts'
 import { conditionSchema, describeConditions } from './condition-resource.ts'
 import { Problem, rejectedByCluster } from './http/problems.ts'
@@ -19,11 +18,13 @@ import { MANAGE_SETTINGS, type Route, route } from './http/route.ts'
 import { time } from './lists.ts'
 import {
   type Conditional,
-  checkIfMatch,
+  checkStoredIfMatch,
   managedProblem,
   notFoundOr,
   parseStored,
+  type ResourceKind,
   retryOnConflict,
+  tagOf,
 } from './objects.ts'
 import { isObserved, NOT_TRIED, readSettings, SETTINGS, settingsRef } from './secret-store.ts'
 
@@ -180,8 +181,8 @@ export class SecretsSettingsService {
         throw rejectedByCluster(notFoundOr(error))
       }
     }
-    const { uid = '', resourceVersion, generation } = raw.metadata
-    checkIfMatch({ uid, generation: Number(generation ?? 0) }, how)
+    const { uid = '', resourceVersion } = raw.metadata
+    checkStoredIfMatch(RESOURCE, raw, how)
     const changes = changesOf((raw.spec ?? {}) as Partial<SecretsSettingsSpec>, draft)
     if (Object.keys(changes).length === 0) return parseStored(SETTINGS, raw)
     const managers = specManagersOf(raw.metadata)
@@ -225,17 +226,20 @@ function taggedOf(
   settings: SecretsSettings | undefined,
 ): TaggedSettings {
   if (!settings) return { settings: { ...own, conditions: [] } }
+  return { settings: { ...resourceOf(settings), ...own }, etag: tagOf(RESOURCE, settings) }
+}
+
+function resourceOf(settings: SecretsSettings) {
   const { metadata, spec, status } = settings
   // Results of earlier settings say nothing about these.
   const observed = isObserved(settings) ? status : undefined
   const { account, trustPolicy, writerPolicy, readerPolicy, checkedAt } = observed ?? {}
   const untried = { ...NOT_TRIED, lastTransitionTime: utc(metadata.creationTimestamp || 0) }
-  const resource = defined({
+  return defined({
     region: spec.region,
     roleArn: spec.roleArn,
     kmsKeyId: spec.kmsKeyId,
     repositoryPrefix: spec.repositoryPrefix,
-    ...own,
     account,
     trustPolicy,
     writerPolicy,
@@ -243,7 +247,15 @@ function taggedOf(
     checkedAt: checkedAt === undefined ? undefined : utc(checkedAt),
     conditions: observed ? describeConditions(observed.conditions) : [untried],
   })
-  return { settings: resource, etag: etagOf(metadata) }
+}
+
+const RESOURCE: ResourceKind<SecretsSettings> = {
+  ...SETTINGS,
+  versionOf: (settings) => {
+    // It moves with every test of the account, whatever that finds.
+    const { checkedAt: _, ...version } = resourceOf(settings)
+    return version
+  },
 }
 
 function utc(time: string | number): string {

@@ -72,6 +72,25 @@ describe('changing', () => {
     expect((await Promise.all(racing)).toSorted()).toEqual(['answered', 'precondition_failed'])
   })
 
+  test('of a status that somebody else has changed since is held back by If-Match', async () => {
+    const { id, endpoint, etag: ifMatch = '' } = await bed.make('status-matched')
+    const ref = { namespace: davit.organization, name: nameOf(endpoint.endpointId) }
+    const annotations = { 'davit.dev/disable-requested-at': new Date(davit.clock.now()).toISOString() }
+    await davit.api.patch(webhookEndpoints, ref, { metadata: { annotations } })
+    const paused = await until(
+      async () => {
+        const seen = await server.endpoints.get(id)
+        return seen.endpoint.status === 'disabled' ? seen : undefined
+      },
+      () => 'it is not disabled',
+    )
+    expect(paused.etag).not.toBe(ifMatch)
+    const enable = (tag: string) =>
+      codeOf(server.endpoints.change(id, { status: 'enabled' }, { ifMatch: tag }))
+    expect(await enable(ifMatch)).toBe('precondition_failed')
+    expect(await enable(paused.etag)).toBe('answered')
+  })
+
   test('refuses a forbidden url and unknown types as creating does', async () => {
     const { id } = await bed.make('refusing')
     expect(await codeOf(server.endpoints.change(id, { url: 'https://127.0.0.1.nip.io:99999/' }, {}))).toBe(
