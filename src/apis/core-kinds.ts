@@ -28,9 +28,14 @@ export const pod = z.object({ status: z.object({ phase: z.string().optional() })
 
 export const namespace = z.object({ metadata: objectMeta })
 
+const ownerReference = z.object({ kind: z.string(), name: z.string(), controller: z.boolean().optional() })
+
 /** `data` is base64. */
 export const secret = z.object({
-  metadata: objectMeta,
+  metadata: objectMeta.extend({
+    ownerReferences: z.array(ownerReference).optional(),
+    managedFields: z.unknown().optional(),
+  }),
   type: z.string().optional(),
   data: z.record(z.string(), z.string()).optional(),
 })

@@ -190,8 +190,12 @@ export const registryCredentialStatus = z
         mark: text({
           max: 64,
           describe:
-            'mark identifies the value of a retained Secret, so that Davit stores a new version only if the value changes. It reveals nothing without the installation key.',
+            'mark identifies the value of the Secret, so that Davit stores a new version only if the value changes. It reveals nothing without the installation key.',
         }).optional(),
+        returns: z.int32().min(0).optional().meta({
+          description:
+            'returns is the number of times that the Secret was created again with the same value after Davit had deleted it. After three times, Davit no longer deletes it.',
+        }),
       })
       .optional()
       .meta({ description: 'handover identifies the input Secret whose value was last stored.' }),
@@ -209,7 +213,8 @@ export type RegistryCredential = z.infer<typeof registryCredential>
 
 /**
  * Condition types of a credential. Ready: it can be used. Stored: the secret is in the cloud account (token only). Verified: the
- * registry accepts it. Drifted: another writer changed the parameter (token only).
+ * registry accepts it. Drifted: another writer changed the parameter (token only). InputSecretKept: Davit leaves an input Secret in the
+ * cluster although its owner has not asked for that.
  */
 export const CREDENTIAL_CONDITIONS = [
   'Ready',
@@ -218,7 +223,12 @@ export const CREDENTIAL_CONDITIONS = [
   'Stored',
   'Verified',
   'Drifted',
+  'InputSecretKept',
 ] as const
+
+/** Reasons of InputSecretKept. */
+export const KEPT_INPUT_SECRETS = ['OwnedByController', 'CreatedAgain'] as const
+export type KeptInputSecret = (typeof KEPT_INPUT_SECRETS)[number]
 
 /** Reasons that last until someone acts; of Stalled, and of Ready and Stored with it. */
 export const CREDENTIAL_STALLS = [

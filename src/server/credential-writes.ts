@@ -117,7 +117,8 @@ async function write(
   const status = {
     updatedAt,
     ...(parameter && !isOvertaken(known, recorded)
-      ? { parameter: { ...parameter, kmsKeyId: parameter.kmsKeyId ?? null } }
+      ? // The value is no longer that of an input Secret, even if the credential names one again later.
+        { parameter: { ...parameter, kmsKeyId: parameter.kmsKeyId ?? null }, handover: null }
       : {}),
   }
   const patch = { metadata: { uid, resourceVersion }, status }

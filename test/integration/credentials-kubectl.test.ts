@@ -1,6 +1,11 @@
 /** Credentials with kubectl and Git (interface §2.1, §2.6; settled, "Credentials, settings, bakes"), on the real API server. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type RegistryCredential, registryCredentials } from '../../src/apis/registry-credential.ts'
+import { configMaps, secrets } from '../../src/apis/core-kinds.ts'
+import {
+  REGISTRY_SECRET_TYPE,
+  type RegistryCredential,
+  registryCredentials,
+} from '../../src/apis/registry-credential.ts'
 import { secretsSettingsResource } from '../../src/apis/secrets-settings.ts'
 import type { Account } from '../../test-support/aws/account.ts'
 import { REGION } from '../support/aws/organization-account.ts'
@@ -69,7 +74,6 @@ describe('a secret that is handed over', () => {
     await bed.credential('retained', { secretRef: { name: 'kept' } })
     await bed.credentialWhen('retained', isReady)
     expect(await bed.hasSecret('kept')).toBe(true)
-    const { secrets } = await import('../../src/apis/core-kinds.ts')
     const data = { secret: Buffer.from('kept-2').toString('base64') }
     await bed.davit.api.patch(secrets, { namespace: bed.organization, name: 'kept' }, { data })
     await bed.credentialWhen('retained', (seen) => seen.status?.parameter?.version === 2)
@@ -90,7 +94,6 @@ describe('a secret that is handed over', () => {
   })
 
   test('and retained is no new version for another label, and that is seen', async () => {
-    const { secrets } = await import('../../src/apis/core-kinds.ts')
     const ref = { namespace: bed.organization, name: 'kept' }
     const { metadata } = await bed.davit.api.patch(secrets, ref, { metadata: { labels: { color: 'red' } } })
     const seen = await bed.credentialWhen(
@@ -98,6 +101,45 @@ describe('a secret that is handed over', () => {
       ({ status }) => status?.handover?.resourceVersion === metadata.resourceVersion,
     )
     expect(seen.status?.parameter?.version).toBe(2)
+  })
+
+  test('and retained is no new version if the Secret is created again', async () => {
+    for (let turn = 0; turn < 2; turn += 1) {
+      await bed.davit.api.delete(secrets, { namespace: bed.organization, name: 'kept' })
+      await bed.handOver('kept', 'kept-2', { retain: true })
+      const { metadata } = await bed.davit.api.get(secrets, { namespace: bed.organization, name: 'kept' })
+      const seen = await bed.credentialWhen(
+        'retained',
+        ({ status }) => status?.handover?.uid === metadata.uid,
+      )
+      expect(seen.status?.parameter?.version).toBe(2)
+    }
+  })
+
+  test('by a controller stays, and a condition names the owner', async () => {
+    const { metadata: owner } = await bed.davit.api.create(configMaps, {
+      metadata: { namespace: bed.organization, name: 'ghcr-external' },
+    })
+    await bed.davit.api.create(secrets, {
+      metadata: {
+        namespace: bed.organization,
+        name: 'owned',
+        ownerReferences: [
+          { apiVersion: 'v1', kind: 'ConfigMap', name: 'ghcr-external', uid: owner.uid, controller: true },
+        ],
+      },
+      type: REGISTRY_SECRET_TYPE,
+      data: { secret: Buffer.from('owned-1').toString('base64') },
+    })
+    await bed.credential('owned', { secretRef: { name: 'owned' } })
+    const seen = await bed.credentialWhen('owned', isReady)
+    expect(seen.status?.conditions?.find(({ type }) => type === 'InputSecretKept')).toMatchObject({
+      status: 'True',
+      reason: 'OwnedByController',
+      message: expect.stringMatching(/owned by ConfigMap ghcr-external.*davit\.dev\/retain: "true"/s),
+    })
+    expect(await bed.hasSecret('owned')).toBe(true)
+    expect(store().value(nameOf('owned'))).toBe('owned-1')
   })
 
   test('of another type is refused, and stays', async () => {

@@ -5,13 +5,12 @@
 
 import type { StoredParameter } from '../../src/apis/registry-credential.ts'
 import type { CloudFailure } from '../../src/credentials/cloud.ts'
+import type { InputSecretFacts, InputSecretRef } from '../../src/credentials/controller/input-secret-plan.ts'
 import {
   type AccountFacts,
   type CredentialAction,
   type CredentialFacts,
   type FoundParameter,
-  type InputSecretFacts,
-  type InputSecretRef,
   type ListingFacts,
   NO_RECONCILE_FACTS,
   nextAction,
@@ -20,7 +19,13 @@ import {
 } from '../../src/credentials/controller/plan.ts'
 
 export type Entry = { owner: 'ours' | 'not-ours'; value: string; version: number }
-export type SecretObject = { uid: string; resourceVersion: string; value: string; retained: boolean }
+export type SecretObject = {
+  uid: string
+  resourceVersion: string
+  value: string
+  retained: boolean
+  owner?: string
+}
 
 /** The answer of a call to the cloud; undefined: success. */
 export type Answer = CloudFailure | undefined
@@ -125,11 +130,13 @@ export class CredentialWorld {
 
   #inputSecret(): InputSecretFacts {
     if (!this.secret) return { state: 'missing' }
-    const { uid, resourceVersion, retained, value } = this.secret
-    const markAt = (version: string | undefined) => `mark of ${value} at ${version}`
+    const { uid, resourceVersion, retained, value, owner } = this.secret
+    const markAt = (of: { uid: string; resourceVersion: string }) =>
+      `mark of ${value} in ${of.uid} at ${of.resourceVersion}`
     const { storedInputSecret: stored } = this
-    const isSameValue = stored?.uid === uid && stored.mark === markAt(stored.resourceVersion)
-    return { state: 'usable', uid, resourceVersion, retained, mark: markAt(resourceVersion), isSameValue }
+    const isSameValue = stored !== undefined && stored.mark === markAt(stored)
+    const mark = markAt({ uid, resourceVersion })
+    return { state: 'usable', uid, resourceVersion, retained, mark, isSameValue, owner }
   }
 
   /** Checks the rules that hold for every step, whatever the answers. */
@@ -151,6 +158,7 @@ export class CredentialWorld {
   ): void {
     const entry = this.stored && this.cloud.get(keyOf(this.stored))
     if (this.secret?.retained) wrong('it is retained')
+    if (this.secret?.owner !== undefined) wrong('its controller would create it again')
     if (entry?.value !== this.secret?.value && !this.#meddled) wrong('its value is not stored')
     if (inputSecret.uid !== this.secret?.uid) wrong('it is another object')
     if (inputSecret.resourceVersion !== this.secret?.resourceVersion) wrong('it is another version')
@@ -215,6 +223,8 @@ export class CredentialWorld {
         this.#pass = { ...this.#pass, removed: true }
       })
     } else if (step.step === 'put-new' || step.step === 'put-version') {
+      // Written before the call, which may have an effect without an answer.
+      this.storedInputSecret = undefined
       this.#call(answers, () => this.#put(step, stops))
     }
   }

@@ -22,13 +22,12 @@ import {
   type PassState,
 } from './gather.ts'
 import { deleteInputSecret } from './input-secret.ts'
+import { type InputSecretRef, isPendingInputSecret, keptInputSecret } from './input-secret-plan.ts'
 import {
   ACCOUNT_CHANGED,
   type CredentialAction,
   type DeletionOutcome,
   deletionMessage,
-  type InputSecretRef,
-  isPendingInputSecret,
   NO_RECONCILE_FACTS,
   type ParameterLocation,
 } from './plan.ts'
@@ -67,7 +66,11 @@ export async function applyAction(
     case 'put-version':
       return await put(context, state, action, signal)
     case 'adopt':
-      return await recordParameter(context, state, { parameter: storedAt(action.at, action.version) })
+      // Whose value the version has is not known, so the next input Secret counts as new.
+      return await recordParameter(context, state, {
+        parameter: storedAt(action.at, action.version),
+        handover: undefined,
+      })
     case 'forget':
       // In one write: the credential is never Ready without its parameter.
       return await recordParameter(
@@ -141,6 +144,7 @@ function conditionsOf(
     listing: listingFacts(context, credential, sources.account),
     verified: verifiedFinding(credential),
     warning: credentialWarning(spec),
+    kept: keptInputSecret(sources.inputSecret.facts, status?.handover, spec.secretRef?.name ?? ''),
   })
   return mergeConditions(status?.conditions, findings, {
     now: context.clock.now(),
@@ -219,17 +223,20 @@ async function put(
   return next
 }
 
-/** Before a slow action, so that a client that waits for the new value does not take Stored=True of the previous one for it. */
+/**
+ * Before a slow action, so that a client that waits for the new value does not take Stored=True of the previous one for it. If the
+ * process ends in the action, the newest version may have the new value: then no input Secret counts as stored.
+ */
 async function retractStored(
   context: CredentialContext,
   state: PassState,
   action: CredentialAction,
 ): Promise<PassState> {
   const { status } = state.credential
-  if (!status?.conditions?.some((one) => one.type === 'Stored' && one.status === 'True')) return state
-  return await updateStatus(context, state, {
-    conditions: conditionsOf(context, state, action, status.parameter),
-  })
+  const isStored = status?.conditions?.some((one) => one.type === 'Stored' && one.status === 'True')
+  if (!isStored && status?.handover === undefined) return state
+  const conditions = conditionsOf(context, state, action, status?.parameter)
+  return await updateStatus(context, state, { conditions, handover: undefined })
 }
 
 async function remove(

@@ -42,6 +42,8 @@ export type CredentialView = {
   /** From bakes, which write a fact; only this controller writes conditions. */
   verified: Finding
   warning?: string | undefined
+  /** Why Davit keeps an input Secret that is not retained. */
+  kept?: Cause | undefined
 }
 
 /** Refusals that make a stored secret unusable. */
@@ -64,7 +66,12 @@ export function credentialFindings(view: CredentialView): ConditionUpdate[] {
     { type: 'Verified', ...view.verified },
   ]
   if (view.type === 'ecr') return findings
-  return [...findings, { type: 'Stored', ...stored(view) }, { type: 'Drifted', ...drifted(view) }]
+  return [
+    ...findings,
+    { type: 'Stored', ...stored(view) },
+    { type: 'Drifted', ...drifted(view) },
+    ...whileTrue('InputSecretKept', view.kept),
+  ]
 }
 
 function ready(view: CredentialView): Finding {

@@ -20,6 +20,14 @@ const HAPPENINGS: Record<string, Happening> = {
   'a retained Secret': (one, n) => {
     one.secret = { uid: `u-${n}`, resourceVersion: `${n}`, value: `v-${n}`, retained: true }
   },
+  'the same again': (one, n) => {
+    const value = one.secret?.value ?? 'v-0'
+    one.secret = { uid: `u-${n}`, resourceVersion: `${n}`, value, retained: false }
+  },
+  'the same again, with an owner': (one, n) => {
+    const value = one.secret?.value ?? 'v-0'
+    one.secret = { uid: `u-${n}`, resourceVersion: `${n}`, value, retained: false, owner: 'ExternalSecret a' }
+  },
   'another value': (one, n) => {
     if (one.secret) one.secret = { ...one.secret, resourceVersion: `${n}`, value: `v-${n}` }
   },

@@ -32,10 +32,10 @@ import type { ListedParameter, ParameterListing, ParameterStore } from '../cloud
 import { credentialSpecProblem, hasPendingFields } from '../spec.ts'
 import type { FailedDeletions } from './failed-deletions.ts'
 import { type FoundInputSecret, type MarkInput, readInputSecret } from './input-secret.ts'
+import type { InputSecretFacts } from './input-secret-plan.ts'
 import {
   type AccountFacts,
   type CredentialFacts,
-  type InputSecretFacts,
   type ListingFacts,
   type ParameterLocation,
   parameterDrift,

@@ -4,7 +4,7 @@ import {
   isPendingInputSecret,
   isStoredInputSecret,
   type UsableInputSecret,
-} from './plan.ts'
+} from './input-secret-plan.ts'
 
 const FOUND: UsableInputSecret = {
   state: 'usable',
@@ -31,8 +31,20 @@ test.each([
     want: true,
   },
   {
-    what: 'one that was made anew with the same value',
+    what: 'one that was created again with the same value',
     found: { ...FOUND, uid: 'u-2', isSameValue: true },
+    stored: STORED,
+    want: true,
+  },
+  {
+    what: 'one that was created again with another value',
+    found: { ...FOUND, uid: 'u-2' },
+    stored: STORED,
+    want: false,
+  },
+  {
+    what: 'one that was created again at the same version, as after a restore of the store',
+    found: { ...FOUND, uid: 'u-2', resourceVersion: STORED.resourceVersion },
     stored: STORED,
     want: false,
   },

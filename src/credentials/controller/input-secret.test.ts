@@ -38,6 +38,9 @@ describe('a Secret that is handed over', () => {
       [{ mark: 'uid-101 101 9' }, false],
       [{ mark: undefined }, false],
       [{ uid: 'uid-100' }, false],
+      // Of a Secret of the same name that was deleted.
+      [{ uid: 'uid-100', mark: 'uid-100 99 9' }, true],
+      [{ uid: 'uid-100', mark: 'uid-100 99 8' }, false],
     ] as const) {
       const { facts } = await readInputSecret(await bed(), REF, { ...stored, ...change }, markOf)
       expect(facts).toMatchObject({ isSameValue, mark: 'uid-101 101 9' })
@@ -55,6 +58,52 @@ describe('a Secret that is handed over', () => {
     const text = value?.reveal() ?? ''
     expect([JSON.parse(text), /\p{Cc}/u.test(text)]).toEqual([JSON.parse(want), false])
     expect(facts).toMatchObject({ state: 'usable', mark: `uid-101 101 ${text.length}` })
+  })
+
+  test.each<{ given: string; metadata: object; want: object }>([
+    {
+      given: 'an owner whose controller creates it',
+      metadata: {
+        ownerReferences: [
+          { kind: 'Namespace', name: 'other', controller: false },
+          { kind: 'ExternalSecret', name: 'ghcr', controller: true },
+        ],
+      },
+      want: { owner: 'ExternalSecret ghcr' },
+    },
+    {
+      given: 'an owner with whom it is deleted',
+      metadata: { ownerReferences: [{ kind: 'ExternalSecret', name: 'ghcr' }] },
+      want: {},
+    },
+    {
+      given: 'several writers',
+      metadata: {
+        managedFields: [
+          {
+            manager: 'newer',
+            operation: 'Update',
+            time: '2026-01-02T00:00:00Z',
+            fieldsV1: { 'f:data': {} },
+          },
+          {
+            manager: 'older',
+            operation: 'Apply',
+            time: '2026-01-01T00:00:00Z',
+            fieldsV1: { 'f:data': {} },
+          },
+          { manager: 'labels', time: '2026-01-03T00:00:00Z', fieldsV1: { 'f:metadata': {} } },
+        ],
+      },
+      want: { writer: 'newer' },
+    },
+    { given: 'managed fields that make no sense', metadata: { managedFields: [7, null, {}] }, want: {} },
+  ])('with $given is read with $want', async ({ metadata, want }) => {
+    const store = await bed({ data: { secret: base64('the value') } })
+    await store.patch(secrets, REF, { metadata })
+    const { facts } = await read(store)
+    const { owner, writer } = facts as { owner?: string; writer?: string }
+    expect({ ...(owner && { owner }), ...(writer && { writer }) }).toEqual(want)
   })
 
   test('is kept where its owner says so, in just that word', async () => {

@@ -1,4 +1,5 @@
 /** The Secret in which an owner provides a registry's secret: what may be read of it, and how its value is recognized later. */
+import { lastWriterOf } from '../../apis/annotations.ts'
 import { type Secret, secret, secrets } from '../../apis/core-kinds.ts'
 import {
   REGISTRY_SECRET_KEY,
@@ -7,23 +8,26 @@ import {
 } from '../../apis/registry-credential.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import { SecretText } from '../../lib/redact.ts'
-import { deriveKey, keyedHash } from '../../lib/text.ts'
+import { deriveKey, keyedHash, sanitizeText } from '../../lib/text.ts'
 import { parseRegistrySecret } from '../registry-secret.ts'
-import type { InputSecretFacts, InputSecretRef } from './plan.ts'
+import type { InputSecretFacts, InputSecretRef } from './input-secret-plan.ts'
 
 /** `resourceVersion`: of the Secret, as it is recorded next to the mark. */
 export type MarkInput = { credentialUid: string; secretUid: string; resourceVersion: string; value: string }
 type MarkOf = (of: Omit<MarkInput, 'credentialUid'>) => string
 
 /**
- * A mark that stands for the value of a retained input Secret, so that a change of its labels is no new secret. It is kept in the status,
- * which more people can read than Secrets: values cannot be tried against it without the installation key, and the same value has
- * another mark in another Secret, and in another version of the same one.
+ * A mark that stands for the value of an input Secret, so that a change of its labels, or the same Secret created again, is no new
+ * secret. It is kept in the status, which more people can read than Secrets: values cannot be tried against it without the installation
+ * key, and the same value has another mark in another Secret, and in another version of the same one.
  */
 export function inputSecretMark(installationKey: Uint8Array, of: MarkInput): string {
   const key = deriveKey('handover-value', installationKey)
   return keyedHash(key, [of.credentialUid, of.secretUid, of.resourceVersion, of.value])
 }
+
+/** Of a kind and a name in a message. */
+const MAX_OWNER = 320
 
 /** `value`: only if it can be stored. */
 export type FoundInputSecret = { facts: InputSecretFacts; value?: SecretText }
@@ -61,13 +65,25 @@ function examine(
   const retained = metadata.annotations?.[RETAIN_ANNOTATION] === 'true'
   const { uid, resourceVersion } = metadata
   const mark = markOf({ secretUid: uid, resourceVersion, value })
-  // The stored mark is of the version that is recorded next to it.
+  // The stored mark is of the Secret and the version that are recorded next to it.
   const isSameValue =
     stored?.mark !== undefined &&
-    stored.uid === uid &&
-    markOf({ secretUid: uid, resourceVersion: stored.resourceVersion, value }) === stored.mark
-  const facts = { state: 'usable', uid, resourceVersion, retained, mark, isSameValue } as const
+    markOf({ secretUid: stored.uid, resourceVersion: stored.resourceVersion, value }) === stored.mark
+  const owner = controllerOf(metadata)
+  const writer = lastWriterOf(metadata.managedFields, 'data')
+  const facts = {
+    state: 'usable',
+    ...{ uid, resourceVersion, retained, mark, isSameValue },
+    ...(owner === undefined ? {} : { owner }),
+    ...(writer === undefined ? {} : { writer }),
+  } as const
   return { facts, value: new SecretText(value) }
+}
+
+/** Kind and name of the object whose controller made the Secret and would make it again. */
+function controllerOf({ ownerReferences = [] }: Secret['metadata']): string | undefined {
+  const owner = ownerReferences.find(({ controller }) => controller === true)
+  return owner && sanitizeText(`${owner.kind} ${owner.name}`, MAX_OWNER)
 }
 
 /** Deletes the version whose value was stored; one that has changed since stays. @throws ApiError */

@@ -57,6 +57,55 @@ describe('a hand-over Secret', () => {
     expect(one.steps).toEqual(['look', 'put-version', 'delete-input-secret', 'nothing'])
   })
 
+  test('that is created again with the value that is stored is noted and deleted, and is no new version', () => {
+    const one = world({ secret: SECRET })
+    one.run()
+    one.secret = { ...SECRET, uid: 'u-2', resourceVersion: '9' }
+    one.run()
+    expect(one.steps.slice(3)).toEqual(['record-input-secret', 'delete-input-secret', 'nothing'])
+    expect([one.stored?.version, one.storedInputSecret]).toMatchObject([1, { uid: 'u-2', returns: 1 }])
+  })
+
+  const CHANGED = { kind: 'changed', by: 'mallory', version: 2 } as const
+  test.each<{ what: string; change: Partial<CredentialWorld> }>([
+    {
+      what: 'another writer wrote a newer version',
+      change: { listing: { state: 'recorded', drift: CHANGED } },
+    },
+    {
+      what: 'another writer wrote it with another key',
+      change: { listing: { state: 'recorded', drift: { kind: 'key', by: 'mallory', key: 'alias/other' } } },
+    },
+    {
+      what: 'the settings name another key',
+      change: { account: { state: 'ready', location: { ...locationOf(A), kmsKeyId: 'alias/ours' } } },
+    },
+  ])('that is created again with the value that is stored restores the parameter if $what', ({ change }) => {
+    for (const more of [{}, { retained: true }, { owner: 'ExternalSecret ghcr' }]) {
+      const one = world({ secret: { ...SECRET, ...more } })
+      one.run()
+      Object.assign(one, change)
+      one.run()
+      expect(one.stored?.version).toBe(1)
+      one.secret = { ...SECRET, ...more, uid: 'u-2', resourceVersion: '9' }
+      one.run()
+      expect(one.stored?.version).toBe(2)
+    }
+  })
+
+  test('that has the value of before again is a new version after a put whose end is not known', () => {
+    const one = world({ secret: { ...SECRET, retained: true } })
+    one.run()
+    one.secret = { ...SECRET, retained: true, resourceVersion: '8', value: 'v-2' }
+    // The account has the new value, and the status does not.
+    one.run([], 2)
+    expect([one.cloud.get(A)?.value, one.stored?.version]).toEqual(['v-2', 1])
+    one.secret = { ...SECRET, retained: true, resourceVersion: '9' }
+    one.run()
+    expect(one.cloud.get(A)).toEqual({ owner: 'ours', value: 'v-1', version: 3 })
+    expect(one.stored?.version).toBe(3)
+  })
+
   test('is stored anew where a predecessor was not removed, so that none of its versions stays', () => {
     const one = world({ secret: SECRET })
     one.cloud.set(A, { owner: 'ours', value: 'old', version: 9 })

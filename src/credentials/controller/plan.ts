@@ -7,8 +7,8 @@
  *   nothing stored --name taken by others--> refused (ParameterNotOwned)
  *   nothing stored --the listing has ours--look, adopt--> stored   (a crash between account and status)
  *   stored --the value of the input Secret changed--look, put-version--> stored, next version
- *   stored --anything else of it changed, retained--record-input-secret--> stored
- *   stored --its value is stored, not retained--delete-input-secret--> stored
+ *   stored --anything else of it changed, or it was created again--record-input-secret--> stored
+ *   stored --its value is stored, and Davit need not keep it--delete-input-secret--> stored
  *   stored --another account or region, or no settings--look, remove | record-failed-deletion, forget--> nothing stored
  *   stored, or unknown --deleted--look, remove | record-failed-deletion, drop-finalizer--> gone, at most 60 s later
  *
@@ -25,6 +25,16 @@ import type {
 import { withPeriod } from '../../lib/text.ts'
 import { isOtherKey } from '../aws/names.ts'
 import { type CloudFailure, failureText, type ListedParameter } from '../cloud.ts'
+import {
+  type InputSecretFacts,
+  type InputSecretRef,
+  isForAll,
+  isKept,
+  isStoredInputSecret,
+  planStoredInputSecret,
+  type StoredInputSecretAction,
+  type UsableInputSecret,
+} from './input-secret-plan.ts'
 
 /** Where the parameter of this credential belongs, and the role to get there. */
 export type ParameterLocation = {
@@ -43,29 +53,6 @@ export type AccountFacts =
   | { state: 'missing'; location?: ParameterLocation | undefined }
   | { state: 'connecting' | 'stalled'; message: string; location?: ParameterLocation | undefined }
   | { state: 'ready'; location: ParameterLocation }
-
-/** The Secret that `spec.secretRef` names. */
-export type InputSecretFacts =
-  | { state: 'none' | 'missing' | 'no-key' }
-  /** Davit has no right to Secrets here. */
-  | { state: 'forbidden' }
-  | { state: 'wrong-type'; type: string }
-  /** Its value cannot be stored; the problem says why without quoting it. */
-  | { state: 'problem'; problem: string }
-  | UsableInputSecret
-
-/** `mark` stands for this version's value (input-secret.ts). `isSameValue`: it is the value that status.handover records. */
-export type UsableInputSecret = {
-  state: 'usable'
-  uid: string
-  resourceVersion: string
-  retained: boolean
-  mark: string
-  isSameValue: boolean
-}
-
-/** One version of an input Secret; what status.handover records. `mark`: only if it is retained. */
-export type InputSecretRef = { uid: string; resourceVersion: string; mark?: string | undefined }
 
 /** A parameter under the name of a credential that has recorded none. `by`: ARN of its last writer. */
 export type FoundParameter = { version: number; type: string; by: string; isOwnSession: boolean }
@@ -134,19 +121,7 @@ export type CredentialAction =
   | { step: 'look' | 'remove' | 'record-failed-deletion'; at: ParameterLocation; reason: string }
   | { step: 'put-new' | 'put-version'; at: ParameterLocation; inputSecret: InputSecretRef; reason: string }
   | { step: 'adopt'; at: ParameterLocation; version: number; reason: string }
-  | { step: 'delete-input-secret' | 'record-input-secret'; inputSecret: InputSecretRef; reason: string }
-
-/** Whether its value is the one that was stored last. A Secret that was recreated under its name counts as new. */
-export function isStoredInputSecret(found: UsableInputSecret, stored: InputSecretRef | undefined): boolean {
-  if (stored?.uid !== found.uid) return false
-  return stored.resourceVersion === found.resourceVersion || found.isSameValue
-}
-
-/** Whether the owner has provided a value that is not stored. */
-export function isPendingInputSecret(found: InputSecretFacts, stored: InputSecretRef | undefined): boolean {
-  if (found.state === 'none' || found.state === 'missing' || found.state === 'forbidden') return false
-  return found.state !== 'usable' || !isStoredInputSecret(found, stored)
-}
+  | StoredInputSecretAction
 
 /** Whether another writer changed the parameter. Overwriting a foreign value would take the secret, which Davit does not have. */
 export type ParameterDrift =
@@ -419,7 +394,7 @@ function planStored(facts: CredentialFacts): CredentialAction {
         aboutSecret(facts, `cannot be stored: its value ${inputSecret.problem}.`),
       )
     case 'usable':
-      return (inputSecret.retained ? undefined : refuseShared(facts)) ?? planInputSecret(facts, inputSecret)
+      return (isForAll(inputSecret) ? undefined : refuseShared(facts)) ?? planInputSecret(facts, inputSecret)
   }
 }
 
@@ -492,25 +467,33 @@ const SECRET_REQUIRED =
 
 function planInputSecret(facts: CredentialFacts, found: UsableInputSecret): CredentialAction {
   const { stored, storedInputSecret, listing, account } = facts
-  const { uid, resourceVersion, retained, mark } = found
-  const inputSecret = { uid, resourceVersion, ...(retained ? { mark } : {}) }
+  const { uid, resourceVersion, mark } = found
+  const inputSecret = { uid, resourceVersion, mark }
   const isStored = stored && isStoredInputSecret(found, storedInputSecret)
   const drift = listing.state === 'recorded' ? listing.drift : undefined
   const isLost = drift?.kind === 'missing' || drift?.kind === 'replaced'
+  const afterwards = isStored && !isLost ? planStoredInputSecret(found, storedInputSecret) : undefined
   // An account may fail for ever; a stored value needs no copy in the cluster for that long.
-  if (account.state === 'stalled' && isStored && !isLost && !retained)
-    return { step: 'delete-input-secret', inputSecret, reason: 'its value is stored' }
+  if (account.state === 'stalled' && afterwards && !isKept(found, storedInputSecret)) return afterwards
   const notReady = waitForAccount(facts)
   if (notReady) return notReady
   if (account.state !== 'ready') return { step: 'nothing', reason: 'no account' }
   if (!stored || drift?.kind === 'missing') return planPut(facts, account.location, inputSecret, 'put-new')
   const version = planPut(facts, account.location, inputSecret, 'put-version')
   if (drift?.kind === 'replaced') return refuseReplaced(facts, drift.by, version)
-  if (!isStored) return version
-  if (!retained) return { step: 'delete-input-secret', inputSecret, reason: 'its value is stored' }
-  if (storedInputSecret?.resourceVersion !== resourceVersion || storedInputSecret.mark !== mark)
-    return { step: 'record-input-secret', inputSecret, reason: 'something other than its value changed' }
-  return planKept(facts)
+  if (!isStored || restoresParameter(facts, found, account.location)) return version
+  return afterwards ?? planKept(facts)
+}
+
+/** Another writer changed the parameter, or the settings have another key: a Secret that is created again restores it, with any value. */
+function restoresParameter(
+  { stored, storedInputSecret, listing }: CredentialFacts,
+  found: UsableInputSecret,
+  at: ParameterLocation,
+): boolean {
+  if (storedInputSecret?.uid === found.uid) return false
+  const drift = listing.state === 'recorded' ? listing.drift.kind : 'none'
+  return drift === 'changed' || drift === 'key' || stored?.kmsKeyId !== at.kmsKeyId
 }
 
 /** With the value at hand a recreated parameter is overwritten, unless it is no longer Davit's. */

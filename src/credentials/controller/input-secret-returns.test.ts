@@ -1,0 +1,246 @@
+/** An input Secret that comes back with the value that is stored already: who creates it again, and what that costs. */
+import { createHash } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { REGION, SecretsWorld } from '../../../test/support/secrets/secrets-world.ts'
+import { secrets } from '../../apis/core-kinds.ts'
+import { REGISTRY_SECRET_TYPE } from '../../apis/registry-credential.ts'
+
+const ACCOUNT = '111111111111'
+const SECRET = { namespace: 'acme', name: 'handover' }
+const MINUTE = 60_000
+
+type Metadata = {
+  annotations?: object
+  labels?: object
+  ownerReferences?: object[]
+  managedFields?: object[]
+}
+
+const RETAINED: Metadata = { annotations: { 'davit.dev/retain': 'true' } }
+const ownedBy = (kind: string, name: string): Metadata => ({
+  labels: { 'reconcile.external-secrets.io/managed': 'true' },
+  ownerReferences: [{ apiVersion: 'v1', kind, name, uid: 'o-1', controller: true }],
+})
+const BY_SCRIPT: Metadata = {
+  managedFields: [{ manager: 'kubectl-create', operation: 'Update', fieldsV1: { 'f:data': {} } }],
+}
+
+async function create(world: SecretsWorld, value: string, metadata: Metadata): Promise<void> {
+  await world.cluster.create(secrets, {
+    metadata: { ...SECRET, ...metadata },
+    type: REGISTRY_SECRET_TYPE,
+    data: { secret: Buffer.from(value).toString('base64') },
+  })
+}
+
+async function stored(metadata: Metadata): Promise<SecretsWorld> {
+  const world = await SecretsWorld.start({ organizations: ['acme'] })
+  await world.connect('acme', ACCOUNT)
+  await create(world, 'v-1', metadata)
+  await world.credential('acme', 'ghcr', { secretRef: { name: 'handover' } })
+  await world.elapse(5000)
+  return world
+}
+
+/** `kubectl replace --force`, or an operator that restores what is missing. */
+async function createAgain(world: SecretsWorld, value: string, metadata: Metadata): Promise<void> {
+  await world.remove(secrets, 'acme', 'handover')
+  await create(world, value, metadata)
+  await world.elapse(MINUTE)
+}
+
+/** Creates the Secret whenever it is gone. @returns how often it did */
+async function keepCreating(world: SecretsWorld, metadata: Metadata, ms: number): Promise<number> {
+  let count = 0
+  for (let passed = 0; passed < ms; passed += 2000) {
+    if (!(await isThere(world))) {
+      await create(world, 'v-1', metadata)
+      count += 1
+    }
+    await world.elapse(2000)
+  }
+  return count
+}
+
+const isThere = async (world: SecretsWorld) => (await world.find(secrets, SECRET)) !== undefined
+const statusOf = (world: SecretsWorld) => world.credentialOf('acme', 'ghcr')?.status
+const conditionOf = (world: SecretsWorld, type: string) =>
+  statusOf(world)?.conditions?.find((condition) => condition.type === type)
+const valuesIn = (world: SecretsWorld) =>
+  world.cloud
+    .store(ACCOUNT, REGION)
+    .get('/davit/acme/rc_ghcr')
+    ?.versions.map(({ value }) => value)
+
+describe('a Secret that a controller owns', () => {
+  test.each([
+    { kind: 'ExternalSecret', name: 'ghcr' },
+    { kind: 'SealedSecret', name: 'handover' },
+    { kind: 'Certificate', name: 'a.b' },
+    { kind: 'VaultStaticSecret', name: 'registry' },
+  ])('$kind is one version, is not deleted, and the condition says what to do', async ({ kind, name }) => {
+    const world = await stored(ownedBy(kind, name))
+    expect(await keepCreating(world, ownedBy(kind, name), 5 * MINUTE)).toBe(0)
+    expect([valuesIn(world), conditionOf(world, 'Stored')?.status]).toEqual([['v-1'], 'True'])
+    expect(conditionOf(world, 'Ready')?.status).toBe('True')
+    expect(conditionOf(world, 'InputSecretKept')).toMatchObject({
+      status: 'True',
+      reason: 'OwnedByController',
+      message: expect.stringContaining(`owned by ${kind} ${name}`),
+    })
+    expect(conditionOf(world, 'InputSecretKept')?.message).toContain('davit.dev/retain: "true"')
+  })
+
+  test('has its condition before anything can be stored', async () => {
+    const world = await SecretsWorld.start({ organizations: ['acme'] })
+    await create(world, 'v-1', ownedBy('ExternalSecret', 'ghcr'))
+    await world.credential('acme', 'ghcr', { secretRef: { name: 'handover' } })
+    await world.elapse(5000)
+    expect(conditionOf(world, 'InputSecretKept')?.reason).toBe('OwnedByController')
+    expect(conditionOf(world, 'Stored')?.status).toBe('False')
+  })
+
+  test('is a new version only when its controller writes another value', async () => {
+    const world = await stored(ownedBy('ExternalSecret', 'ghcr'))
+    await createAgain(world, 'v-1', ownedBy('ExternalSecret', 'ghcr'))
+    await world.cluster.patch(secrets, SECRET, { metadata: { labels: { refreshed: 'again' } } })
+    await world.elapse(MINUTE)
+    expect(valuesIn(world)).toEqual(['v-1'])
+    await world.handOver('acme', 'handover', 'v-2')
+    await world.elapse(MINUTE)
+    expect([valuesIn(world), await isThere(world)]).toEqual([['v-1', 'v-2'], true])
+  })
+
+  test('loses the condition once it is retained, and serves several credentials', async () => {
+    const world = await stored(ownedBy('ExternalSecret', 'ghcr'))
+    await world.credential('acme', 'younger', { secretRef: { name: 'handover' } })
+    await world.cluster.patch(secrets, SECRET, { metadata: RETAINED })
+    await world.elapse(MINUTE)
+    expect(conditionOf(world, 'InputSecretKept')).toBeUndefined()
+    const younger = world.credentialOf('acme', 'younger')?.status?.conditions
+    expect(younger?.find(({ type }) => type === 'Stored')?.status).toBe('True')
+    expect(valuesIn(world)).toEqual(['v-1'])
+  })
+
+  test('causes no write while nothing changes', async () => {
+    const world = await stored(ownedBy('ExternalSecret', 'ghcr'))
+    await world.elapse(17 * MINUTE)
+    const { writes } = world.process.api
+    await world.elapse(35 * MINUTE)
+    expect(world.process.api.writes).toBe(writes)
+  })
+})
+
+describe('a Secret that nobody retains and something creates whenever it is gone', () => {
+  test.each<{ what: string; metadata: Metadata; want: string }>([
+    { what: 'a script', metadata: BY_SCRIPT, want: 'field manager kubectl-create' },
+    {
+      what: 'a tool of Git',
+      metadata: {
+        labels: { 'kustomize.toolkit.fluxcd.io/name': 'apps' },
+        managedFields: [{ manager: 'kustomize-controller', operation: 'Apply', fieldsV1: { 'f:data': {} } }],
+      },
+      want: 'field manager kustomize-controller',
+    },
+    {
+      what: 'an owner that is no controller',
+      metadata: { ownerReferences: [{ kind: 'ExternalSecret', name: 'ghcr', uid: 'o-1' }] },
+      want: 'created again 3 times',
+    },
+    { what: 'one of whom nothing is known', metadata: {}, want: 'created again 3 times' },
+  ])('$what: one version, three deletions, and then a condition', async ({ metadata, want }) => {
+    const world = await stored(metadata)
+    expect(await isThere(world)).toBe(false)
+    expect(await keepCreating(world, metadata, 20 * MINUTE)).toBe(3)
+    expect([valuesIn(world), await isThere(world)]).toEqual([['v-1'], true])
+    expect(conditionOf(world, 'InputSecretKept')).toMatchObject({ status: 'True', reason: 'CreatedAgain' })
+    expect(conditionOf(world, 'InputSecretKept')?.message).toContain(want)
+    expect(conditionOf(world, 'InputSecretKept')?.message).toContain('davit.dev/retain: "true"')
+    await world.restart()
+    await world.elapse(5 * MINUTE)
+    expect([valuesIn(world), await isThere(world)]).toEqual([['v-1'], true])
+  })
+
+  test('is taken for new, and deleted, as soon as its value changes', async () => {
+    const world = await stored(BY_SCRIPT)
+    await keepCreating(world, BY_SCRIPT, 20 * MINUTE)
+    await world.handOver('acme', 'handover', 'v-2')
+    await world.elapse(MINUTE)
+    expect([valuesIn(world), await isThere(world)]).toEqual([['v-1', 'v-2'], false])
+    expect(conditionOf(world, 'InputSecretKept')).toBeUndefined()
+    expect(statusOf(world)?.handover).not.toHaveProperty('returns')
+  })
+
+  test('loses the condition once it is deleted for good', async () => {
+    const world = await stored(BY_SCRIPT)
+    await keepCreating(world, BY_SCRIPT, 20 * MINUTE)
+    await world.remove(secrets, 'acme', 'handover')
+    await world.elapse(MINUTE)
+    expect(conditionOf(world, 'InputSecretKept')).toBeUndefined()
+  })
+
+  test('is deleted as before if a person provides the same value again, though the account fails', async () => {
+    const world = await stored({})
+    await createAgain(world, 'v-1', {})
+    expect([valuesIn(world), await isThere(world)]).toEqual([['v-1'], false])
+    await world.settings('acme', { region: REGION, roleArn: 'arn:aws:iam::222222222222:role/nobody' })
+    await world.elapse(5000)
+    await createAgain(world, 'v-1', {})
+    expect([valuesIn(world), await isThere(world)]).toEqual([['v-1'], false])
+  })
+})
+
+describe('a retained Secret that is created again', () => {
+  test.each([
+    { what: 'once', times: 1, restarts: false },
+    { what: 'twice', times: 2, restarts: false },
+    { what: 'ten times', times: 10, restarts: false },
+    { what: 'before each restart of Davit', times: 3, restarts: true },
+  ])('with the same value, $what, is no new version', async ({ times, restarts }) => {
+    const world = await stored(RETAINED)
+    for (let count = 0; count < times; count += 1) {
+      if (restarts) await world.restart()
+      await createAgain(world, 'v-1', RETAINED)
+    }
+    expect([valuesIn(world), statusOf(world)?.parameter?.version]).toEqual([['v-1'], 1])
+    const { metadata } = await world.cluster.get(secrets, SECRET)
+    expect(statusOf(world)?.handover).toMatchObject({
+      uid: metadata.uid,
+      resourceVersion: metadata.resourceVersion,
+    })
+    expect(conditionOf(world, 'InputSecretKept')).toBeUndefined()
+  })
+
+  test('with another value is a new version, and with the one before that another', async () => {
+    const world = await stored(RETAINED)
+    for (const value of ['v-2', 'v-1']) await createAgain(world, value, RETAINED)
+    expect(valuesIn(world)).toEqual(['v-1', 'v-2', 'v-1'])
+  })
+
+  test('under another name is no new version', async () => {
+    const world = await stored(RETAINED)
+    const other = { metadata: { namespace: 'acme', name: 'other', ...RETAINED } }
+    const data = { secret: Buffer.from('v-1').toString('base64') }
+    await world.cluster.create(secrets, { ...other, type: REGISTRY_SECRET_TYPE, data })
+    await world.credential('acme', 'ghcr', { secretRef: { name: 'other' } })
+    await world.elapse(MINUTE)
+    expect(valuesIn(world)).toEqual(['v-1'])
+  })
+})
+
+test.each([RETAINED, {}, ownedBy('ExternalSecret', 'ghcr')])(
+  'the status tells nothing of the value, and not whether it is the same as before: %j',
+  async (metadata) => {
+    const world = await stored(metadata)
+    const before = JSON.stringify(statusOf(world))
+    await createAgain(world, 'v-1', metadata)
+    const after = JSON.stringify(statusOf(world))
+    const hash = createHash('sha256').update('v-1').digest()
+    for (const text of [before, after])
+      for (const told of ['v-1', Buffer.from('v-1').toString('base64'), hash.toString('hex')])
+        expect(text).not.toContain(told)
+    const markIn = (text: string) => /"mark":"([0-9a-z]{26})"/.exec(text)?.[1]
+    expect(markIn(before)).toBeDefined()
+    expect(markIn(after)).not.toBe(markIn(before))
+  },
+)
