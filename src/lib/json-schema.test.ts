@@ -78,30 +78,101 @@ test('at most ten problems are named, and their messages are short', () => {
   for (const { message } of problems) expect(message.length).toBeLessThan(310)
 })
 
-test.each([
-  { name: 'a type that is none', schema: { type: 'text' }, want: 'schema is invalid' },
-  { name: 'a keyword with a wrong value', schema: { required: 'id' }, want: 'schema is invalid' },
+/** References that double at each of 40 levels. */
+const doubling = Object.fromEntries(
+  Array.from({ length: 40 }, (_, level) => {
+    const next = { $ref: `#/$defs/d${level + 1}` }
+    return [`d${level}`, { allOf: [next, next] }]
+  }),
+)
+
+test.each<{ name: string; schema: Record<string, unknown>; want: string }>([
+  { name: 'a type that is none', schema: { type: 'text' }, want: 'schema/type must be equal to one of' },
+  { name: 'a keyword with a wrong value', schema: { required: 'id' }, want: 'schema/required must be array' },
   {
-    name: 'a schema of another draft',
-    schema: { $schema: 'http://json-schema.org/draft-07/schema#' },
-    want: '$schema must be JSON Schema 2020-12',
+    name: 'a keyword with a value of another draft',
+    schema: { items: [{ type: 'string' }] },
+    want: 'schema/items must be object,boolean',
   },
-  { name: 'a pattern that is none', schema: { pattern: '(' }, want: 'Invalid regular expression' },
+  ...[
+    'http://json-schema.org/draft-07/schema#',
+    'http://json-schema.org/draft-04/schema#',
+    'https://json-schema.org/draft/2019-09/schema',
+    'https://example.com/our-own',
+    7,
+  ].map(($schema) => ({
+    name: `a schema in the dialect ${$schema}`,
+    schema: { $schema },
+    want: `$schema must be https://json-schema.org/draft/2020-12/schema, or absent, but is ${JSON.stringify($schema)}`,
+  })),
+  {
+    name: 'a pattern that is none',
+    schema: { properties: { a: { pattern: '^[\\w-.]+$' } } },
+    want: 'the pattern /^[\\w-.]+$/u is invalid: Invalid character class',
+  },
+  {
+    name: 'a pattern of names that is none',
+    schema: { patternProperties: { '(': true } },
+    want: 'the pattern /(/u is invalid: Unterminated group',
+  },
   {
     name: 'a reference to somewhere else',
     schema: { $ref: 'https://example.com/schema.json' },
-    want: "can't resolve reference",
+    want: 'the reference https://example.com/schema.json leads to nothing in the schema',
   },
-  { name: 'a reference to nowhere', schema: { $ref: '#/$defs/none' }, want: "can't resolve reference" },
+  {
+    name: 'a reference to nowhere',
+    schema: { properties: { a: { $ref: '#/$defs/none' } } },
+    want: 'the reference #/$defs/none leads to nothing in the schema',
+  },
+  {
+    name: 'an anchor that is there twice',
+    schema: { $defs: { a: { $anchor: 'x' }, b: { $anchor: 'x' } } },
+    want: '"#x" resolves to more than one schema',
+  },
+  { name: 'a keyword of draft 4', schema: { id: 'x' }, want: 'the keyword id is not part of' },
+  { name: 'a keyword of the library', schema: { $async: true }, want: 'the keyword $async is not part of' },
+  {
+    name: 'a keyword of the library inside',
+    schema: { properties: { a: { $async: true, type: 'string' } } },
+    want: 'the keyword $async is not part of',
+  },
+  { name: 'a schema that refers to itself', schema: { $ref: '#' }, want: 'leads back to itself' },
+  {
+    name: 'a schema that refers to itself for lists',
+    schema: { anyOf: [{ not: { type: 'array' } }, { $ref: '#' }] },
+    want: 'leads back to itself',
+  },
+  {
+    name: 'a circle of definitions',
+    schema: { $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } }, $ref: '#/$defs/a' },
+    want: 'leads back to itself',
+  },
+  {
+    name: 'a schema that no value is checked against in time',
+    schema: { $defs: { ...doubling, d40: true }, $ref: '#/$defs/d0' },
+    want: 'takes too long to validate even an empty object',
+  },
   {
     name: 'a schema that is too large',
     schema: { description: 'x'.repeat(70_000) },
     want: 'more than 65536 characters',
   },
 ])('$name is an error of the schema', ({ schema, want }) => {
-  const validate = () => createSchemaValidator().validate(schema, {})
+  const validator = createSchemaValidator()
+  const validate = () => validator.validate(schema, {})
   expect(validate).toThrow(SchemaError)
   expect(validate).toThrow(want)
+  expect(validator.faultOf(schema)).toContain(want)
+})
+
+test.each([
+  environment,
+  {},
+  { properties: { child: { $ref: '#' } } },
+  { $schema: 'https://json-schema.org/draft/2020-12/schema#' },
+])('a schema that can be used has no fault: %j', (schema) => {
+  expect(createSchemaValidator().faultOf(schema)).toBeUndefined()
 })
 
 test('a schema nested too deeply is an error of the schema', () => {
@@ -130,9 +201,15 @@ test.each([
   expect(validator.validate(environment, { environmentId: 'env_1' })).toEqual([])
 })
 
-test('a schema that refers to itself without end is an answer', () => {
-  expect(createSchemaValidator().validate({ $ref: '#' }, {})).toEqual([
-    { pointer: '', message: 'cannot be validated' },
+test('a schema that refers to itself without end for some values is an answer', () => {
+  const schema = {
+    $ref: '#/$defs/a',
+    $defs: { a: { dependentSchemas: { a: { $ref: '#/$defs/a' } } } },
+  }
+  const validator = createSchemaValidator()
+  expect(validator.validate({ type: 'object', ...schema }, { a: 1 })).toEqual([
+    // Running out of stack may take longer than the limit.
+    { pointer: '', message: expect.stringMatching(/^(cannot be validated|takes too long to validate)$/) },
   ])
 })
 

@@ -1,6 +1,7 @@
 import { createContext, Script } from 'node:vm'
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { LRUCache } from 'lru-cache'
+import { fieldOf } from './json.ts'
 
 /**
  * JSON Schema 2020-12 by ajv. Schemas come from the platform, data from tenants, so a schema may be careless but must
@@ -13,6 +14,8 @@ export type SchemaProblem = { pointer: string; message: string }
 export interface SchemaValidator {
   /** Problems of `data`, at most 10, none if it fits. @throws SchemaError if the schema is not usable */
   validate(schema: Record<string, unknown>, data: unknown): SchemaProblem[]
+  /** Why nothing can be validated against the schema, in words that a sentence can end with; undefined if it is usable. */
+  faultOf(schema: Record<string, unknown>): string | undefined
 }
 
 export class TimeLimitError extends Error {
@@ -65,17 +68,20 @@ function isTimeout(error: unknown): boolean {
   return object && 'code' in error && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'
 }
 
-/** The schema is not usable; the message says why. */
+/** The schema is not usable; the message says why, in words that a sentence can end with. */
 export class SchemaError extends Error {
   override readonly name = 'SchemaError'
 }
 
+const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 const MAX_COMPILED = 500
 const MAX_SCHEMA_LENGTH = 64 * 1024
 const MAX_PROBLEMS = 10
 const MAX_MESSAGE = 300
 /** For schemas with costly keywords. */
 const CHECK_LIMIT_MS = 100
+/** For finding out whether a schema can be used: running out of stack takes a while. Once for each schema. */
+const PROBE_LIMIT_MS = 300
 /** For finding the other problems once there is one, likewise. */
 const SEARCH_LIMIT_MS = 20
 /** For schemas without costly keywords; only a process without CPU exceeds it. */
@@ -92,16 +98,17 @@ type Compiled = {
   search: () => ValidateFunction
 }
 
-/** Compiled schemas are cached by identity, so that a catalogue entry is compiled once. */
+/** Compiled schemas are cached by identity, so that a catalogue entry is compiled once, usable or not. */
 export function createSchemaValidator(): SchemaValidator {
-  const known = new LRUCache<object, Compiled>({ max: MAX_COMPILED })
+  const known = new LRUCache<object, Compiled | SchemaError>({ max: MAX_COMPILED })
   const checkSchema = createSchemaCheck()
   const checkLimit = createTimeLimit(CHECK_LIMIT_MS)
+  const probeLimit = createTimeLimit(PROBE_LIMIT_MS)
   const searchLimit = createTimeLimit(SEARCH_LIMIT_MS)
   const plainSearchLimit = createTimeLimit(PLAIN_SEARCH_LIMIT_MS)
 
-  function compiledOf(schema: Record<string, unknown>): Compiled {
-    const compiled = known.get(schema) ?? compile(schema, checkSchema)
+  function compiledOf(schema: Record<string, unknown>): Compiled | SchemaError {
+    const compiled = known.get(schema) ?? tryCompile(schema, { checkSchema, probeLimit })
     known.set(schema, compiled)
     return compiled
   }
@@ -109,7 +116,9 @@ export function createSchemaValidator(): SchemaValidator {
   return {
     /** @throws SchemaError */
     validate(schema, data) {
-      const { costly, check, search } = compiledOf(schema)
+      const compiled = compiledOf(schema)
+      if (compiled instanceof SchemaError) throw compiled
+      const { costly, check, search } = compiled
       try {
         const fits = costly ? checkLimit(() => check(data)) : check(data)
         if (fits) return []
@@ -126,19 +135,36 @@ export function createSchemaValidator(): SchemaValidator {
         return first
       }
     },
+    faultOf(schema) {
+      const compiled = compiledOf(schema)
+      return compiled instanceof SchemaError ? compiled.message : undefined
+    },
   }
 }
 
-function compile(schema: Record<string, unknown>, checkSchema: (schema: object) => void): Compiled {
+type Compilers = { checkSchema: (schema: object) => void; probeLimit: TimeLimit }
+
+function tryCompile(schema: Record<string, unknown>, compilers: Compilers): Compiled | SchemaError {
+  try {
+    return compile(schema, compilers)
+  } catch (error) {
+    if (error instanceof SchemaError) return error
+    throw error
+  }
+}
+
+function compile(schema: Record<string, unknown>, { checkSchema, probeLimit }: Compilers): Compiled {
   const text = textOf(schema)
   if (text.length > MAX_SCHEMA_LENGTH) {
-    throw new SchemaError(`the schema has more than ${MAX_SCHEMA_LENGTH} characters`)
+    throw new SchemaError(`it has more than ${MAX_SCHEMA_LENGTH} characters`)
   }
   checkSchema(schema)
+  const check = compileWith(schema, false)
+  probe(check, probeLimit)
   let all: ValidateFunction | undefined
   return {
     costly: COSTLY.test(text),
-    check: compileWith(schema, false),
+    check,
     search() {
       all ??= compileWith(schema, true)
       return all
@@ -153,19 +179,22 @@ function createSchemaCheck(): (schema: object) => void {
     try {
       if (meta.validateSchema(schema) === true) return
     } catch (error) {
-      throw new SchemaError('$schema must be JSON Schema 2020-12', { cause: error })
+      throw new SchemaError(bounded(otherDialect(fieldOf(schema, '$schema'))), { cause: error })
     }
-    throw new SchemaError(
-      bounded(`schema is invalid: ${meta.errorsText(meta.errors, { dataVar: 'schema' })}`),
-    )
+    const errors = meta.errorsText(meta.errors, { dataVar: 'schema', separator: ', and ' })
+    throw new SchemaError(bounded(errors))
   }
+}
+
+function otherDialect(dialect: unknown): string {
+  return `$schema must be ${DIALECT}, or absent, but is ${JSON.stringify(dialect)}`
 }
 
 function textOf(schema: Record<string, unknown>): string {
   try {
     return JSON.stringify(schema)
   } catch (error) {
-    throw new SchemaError('the schema is nested too deeply', { cause: error })
+    throw new SchemaError('it is nested too deeply', { cause: error })
   }
 }
 
@@ -182,9 +211,46 @@ function compileWith(schema: Record<string, unknown>, allErrors: boolean): Valid
     logger: false,
   })
   try {
-    return compiler.compile(schema)
+    const check = compiler.compile(schema)
+    // A keyword of the library: its answer is a promise, which everything would fit.
+    if ('$async' in check) throw new SchemaError(`the keyword $async ${UNKNOWN_KEYWORD}`)
+    return check
   } catch (error) {
-    throw new SchemaError(bounded(error instanceof Error ? error.message : String(error)), { cause: error })
+    if (error instanceof SchemaError) throw error
+    throw new SchemaError(bounded(inWords(error)), { cause: error })
+  }
+}
+
+const UNKNOWN_KEYWORD = 'is not part of JSON Schema 2020-12'
+const ENDLESS = 'a reference leads back to itself without end'
+
+/** What the library says of a schema that it cannot compile, for people who do not know the library. */
+function inWords(error: unknown): string {
+  if (error instanceof RangeError) return ENDLESS
+  const message = error instanceof Error ? error.message : String(error)
+  const [, reference] = /^can't resolve reference (\S+) from id/.exec(message) ?? []
+  if (reference !== undefined) return `the reference ${reference} leads to nothing in the schema`
+  if (message === 'async schema in sync schema') return `the keyword $async ${UNKNOWN_KEYWORD}`
+  const [, keyword, instead] = /^NOT SUPPORTED: keyword "([^"]+)", use "([^"]+)"/.exec(message) ?? []
+  if (keyword !== undefined) return `the keyword ${keyword} ${UNKNOWN_KEYWORD}; use ${instead}`
+  const [, pattern, flaw] = /^Invalid regular expression: (.*): ([^:]+)$/s.exec(message) ?? []
+  if (pattern !== undefined) return `the pattern ${pattern} is invalid: ${flaw}`
+  return message
+}
+
+/** One value of each type: a schema that refers to itself for each of them would find none of them valid. */
+const PROBES: readonly unknown[] = [null, true, 0, '', [], {}]
+
+/** @throws SchemaError if a check does not end, which compiling does not find out */
+function probe(check: ValidateFunction, limit: TimeLimit, isRepeated = false): void {
+  try {
+    limit(() => PROBES.forEach((value) => void check(value)))
+  } catch (error) {
+    if (!(error instanceof TimeLimitError)) throw new SchemaError(bounded(inWords(error)), { cause: error })
+    // The answer is kept, so it must not come from a pause of the process.
+    if (isRepeated)
+      throw new SchemaError('it takes too long to validate even an empty object', { cause: error })
+    probe(check, limit, true)
   }
 }
 

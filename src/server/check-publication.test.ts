@@ -9,6 +9,9 @@ const types = new Map<string, Record<string, unknown> | undefined>([
   ['a.b', { type: 'object', properties: { count: { type: 'integer' } } }],
   ['any.thing', undefined],
   ['broken.schema', { type: 'no such type' }],
+  ['draft.seven', { $schema: 'http://json-schema.org/draft-07/schema#' }],
+  ['bad.pattern', { pattern: '(' }],
+  ['lost.reference', { $ref: '#/$defs/none' }],
   ['webhook.ping', undefined],
 ])
 
@@ -56,6 +59,21 @@ test('what is said of a place is for people who call REST', () => {
     'EventType no.such does not exist',
     'the prefix "webhook." is reserved for events that Davit publishes',
   ])
+})
+
+test.each([
+  { type: 'broken.schema', why: 'schema/type must be equal to one of the allowed values' },
+  {
+    type: 'draft.seven',
+    why: '$schema must be https://json-schema.org/draft/2020-12/schema, or absent, but is',
+  },
+  { type: 'bad.pattern', why: 'the pattern /(/u is invalid: Unterminated group' },
+  { type: 'lost.reference', why: 'the reference #/$defs/none leads to nothing in the schema' },
+])('publishers are told why the schema of $type cannot be used: $why', ({ type, why }) => {
+  const [place] = placesOf(type, '{}')
+  expect(place).toEqual({ pointer: '/type', message: expect.stringContaining(why) })
+  expect(place?.message).toContain(`the schema of EventType ${type} cannot be used`)
+  expect(place?.message).toContain('ask your cluster operator')
 })
 
 test.each([

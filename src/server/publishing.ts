@@ -52,7 +52,7 @@ export type Published = {
 type PublicationRules = {
   clock: Pick<Clock, 'now'>
   catalogue: { get(name: string): EventType | undefined }
-  validator: SchemaValidator
+  validator: Pick<SchemaValidator, 'validate'>
 }
 
 /** @throws Problem invalid */
@@ -87,8 +87,9 @@ function faultsOf(
   let problems: SchemaProblem[]
   try {
     problems = validator.validate(schema, data)
-  } catch {
-    const message = `the schema of the EventType ${type} is invalid; ask your cluster operator to fix the schema`
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    const message = `the schema of EventType ${type} cannot be used (${why}); ask your cluster operator to fix the schema`
     return [{ pointer: '/type', message }]
   }
   return problems.map(({ pointer, message }) => ({ pointer: `/data${pointer}`, message }))

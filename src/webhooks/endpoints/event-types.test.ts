@@ -1,8 +1,11 @@
 import { beforeEach, describe, expect, test } from 'vitest'
+import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { fc } from '../../../test/support/fast-check.ts'
+import { MemoryStore } from '../../../test/support/memory-store.ts'
 import { type EventType, eventType, eventTypes } from '../../apis/event-type.ts'
 import type { RawObject, ResourceReader } from '../../kube/client.ts'
-import { eventTypeStatusOf } from './event-type-status.ts'
+import { createSchemaValidator } from '../../lib/json-schema.ts'
+import { EventTypeReconciler, eventTypeStatusOf } from './event-type-status.ts'
 import { EventTypeStore, findEventType } from './event-types.ts'
 
 const NOW = Date.parse('2026-01-31T12:00:00.000Z')
@@ -110,6 +113,67 @@ describe('the status', () => {
       { type: 'Ready', status: 'False', reason: 'DuplicateType', message },
       { type: 'Stalled', status: 'True', reason: 'DuplicateType', message },
     ])
+  })
+})
+
+describe('the status of a type with a schema', () => {
+  async function statusWith(schema: object | undefined, older?: RawObject) {
+    const cluster = new MemoryStore(() => NOW)
+    const spec = { description: 'A build finished.', ...(schema ? { schema } : {}) }
+    const made = await cluster.create(eventTypes, { metadata: { name: 'build.finished' }, spec })
+    const parsedType = eventType.parse(made)
+    store.apply(parsedType)
+    if (older) store.apply(eventType.parse(older))
+    const reconciler = new EventTypeReconciler({
+      api: cluster,
+      catalogue: store,
+      validator: createSchemaValidator(),
+      clock: new FakeClock(NOW),
+    })
+    await reconciler.reconcile('build.finished')
+    return eventType.parse(await cluster.get(eventTypes, { name: 'build.finished' })).status
+  }
+
+  test.each([
+    {
+      schema: { $schema: 'http://json-schema.org/draft-07/schema#', type: 'object' },
+      want: '$schema must be https://json-schema.org/draft/2020-12/schema, or absent, but is "http://json-schema.org/draft-07/schema#".',
+    },
+    {
+      schema: { $schema: 'https://json-schema.org/draft/2019-09/schema' },
+      want: 'but is "https://json-schema.org/draft/2019-09/schema".',
+    },
+    {
+      schema: { properties: { id: { pattern: '^[\\w-.]+$' } } },
+      want: 'the pattern /^[\\w-.]+$/u is invalid: Invalid character class.',
+    },
+    { schema: { $ref: '#/$defs/none' }, want: 'the reference #/$defs/none leads to nothing in the schema.' },
+    { schema: { type: 'text' }, want: 'schema/type must be equal to one of the allowed values' },
+    { schema: { $ref: '#' }, want: 'a reference leads back to itself without end.' },
+  ])('that cannot be used says why, as soon as it exists: $want', async ({ schema, want }) => {
+    const status = await statusWith(schema)
+    const found = { reason: 'SchemaInvalid', message: expect.stringContaining(want) }
+    expect(status?.conditions).toMatchObject([
+      { type: 'Ready', status: 'False', ...found },
+      { type: 'Stalled', status: 'True', ...found },
+    ])
+    expect(status?.conditions?.[0]?.message).toContain('rejects all events of type build.finished')
+  })
+
+  test.each([
+    { what: 'none', schema: undefined },
+    { what: 'an empty one', schema: {} },
+    { what: 'one of 2020-12', schema: { $schema: 'https://json-schema.org/draft/2020-12/schema' } },
+    { what: 'a keyword that is not known', schema: { 'x-owner': 'team' } },
+  ])('is ready with $what', async ({ schema }) => {
+    expect((await statusWith(schema))?.conditions).toMatchObject([
+      { type: 'Ready', status: 'True', reason: 'Accepted' },
+    ])
+  })
+
+  test('names the older type first, whose schema counts', async () => {
+    const status = await statusWith({ type: 'text' }, typeObject('older', { type: 'build.finished' }))
+    expect(status?.conditions?.[0]?.reason).toBe('DuplicateType')
   })
 })
 

@@ -43,7 +43,7 @@ export type PublishEventsOptions = {
   resources: ResourceReader
   organizations: Organizations
   catalogue: EventTypeStore
-  validator: SchemaValidator
+  validator: Pick<SchemaValidator, 'validate'>
   keys: DedupeIndex
   unconfirmed: UnconfirmedAppends
   log: EventLog
@@ -218,7 +218,7 @@ async function isOrganization(resources: ResourceReader, name: string): Promise<
 const MAX_MESSAGE = 999
 
 function checkSchema(
-  validator: SchemaValidator,
+  validator: Pick<SchemaValidator, 'validate'>,
   type: string,
   schema: Record<string, unknown>,
   data: unknown,

@@ -66,7 +66,11 @@ const FINDINGS: Readonly<Record<string, () => ConditionUpdate[][]>> = {
   RegistryCredential: credentialStates,
   SecretsSettings: settingsStates,
   BoxTemplate: templateStates,
-  EventType: () => [eventTypeFindings('a.b', undefined), eventTypeFindings('a.b', 'older')],
+  EventType: () => [
+    eventTypeFindings('a.b', undefined),
+    eventTypeFindings('a.b', 'older'),
+    eventTypeFindings('a.b', undefined, WORDS),
+  ],
 }
 
 const PROBLEMS: Readonly<Record<Problem['reason'], true>> = {
