@@ -17,7 +17,7 @@ const TYPES: Readonly<Record<string, ResourceType>> = {
 }
 
 const FILES = [
-  ...['deliveries', 'delivery-log', 'settings-status'].map((name) => `admission/${name}`),
+  ...['deliveries', 'delivery-log', 'settings-status', 'webhook-events'].map((name) => `admission/${name}`),
   ...['secrets', 'leases'].map((name) => `admission/api-${name}`),
   ...['finalizers', 'jobs', 'records', 'secrets'].map((name) => `admission/controller-${name}`),
   ...['api', 'controller', 'controller-bakes', 'organization-secrets'].map((name) => `rbac/davit-${name}`),

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { INSTANT_ALLOWED, isInstant } from '../apis/meta.ts'
 import { webhookEventSpec } from '../apis/webhook-event.ts'
+import { elementMembers, MAX_JSON_DEPTH } from '../lib/strict-json.ts'
 import { EXAMPLE_ID } from './delivery-resource.ts'
-import { elementMembers } from './http/json-body.ts'
 import { IDEMPOTENCY_KEY } from './http/request.ts'
 import { PUBLISH, type Route, replayed, route } from './http/route.ts'
 import { type BatchResult, invalid, type PublishingService } from './publishing.ts'
@@ -36,6 +36,8 @@ const body = z.strictObject({
 const MAX_BATCH_EVENTS = 500
 const MAX_BATCH_BYTES = 1024 * 1024
 const MAX_TYPE = 128
+/** The body and the list, so that each event may be as deep as one that is published alone. */
+const MAX_BATCH_DEPTH = 2 + MAX_JSON_DEPTH
 /** Its text, its events, and the text of their segments, each with up to two bytes for a character. */
 const BATCH_FACTOR = 6
 
@@ -137,6 +139,7 @@ function publishBatchRoute(publishing: Pick<PublishingService, 'publishBatch'>):
     permission: PUBLISH,
     body: batchBody,
     bodyBytes: MAX_BATCH_BYTES,
+    bodyDepth: MAX_BATCH_DEPTH,
     bodyFactor: BATCH_FACTOR,
     cost: ({ events }) => events.length,
     success: {

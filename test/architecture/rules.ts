@@ -26,7 +26,7 @@ const PUBLISHED_TYPES = 'docs/reference/openapi.d.ts'
 export const ZONES: readonly Zone[] = [
   { path: 'src/main.ts', imports: ['src/cmd/', 'src/lib/version.ts'], libraries: [] },
   { path: 'src/bin/', imports: ['src/cmd/', 'src/lib/'], libraries: [] },
-  { path: 'src/lib/', imports: [], libraries: ['ajv', 'lru-cache', 'nodemailer', 'pino'] },
+  { path: 'src/lib/', imports: [], libraries: ['ajv', 'jsonc-parser', 'lru-cache', 'nodemailer', 'pino'] },
   { path: 'src/apis/', imports: ['src/lib/'], libraries: ['zod'] },
   { path: 'src/net/', imports: ['src/lib/', 'src/apis/'], libraries: ['ipaddr.js', 'lru-cache', 'undici'] },
   {
@@ -49,7 +49,7 @@ export const ZONES: readonly Zone[] = [
   {
     path: 'src/server/',
     imports: [...PLUMBING, ...FEATURES],
-    libraries: ['express', 'jsonc-parser', 'lru-cache', 'swagger-ui-dist', 'zod', 'zod-openapi'],
+    libraries: ['express', 'lru-cache', 'swagger-ui-dist', 'zod', 'zod-openapi'],
   },
   { path: 'src/receiver/', imports: ['src/lib/'], libraries: ['lru-cache', 'standardwebhooks', 'zod'] },
   {

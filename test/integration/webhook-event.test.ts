@@ -2,17 +2,21 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { namespaces } from '../../src/apis/core-kinds.ts'
+import { eventTypes } from '../../src/apis/event-type.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'
 import type { KubernetesClient } from '../../src/kube/resources.ts'
+import { kubectl } from '../support/control-plane.ts'
 import { startDavit, type TestDavit } from '../support/davit.ts'
 import { driveToEnd } from '../support/drive.ts'
 import { ownEventType } from '../support/own-event-type.ts'
 import { passBy } from '../support/pass-by.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 let davit: TestDavit
 let receiver: Receiver
+let odd = 0
 
 beforeAll(async () => {
   receiver = await startReceiver()
@@ -99,12 +103,63 @@ describe('what is refused says why, is sent to nobody, and stays refused', () =>
     expect(good.status?.state).toBe('dispatched')
   })
 
-  test('text that is no JSON', async () => {
-    const event = await davit.publish(await ownEventType(davit), '{"a":1,}')
+  test.for([
+    { text: '{"a":1,}', reason: 'NotJson', place: 'line 1, column 8' },
+    { text: '{"a":1,\n"a":2}', reason: 'InvalidData', place: 'line 2, column 1' },
+    { text: '['.repeat(500) + ']'.repeat(500), reason: 'InvalidData', place: 'line 1, column 100' },
+  ])('text that is no JSON, or has a member twice, with the place', async ({ text, reason, place }) => {
+    const event = await davit.publish(await ownEventType(davit), text)
     expect(event.status).toMatchObject({
       state: 'refused',
-      conditions: [ready('False', 'NotJson'), expect.anything()],
+      conditions: [ready('False', reason, expect.stringContaining(place)), expect.anything()],
     })
+  })
+
+  test.for([
+    { spec: {}, reason: 'DataRequired' },
+    { spec: { data: null }, reason: 'DataRequired' },
+    { spec: { data: {}, dataText: '{}' }, reason: 'DataAmbiguous' },
+    { spec: { data: JSON.parse('['.repeat(500) + ']'.repeat(500)) }, reason: 'InvalidData' },
+  ])('data that is missing, there twice, or too deep: $reason', async ({ spec, reason }) => {
+    odd += 1
+    const name = `odd-${odd}`
+    await makeEvent(name, { type: await ownEventType(davit), ...spec })
+    const event = await davit.eventWhen(name, ({ status }) => status?.state === 'refused')
+    expect(event.status?.conditions?.[0]).toMatchObject({ type: 'Ready', reason })
+  })
+
+  test('data that is too deep for a recursive reader, which holds up no other event', async () => {
+    const type = await ownEventType(davit)
+    const object = {
+      apiVersion: API_VERSION,
+      kind: 'WebhookEvent',
+      metadata: { name: 'abyss', namespace: davit.organization },
+      spec: { type, data: 'DEEP' },
+    }
+    // No client in this process could write it.
+    const deep = '['.repeat(8000) + ']'.repeat(8000)
+    await kubectl(['create', '-f', '-'], JSON.stringify(object).replace('"DEEP"', deep))
+    const event = await davit.eventWhen('abyss', ({ status }) => status?.state === 'refused')
+    expect(event.status?.conditions?.[0]).toMatchObject({ type: 'Ready', reason: 'InvalidData' })
+    expect((await davit.publish(type, {})).status?.state).toBe('dispatched')
+  })
+
+  test('a type whose schema cannot be used, which says so itself', async () => {
+    const type = await ownEventType(davit, { $schema: 'http://json-schema.org/draft-07/schema#' })
+    const event = await davit.publish(type, {})
+    const message = expect.stringContaining('$schema must be https://json-schema.org/draft/2020-12/schema')
+    expect(event.status?.conditions?.[0]).toMatchObject({ type: 'Ready', reason: 'SchemaInvalid', message })
+    const said = await until(
+      async () => {
+        const { status } = await davit.api.get(eventTypes, { name: type })
+        return (status as { conditions?: object[] } | undefined)?.conditions
+      },
+      () => 'the type has no condition',
+    )
+    expect(said).toMatchObject([
+      { type: 'Ready', status: 'False', reason: 'SchemaInvalid', message },
+      { type: 'Stalled', status: 'True', reason: 'SchemaInvalid' },
+    ])
   })
 
   test('more than 256 KiB of JSON, counted in bytes', async () => {

@@ -1,8 +1,14 @@
 import { eventType, eventTypes } from '../../src/apis/event-type.ts'
 import { webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
-import { eventOutline, webhookEvents } from '../../src/apis/webhook-event.ts'
+import {
+  eventOutline,
+  type WebhookEventStatus,
+  webhookEvent,
+  webhookEvents,
+} from '../../src/apis/webhook-event.ts'
 import { ApiError, type ApiErrorKind } from '../../src/kube/client.ts'
 import { Organizations } from '../../src/kube/organizations.ts'
+import { createSchemaValidator } from '../../src/lib/json-schema.ts'
 import { type Delivery, EndpointQueue } from '../../src/webhooks/delivery/endpoint-queue.ts'
 import { PendingCounters } from '../../src/webhooks/delivery/pending-counts.ts'
 import { EventTypeStore } from '../../src/webhooks/endpoints/event-types.ts'
@@ -27,6 +33,8 @@ export class EventsBed {
   readonly recorded: [string, string][] = []
   /** Ids of appended events. */
   readonly appended: string[] = []
+  /** Their bodies. */
+  readonly bodies: string[] = []
   /** The delivered part of the log: everything that was appended. */
   readonly keys = new DedupeIndex()
   readonly catalogue: EventTypeStore
@@ -94,7 +102,7 @@ export class EventsBed {
       },
       organizations,
       catalogue,
-      validator: { validate: () => [] },
+      validator: createSchemaValidator(),
       keys,
       log: {
         append: async (events) => {
@@ -105,6 +113,7 @@ export class EventsBed {
           }
           const version = 7 + this.appended.length
           this.appended.push(...events.map(({ event }) => event.id))
+          this.bodies.push(...events.map(({ event }) => event.payload))
           for (const [index, { event, targets }] of events.entries())
             keys.isDuplicate({ ...event, receivers: targets.length }, version, index, clock.monotonic())
           return { segment: 's', version, firstDelivery: 0 }
@@ -166,10 +175,11 @@ export class EventsBed {
   }
 
   async stateOf(name: string, namespace = 'acme'): Promise<unknown> {
-    const { status } = (await this.store.get(webhookEvents, { namespace, name })) as {
-      status?: { state?: string }
-    }
-    return status?.state
+    return (await this.statusOf(name, namespace))?.state
+  }
+
+  async statusOf(name: string, namespace = 'acme'): Promise<WebhookEventStatus | undefined> {
+    return webhookEvent.parse(await this.store.get(webhookEvents, { namespace, name })).status
   }
 }
 

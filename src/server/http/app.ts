@@ -4,11 +4,12 @@ import { z } from 'zod'
 import type { AccessReviewer, TokenReviewer } from '../../kube/reviews.ts'
 import type { TokenSignatures } from '../../kube/token-signatures.ts'
 import type { Logger } from '../../lib/log.ts'
+import type { StrictJson } from '../../lib/strict-json.ts'
 import { type Clock, type Random, within } from '../../lib/time.ts'
 import { type Authenticator, type Authorizer, createAuthenticator, createAuthorizer } from './auth.ts'
 import { JSON_TYPE, readBody } from './body.ts'
 import { attachContext, contextOf, RequestContext, type RequestMetrics, refuseGone } from './context.ts'
-import { type JsonText, readJson } from './json-body.ts'
+import { readJson } from './json-body.ts'
 import {
   InFlightLimiter,
   KeyedRateLimiter,
@@ -59,7 +60,7 @@ type Unread = { request: IncomingMessage; context: RequestContext; organization:
 type AnyRequest = RouteRequest<Record<string, unknown>, Record<string, unknown>, unknown>
 
 const NO_QUERY = z.strictObject({})
-const NO_BODY: JsonText = { value: {}, member: () => undefined }
+const NO_BODY: StrictJson = { value: {}, member: () => undefined }
 
 /**
  * Takes a request through its route: permission, rate limit, path, query, headers, body, and only then the handler. Nothing that
@@ -149,7 +150,7 @@ async function bodyOf(
   route: Route,
   { request, context, organization }: Unread,
   { clock, load, limits }: RouteParts,
-): Promise<JsonText> {
+): Promise<StrictJson> {
   if (!route.body) return NO_BODY
   const text = await readBody(request, {
     clock,
@@ -163,7 +164,7 @@ async function bodyOf(
       return reservation
     },
   })
-  if (text !== undefined) return readJson(text)
+  if (text !== undefined) return readJson(text, route.bodyDepth)
   if (route.bodyOptional) return NO_BODY
   throw new Problem('bad_json', { detail: 'The body is missing.' })
 }

@@ -90,6 +90,8 @@ export type RouteDeclaration<P extends Shape, Q extends Shape, B extends z.ZodTy
   rawMembers?: readonly string[]
   /** The body may be so long. Default: the limit of all routes. */
   bodyBytes?: number
+  /** The body may have so many levels. Default: the limit of all routes. */
+  bodyDepth?: number
   /** Bytes of memory for each byte of the body, until the response. Default 2, for its text. */
   bodyFactor?: number
   /** Most bytes of memory that building the response takes. The size of the response itself stays reserved until it was sent. */

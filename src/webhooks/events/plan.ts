@@ -1,8 +1,14 @@
 import type { AcceptedEvent, DeliveryTarget, SegmentEvent } from '../../apis/delivery-segment.ts'
 import { messageId } from '../../apis/ids.ts'
 import type { WebhookEndpoint } from '../../apis/webhook-endpoint.ts'
-import { type EventOutline, MAX_DATA_BYTES, type WebhookEventStatus } from '../../apis/webhook-event.ts'
+import {
+  type EventOutline,
+  MAX_DATA_BYTES,
+  type WebhookEventSpec,
+  type WebhookEventStatus,
+} from '../../apis/webhook-event.ts'
 import { type ConditionUpdate, mergeConditions } from '../../kube/status.ts'
+import { MAX_JSON_DEPTH, readStrictJson } from '../../lib/strict-json.ts'
 import { counted } from '../../lib/text.ts'
 import { byteLength, webhookPayload } from '../log/codec.ts'
 import { eventName } from './store.ts'
@@ -68,7 +74,10 @@ export const RESERVED_PREFIX = 'webhook.'
 export type RefusalReason =
   | 'Reserved'
   | 'UnknownType'
+  | 'DataRequired'
+  | 'DataAmbiguous'
   | 'NotJson'
+  | 'InvalidData'
   | 'TooLarge'
   | 'InTheFuture'
   | 'SchemaMismatch'
@@ -79,6 +88,51 @@ export type Refusal = { reason: RefusalReason; message: string }
 
 /** @property part the invalid part of the event @property message for REST, next to the name of the part */
 export type EventRefusal = { reason: RefusalReason; part: 'type' | 'data' | 'timestamp'; message: string }
+
+/** The data of a WebhookEvent, and the field that it is in. */
+export type EventData = { field: 'data' | 'dataText'; text: string }
+
+/** The event that has the data is a level, too, as it is in a request to the REST API. */
+const MAX_DATA_DEPTH = MAX_JSON_DEPTH - 1
+
+/** @returns the data as JSON text, which `readData` has to check */
+export function dataOf({ data, dataText }: Pick<WebhookEventSpec, 'data' | 'dataText'>): EventData | Refusal {
+  const isSet = data !== undefined && data !== null
+  if (isSet && dataText !== undefined) {
+    const message = 'The spec must set either data or dataText, but it sets both.'
+    return { reason: 'DataAmbiguous', message }
+  }
+  if (dataText !== undefined) return { field: 'dataText', text: dataText }
+  if (!isSet) {
+    const message =
+      'The spec must set either data (any JSON value except null) or dataText, but it sets neither.'
+    return { reason: 'DataRequired', message }
+  }
+  try {
+    return { field: 'data', text: JSON.stringify(data) }
+  } catch {
+    // It recurses, and the API server allows a hundred times as many levels.
+    return { reason: 'InvalidData', message: `spec.data is nested more than ${MAX_DATA_DEPTH} levels deep.` }
+  }
+}
+
+/** Reads the data as strictly as the REST API reads its requests. @returns the value that the text stands for */
+export function readData({
+  field,
+  text,
+}: EventData): { value: unknown; refusal?: undefined } | { refusal: Refusal } {
+  const { json, fault } = readStrictJson(text, { maxDepth: MAX_DATA_DEPTH })
+  if (!fault) return { value: json.value }
+  const { kind, what, place } = fault
+  const reason = kind === 'syntax' ? 'NotJson' : 'InvalidData'
+  // The text of `data` is not as its author wrote it.
+  if (kind === 'depth')
+    return {
+      refusal: { reason, message: `spec.${field} is ${what}${field === 'data' ? '' : ` (${place})`}.` },
+    }
+  const at = place === '' ? '' : ` at ${place}`
+  return { refusal: { reason, message: `spec.${field} is not accepted: ${what}${at}.` } }
+}
 
 /** For clocks that are ahead of Davit's. */
 const MAX_AHEAD_MS = 5 * 60_000

@@ -11,8 +11,8 @@ import {
 import { findObject, type ResourceReader } from '../../kube/client.ts'
 import { listObjects } from '../../kube/list.ts'
 import { type Organizations, readOrganization } from '../../kube/organizations.ts'
-import { parseJson } from '../../lib/json.ts'
 import type { SchemaValidator } from '../../lib/json-schema.ts'
+import { trimJson } from '../../lib/strict-json.ts'
 import { withPeriod } from '../../lib/text.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { EndpointDirectory } from '../endpoints/directory.ts'
@@ -25,10 +25,13 @@ import type { Original } from './originals.ts'
 import {
   acceptEvent,
   acceptRedelivery,
+  dataOf,
+  type EventData,
   type EventDecision,
   type EventRefusal,
   matchEndpoints,
   type Refusal,
+  readData,
   refuseEvent,
   type Subscriber,
 } from './plan.ts'
@@ -149,11 +152,12 @@ async function validateEvent(
   const event = await readEvent(resources, outline)
   if (event === 'gone') return 'gone'
   if (event === 'unreadable') return rejected(UNREADABLE)
-  const { data = null, dataText: given } = event.spec
-  const dataText = given === undefined ? JSON.stringify(data) : given.trim()
+  const data = dataOf(event.spec)
+  if ('reason' in data) return rejected(data)
   const { timestamp } = event.spec
   const happenedAt = timestamp === undefined ? undefined : Date.parse(timestamp)
-  const refusal = await check(options, namespace, event.spec.type, { dataText, happenedAt })
+  const dataText = trimJson(data.text)
+  const refusal = await check(options, namespace, event.spec.type, { data, dataText, happenedAt })
   if (refusal) return rejected(refusal)
   const targets = matchEndpoints(type, subscribers)
   const accepted = { name, namespace, type, dataText, happenedAt: happenedAt ?? clock.now(), key: name }
@@ -181,7 +185,7 @@ async function check(
   { resources, organizations, catalogue, validator, clock }: PublishEventsOptions,
   namespace: string,
   type: string,
-  content: { dataText: string; happenedAt: number | undefined },
+  content: { data: EventData; dataText: string; happenedAt: number | undefined },
 ): Promise<Refusal | undefined> {
   if (!organizations.get(namespace) && !(await isOrganization(resources, namespace))) {
     const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true.`
@@ -192,13 +196,9 @@ async function check(
   const refusal = refuseEvent({ name: type, known: entry !== undefined }, content, clock.now())
   if (refusal) return { reason: refusal.reason, message: sentenceOf(refusal) }
   if (!entry) return undefined
-  let data: unknown
-  try {
-    data = parseJson(content.dataText)
-  } catch {
-    return { reason: 'NotJson', message: 'spec.dataText must be valid JSON.' }
-  }
-  return entry.spec.schema && checkSchema(validator, type, entry.spec.schema, data)
+  const read = readData(content.data)
+  if (read.refusal) return read.refusal
+  return entry.spec.schema && checkSchema(validator, type, entry.spec.schema, read.value)
 }
 
 /** For a condition. */

@@ -108,7 +108,10 @@ function endpointStates(): ConditionUpdate[][] {
 const REFUSALS: Readonly<Record<RefusalReason, true>> = {
   Reserved: true,
   UnknownType: true,
+  DataRequired: true,
+  DataAmbiguous: true,
   NotJson: true,
+  InvalidData: true,
   TooLarge: true,
   InTheFuture: true,
   SchemaMismatch: true,

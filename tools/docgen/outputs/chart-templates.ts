@@ -29,6 +29,7 @@ const MANIFESTS: Readonly<Record<string, string>> = {
   'admission/deliveries': '.Values.admissionPolicies.install',
   'admission/delivery-log': '.Values.admissionPolicies.install',
   'admission/settings-status': '.Values.admissionPolicies.install',
+  'admission/webhook-events': '.Values.admissionPolicies.install',
 }
 
 export const chartTemplates: Output = {
