@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type BakeResult, MAX_TOOL_WORDS } from '../apis/bake.ts'
 import { type BakeInterruption, bake, encodeBakeResult } from '../boxes/job/bake.ts'
+import { machinePlatform } from '../boxes/job/platform.ts'
 import type { BakeDependencies } from '../boxes/job/probe.ts'
 import { createSkopeo, TOOL_HOME_PREFIX } from '../boxes/job/skopeo.ts'
 import { createBoxStore, createScratchStore } from '../boxes/layout/store.ts'
@@ -136,6 +137,7 @@ async function createDependencies(
     tokens,
     log,
     clock,
+    machine: machinePlatform(process.arch),
     close() {
       parameters.close()
       tokens.close()

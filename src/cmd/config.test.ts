@@ -159,6 +159,32 @@ test.each([
     },
   },
   {
+    given: {
+      DAVIT_BAKE_IMAGE_PULL_POLICY: 'Always',
+      DAVIT_BAKE_IMAGE_PULL_SECRETS: 'mirror, other.example',
+      DAVIT_BAKE_POD_SECURITY_CONTEXT: '{"runAsUser":null,"fsGroup":0,"seccompProfile":null}',
+      DAVIT_BAKE_NODE_SELECTOR: '{"kubernetes.io/os":"linux","pool":""}',
+      DAVIT_BAKE_TOLERATIONS: '[{"operator":"Exists"},{"key":"a","value":"b","tolerationSeconds":60}]',
+      DAVIT_BAKE_AFFINITY: '{"nodeAffinity":{"x":[1]}}',
+      DAVIT_BAKE_PRIORITY_CLASS: 'batch.low',
+      DAVIT_BAKE_POD_LABELS: '{"example.com/team":"platform"}',
+      DAVIT_BAKE_POD_ANNOTATIONS: '{"example.com/note":"of ours"}',
+    },
+    want: {
+      bake: {
+        imagePullPolicy: 'Always',
+        imagePullSecrets: ['mirror', 'other.example'],
+        podSecurityContext: { runAsUser: null, fsGroup: 0, seccompProfile: null },
+        nodeSelector: { 'kubernetes.io/os': 'linux', pool: '' },
+        tolerations: [{ operator: 'Exists' }, { key: 'a', value: 'b', tolerationSeconds: 60 }],
+        affinity: { nodeAffinity: { x: [1] } },
+        priorityClassName: 'batch.low',
+        podLabels: { 'example.com/team': 'platform' },
+        podAnnotations: { 'example.com/note': 'of ours' },
+      },
+    },
+  },
+  {
     given: { DAVIT_BAKE_CA_CONFIG_MAP: 'trust/ca-bundle.crt' },
     want: { bake: expect.objectContaining({ ca: { configMap: 'trust', key: 'ca-bundle.crt' } }) },
   },

@@ -12,6 +12,7 @@ import { counted } from '../lib/text.ts'
 import {
   address,
   BAKE_IMAGE,
+  bakePodVariables,
   configMapKey,
   duration,
   EHLO_NAME,
@@ -181,6 +182,7 @@ export const processVariables = z.object({
   DAVIT_BAKE_CPU: quantity('CPU', '500m').default('500m'),
   DAVIT_BAKE_MEMORY: quantity('memory', '512Mi').default('512Mi'),
   DAVIT_BAKE_SCRATCH: quantity('storage', '20Gi').default('20Gi'),
+  ...bakePodVariables,
   DAVIT_BAKE_REALMS: hosts,
   DAVIT_BAKE_CA_CONFIG_MAP: configMapKey.optional(),
   DAVIT_MAX_TEMPLATES_PER_ORGANIZATION: integer(1, 100_000, 500),
@@ -318,6 +320,15 @@ const settings = processVariables
         memory: env.DAVIT_BAKE_MEMORY,
         /** Disk for images that go into no volume claim. */
         scratch: env.DAVIT_BAKE_SCRATCH,
+        imagePullPolicy: env.DAVIT_BAKE_IMAGE_PULL_POLICY,
+        imagePullSecrets: env.DAVIT_BAKE_IMAGE_PULL_SECRETS,
+        podSecurityContext: env.DAVIT_BAKE_POD_SECURITY_CONTEXT,
+        nodeSelector: env.DAVIT_BAKE_NODE_SELECTOR,
+        tolerations: env.DAVIT_BAKE_TOLERATIONS,
+        affinity: env.DAVIT_BAKE_AFFINITY,
+        priorityClassName: env.DAVIT_BAKE_PRIORITY_CLASS,
+        podLabels: env.DAVIT_BAKE_POD_LABELS,
+        podAnnotations: env.DAVIT_BAKE_POD_ANNOTATIONS,
         /** Token endpoints to allow in addition to the registries themselves. */
         realms: env.DAVIT_BAKE_REALMS,
         /** ConfigMap in every organization, with certificate authorities to trust in addition to the known ones. */

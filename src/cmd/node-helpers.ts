@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import type { HelperResult } from '../boxes/node/credential-choice.ts'
 import { createBoxMaps } from '../boxes/node/credential-maps.ts'
-import { answerDocker, dockerFailure } from '../boxes/node/docker-helper.ts'
+import { answerDocker, dockerFailure, ERASE } from '../boxes/node/docker-helper.ts'
 import { answerKubelet, providerFailure } from '../boxes/node/kubelet-provider.ts'
 import type { BoxLogins } from '../credentials/cloud.ts'
 import { createClock } from '../lib/time.ts'
@@ -123,7 +123,8 @@ const MAX_DOCKER_INPUT_BYTES = 64 * 1024
 /** Handles one action of the credential helper. */
 export async function runDockerHelper(action: string): Promise<void> {
   await respondAndExit(async () => {
-    const { credentialsPath, parameterPrefix } = readBoxConfig()
+    // A logout succeeds whatever the settings are.
+    const { credentialsPath, parameterPrefix } = readBoxConfig(action === ERASE ? {} : process.env)
     return await answerDocker(action, {
       maps: createBoxMaps(credentialsPath),
       logins: lazyBoxLogins(),

@@ -1,6 +1,17 @@
 /** How the text of each kind of setting is parsed, with the message that says what is allowed. */
 import { BlockList, isIP } from 'node:net'
 import { z } from 'zod'
+import {
+  affinity,
+  nodeSelector,
+  objectName,
+  podAnnotations,
+  podLabels,
+  podSecurityContext,
+  pullPolicy,
+  tolerations,
+} from '../apis/bake-pod.ts'
+import { tryParseJson } from '../lib/json.ts'
 
 const PRINCIPAL_ARN = /^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)\/[A-Za-z0-9+=,.@_/-]{1,576}$/
 export const MAILBOX = /^([^\p{Cc}<>@,;]{1,100} <[^\s<>@,;]+@[^\s<>@,;]+>|[^\s<>@,;]+@[^\s<>@,;]+)$/u
@@ -245,4 +256,58 @@ export const endpointUrl = setting(
 export function replicaNameFromHost(host: string): string {
   const words = host.toLowerCase().match(/[a-z0-9]+/g) ?? []
   return words.join('-').slice(0, 63).replace(/-$/, '') || 'davit'
+}
+
+const MAX_JSON = 65_536
+
+/** A value in the form of Kubernetes. @param what such as `a list of tolerations` @param example as JSON */
+function json<Schema extends z.ZodType>(schema: Schema, what: string, example: string) {
+  const allowed = `must be ${what} as JSON, such as ${example}`
+  return z.string().transform((text, context): z.output<Schema> => {
+    const { data, error } = schema.safeParse(text.length > MAX_JSON ? undefined : tryParseJson(text))
+    if (data !== undefined) return data
+    const [issue] = error?.issues ?? []
+    const where = issue?.path.join('.') ?? ''
+    context.addIssue({
+      code: 'custom',
+      message: where === '' ? allowed : `${allowed} (${where}: ${issue?.message})`,
+    })
+    return z.NEVER
+  })
+}
+
+/** Names of objects, separated by commas. */
+const objectNames = setting(
+  'must be at most 16 comma-separated names of objects',
+  (text) => {
+    const names = text.split(',').map((name) => name.trim())
+    return names.length <= 16 && names.every((name) => objectName.safeParse(name).success) ? names : undefined
+  },
+  LIST,
+)
+
+/** Variables of the controller for the Pods of bakes. The chart sets them, except the first. */
+export const bakePodVariables = {
+  DAVIT_BAKE_IMAGE_PULL_POLICY: z
+    .enum(pullPolicy.options, 'must be Always, IfNotPresent or Never')
+    .optional(),
+  DAVIT_BAKE_IMAGE_PULL_SECRETS: objectNames.optional(),
+  DAVIT_BAKE_POD_SECURITY_CONTEXT: json(
+    podSecurityContext,
+    'changes to a security context of Pods that leave it without privileges',
+    '{"runAsUser":null}',
+  ).optional(),
+  DAVIT_BAKE_NODE_SELECTOR: json(nodeSelector, 'a node selector', '{"pool":"bakes"}').optional(),
+  DAVIT_BAKE_TOLERATIONS: json(
+    tolerations,
+    'a list of tolerations',
+    '[{"key":"bakes","operator":"Exists"}]',
+  ).optional(),
+  DAVIT_BAKE_AFFINITY: json(affinity, 'an affinity', '{"nodeAffinity":{}}').optional(),
+  DAVIT_BAKE_PRIORITY_CLASS: z
+    .string()
+    .refine((text) => objectName.safeParse(text).success, 'must be the name of a PriorityClass')
+    .optional(),
+  DAVIT_BAKE_POD_LABELS: json(podLabels, 'labels', '{"team":"platform"}').optional(),
+  DAVIT_BAKE_POD_ANNOTATIONS: json(podAnnotations, 'annotations', '{"note":"ours"}').optional(),
 }

@@ -98,6 +98,19 @@ describe('the error in a response', () => {
     })
   })
 
+  it.each([
+    ['Forbidden', 403],
+    ['Invalid', 422],
+  ])('tells the denial of a policy from other rejections: %s', (reason, code) => {
+    const rejected = (message: string) =>
+      apiErrorFromResponse(code, Buffer.from(JSON.stringify({ reason, message })))
+    const denial =
+      "jobs.batch \"shop\" is forbidden: ValidatingAdmissionPolicy 'a.example' with binding 'b' denied request: no"
+    expect(rejected(denial)).toMatchObject({ kind: reason, isByPolicy: true })
+    for (const other of ['violates PodSecurity "restricted"', 'spec: denied request', 'exceeded quota: q'])
+      expect(rejected(`jobs.batch "shop" is forbidden: ${other}`).isByPolicy).toBe(false)
+  })
+
   it('knows how long the server asks to wait, from the header or from the details', () => {
     const body = (details: object) => Buffer.from(JSON.stringify({ code: 429, details }))
     expect(apiErrorFromResponse(429, body({}), '3').retryAfterMs).toBe(3_000)

@@ -142,6 +142,141 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","s
     expect(await readFile(path.join(folder, 'runs'), 'utf8')).toBe('x\nx\n')
   })
 
+  describe('with an exec plugin', () => {
+    const TOKEN =
+      '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}'
+    const NOTES = `#!/bin/sh\necho "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/info"\necho '${TOKEN}'\n`
+    const SERVER = `server: https://10.0.0.1:6443
+    certificate-authority-data: ${base64('the authority')}`
+
+    const pluginUser = (more = '', command = './plugin') => `exec:
+      apiVersion: client.authentication.k8s.io/v1
+      command: ${command}
+      interactiveMode: IfAvailable${more === '' ? '' : `\n      ${more}`}`
+
+    async function withPlugin(
+      script: string,
+      config = kubeconfig(pluginUser()),
+      files: Record<string, string> = {},
+    ) {
+      const folder = await folderWith({ plugin: script, config, ...files })
+      await chmod(path.join(folder, 'plugin'), 0o755)
+      const access = await loadCluster(new FakeClock(), path.join(folder, 'config'))
+      return { folder, credentials: (await access.credentials.current()) as Credentials }
+    }
+
+    async function infoOf(config: string, files?: Record<string, string>): Promise<unknown> {
+      const { folder } = await withPlugin(NOTES, config, files)
+      return JSON.parse(await readFile(path.join(folder, 'info'), 'utf8'))
+    }
+
+    const infoWith = (spec: object) => ({
+      kind: 'ExecCredential',
+      apiVersion: 'client.authentication.k8s.io/v1',
+      spec: { interactive: false, ...spec },
+    })
+
+    it('tells it nothing of the cluster unless the kubeconfig says so', async () => {
+      expect(await infoOf(kubeconfig(pluginUser()))).toEqual(infoWith({}))
+      expect(await infoOf(kubeconfig(pluginUser('provideClusterInfo: false')))).toEqual(infoWith({}))
+    })
+
+    const AUTHORITY = base64('the authority')
+    const clusters = [
+      {
+        given: 'authorities as data',
+        cluster: SERVER,
+        want: { server: 'https://10.0.0.1:6443', 'certificate-authority-data': AUTHORITY },
+      },
+      {
+        given: 'authorities in a file beside it',
+        cluster: 'server: https://host/k8s/clusters/c-1\n    certificate-authority: ca.pem',
+        want: { server: 'https://host/k8s/clusters/c-1', 'certificate-authority-data': AUTHORITY },
+      },
+      {
+        given: 'another name, and no verification',
+        cluster: 'server: https://host\n    tls-server-name: kube\n    insecure-skip-tls-verify: true',
+        want: { server: 'https://host', 'tls-server-name': 'kube', 'insecure-skip-tls-verify': true },
+      },
+      {
+        given: 'what the plugin needs to know of this cluster',
+        cluster: `${SERVER}
+    extensions:
+    - name: somebody.example.com
+      extension: { no: matter }
+    - name: client.authentication.k8s.io/exec
+      extension: { audience: davit, nested: { list: [1, true] } }`,
+        want: {
+          server: 'https://10.0.0.1:6443',
+          'certificate-authority-data': AUTHORITY,
+          config: { audience: 'davit', nested: { list: [1, true] } },
+        },
+      },
+    ]
+    it.each(clusters)('tells it of the cluster on request: $given', async ({ cluster, want }) => {
+      const config = kubeconfig(pluginUser('provideClusterInfo: true'), cluster)
+      expect(await infoOf(config, { 'ca.pem': 'the authority' })).toEqual(infoWith({ cluster: want }))
+    })
+
+    it('finds it beside the kubeconfig, with its arguments and variables', async () => {
+      const script = `#!/bin/sh\necho '{"status":{"token":"'"$1-$2-$WHO"'"}}'\n`
+      const user = pluginUser('args: [a, "b c"]\n      env: [{ name: WHO, value: me }]')
+      const { credentials } = await withPlugin(script, kubeconfig(user))
+      expect(credentials.headers).toEqual(['authorization', 'Bearer a-b c-me'])
+    })
+
+    it('does not let it wait for input', async () => {
+      const { credentials } = await withPlugin(`#!/bin/sh\ncat\necho '${TOKEN}'\n`)
+      expect(credentials.headers).toEqual(['authorization', 'Bearer t'])
+    })
+
+    it('takes a certificate with its key', async () => {
+      const status = { clientCertificateData: 'cert', clientKeyData: 'key' }
+      const { credentials } = await withPlugin(`#!/bin/sh\necho '${JSON.stringify({ status })}'\n`)
+      expect([pem(credentials.tls.cert), pem(credentials.tls.key), credentials.headers]).toEqual([
+        'cert',
+        'key',
+        [],
+      ])
+    })
+
+    const answers = [
+      {
+        given: 'no status',
+        script: `echo '{"kind":"ExecCredential"}'`,
+        want: 'no ExecCredential with a status',
+      },
+      { given: 'an empty status', script: `echo '{"status":{}}'`, want: 'no token and no certificate' },
+      {
+        given: 'a certificate without its key',
+        script: `echo '{"status":{"clientCertificateData":"c"}}'`,
+        want: 'only a certificate or only a key',
+      },
+      { given: 'no JSON', script: 'echo token', want: 'plugin failed: ' },
+      { given: 'an error', script: 'echo log in first >&2; exit 1', want: 'plugin failed: log in first' },
+    ]
+    it.each(answers)('says which plugin failed with $given', async ({ script, want }) => {
+      const failed = withPlugin(`#!/bin/sh\n${script}\n`)
+      await expect(failed).rejects.toThrow(want)
+      await expect(failed).rejects.toThrow(/the exec plugin \/.*\/plugin /)
+    })
+
+    it('says how to install a plugin that is not there', async () => {
+      const user = pluginUser('installHint: get it at https://example.com', 'no-such-plugin')
+      const failed = withPlugin('', kubeconfig(user))
+      await expect(failed).rejects.toThrow(/the exec plugin no-such-plugin failed: .*not found/s)
+      await expect(failed).rejects.toThrow('get it at https://example.com')
+    })
+
+    it.each([
+      ['that needs a terminal', pluginUser().replace('IfAvailable', 'Always'), 'requires a terminal'],
+      ['of a version that ended', pluginUser().replace('k8s.io/v1', 'k8s.io/v1alpha1'), 'API versions'],
+      ['without a command', pluginUser('', '""'), 'has no command'],
+    ])('refuses one %s', async (_, user, want) => {
+      await expect(withPlugin(NOTES, kubeconfig(user))).rejects.toThrow(want)
+    })
+  })
+
   const mistakes = [
     { given: 'no context', text: 'apiVersion: v1\nkind: Config\n', want: /current context is missing/ },
     {

@@ -1,7 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
+import { fieldOf } from '../lib/json.ts'
 import { type Clock, within } from '../lib/time.ts'
+import { preparePlugin, withPlugin } from './exec-plugin.ts'
 
 /** How to reach an API server: its address, the CA to trust, and credentials that renew themselves. */
 
@@ -228,9 +230,15 @@ async function readKubeconfig(file: string): Promise<Kubeconfig> {
   if (!cluster) throw new Error(`${file}: the current context is missing or has no cluster`)
   if (!user) throw new Error(`${file}: the current context has no user`)
   if (cluster.proxyUrl) throw new Error(`${file}: proxy-url is not supported`)
-  setPluginProtocol(user)
-  const renamed = new Config()
-  renamed.loadFromString(withTokenFileAsPassword(text))
+  const reloaded = (renamed: string) => {
+    const other = new Config()
+    other.loadFromString(renamed)
+    return other
+  }
+  const clusterConfig = () =>
+    pluginConfig(reloaded(withExtensionsAsProxy(text)).getCurrentCluster()?.proxyUrl)
+  await preparePlugin(user, { cluster, folder, clusterConfig })
+  const renamed = reloaded(withTokenFileAsPassword(text))
   const tokenFile = namesTokenFile(text) ? renamed.getCurrentUser()?.password : undefined
   return {
     config,
@@ -254,12 +262,19 @@ function withTokenFileAsPassword(text: string): string {
   return text.replace(TOKEN_FILE_KEY, '$1$2password$2')
 }
 
-/** Some plugins (such as GKE's) refuse to run without knowing the protocol version. */
-function setPluginProtocol(user: User): void {
-  const exec = user.exec
-  if (!exec) return
-  const info = { kind: 'ExecCredential', apiVersion: exec.apiVersion, spec: { interactive: false } }
-  exec.env = [...(exec.env ?? []), { name: 'KUBERNETES_EXEC_INFO', value: JSON.stringify(info) }]
+/** Dropped by client-node like `tokenFile`, and read as `proxy-url`, which this cluster does not have. */
+const EXTENSIONS_KEY = /(^|[\s{,])(["']?)extensions\2(?=\s*:)/gm
+const PROXY_KEY = /(^|[\s{,])(["']?)proxy-url\2(?=\s*:)/gm
+
+function withExtensionsAsProxy(text: string): string {
+  return text.replace(PROXY_KEY, '$1$2of-another$2').replace(EXTENSIONS_KEY, '$1$2proxy-url$2')
+}
+
+/** @param extensions of a cluster */
+function pluginConfig(extensions: unknown): unknown {
+  const named = Array.isArray(extensions) ? extensions : []
+  const own = named.find((extension) => fieldOf(extension, 'name') === 'client.authentication.k8s.io/exec')
+  return fieldOf(own, 'extension')
 }
 
 function renewalOf({ user, tokenFile }: Kubeconfig): number | undefined {
@@ -267,9 +282,20 @@ function renewalOf({ user, tokenFile }: Kubeconfig): number | undefined {
   return tokenFile || user.certFile ? TOKEN_FILE_EVERY_MS : undefined
 }
 
-async function credentialsOf({ config, cluster, tokenFile }: Kubeconfig): Promise<Credentials> {
-  const options: Parameters<KubeConfig['applyToHTTPSOptions']>[0] = { headers: {} }
-  await config.applyToHTTPSOptions(options)
+async function credentialsOf({ config, cluster, user, tokenFile }: Kubeconfig): Promise<Credentials> {
+  const options = await withPlugin(
+    user,
+    async () => {
+      const options: Parameters<KubeConfig['applyToHTTPSOptions']>[0] = { headers: {} }
+      await config.applyToHTTPSOptions(options)
+      return options
+    },
+    ({ headers, cert, key }) => ({
+      token: fieldOf(headers, 'Authorization') !== undefined,
+      certificate: cert !== undefined,
+      key: key !== undefined,
+    }),
+  )
   const { ca, cert, key } = options
   const tls: TlsMaterial = {
     ...(isPem(ca) ? { ca } : {}),

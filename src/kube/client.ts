@@ -132,6 +132,8 @@ export class ApiError extends Error {
    * yet.
    */
   readonly lacksRight: boolean
+  /** A ValidatingAdmissionPolicy denied the request, perhaps with parameters that it did not know to be outdated. */
+  readonly isByPolicy: boolean
 
   constructor(
     kind: ApiErrorKind,
@@ -140,6 +142,7 @@ export class ApiError extends Error {
       status?: number
       retryAfterMs?: number | undefined
       lacksRight?: boolean
+      isByPolicy?: boolean
       cause?: unknown
     } = {},
   ) {
@@ -148,6 +151,7 @@ export class ApiError extends Error {
     this.status = details.status ?? 0
     this.retryAfterMs = details.retryAfterMs
     this.lacksRight = details.lacksRight ?? false
+    this.isByPolicy = details.isByPolicy ?? false
   }
 }
 
@@ -195,6 +199,8 @@ const MAX_RETRY_AFTER_MS = 10 * 60_000
 /** A message about the caller, not about the object. */
 const LACKS_RIGHT = /\bUser "[^"]*" cannot \w+ resource\b/
 
+const DENIED_BY_POLICY = /\bValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request\b/
+
 const BY_CODE: Record<number, ApiErrorKind> = {
   401: 'Unauthorized',
   403: 'Forbidden',
@@ -229,6 +235,7 @@ function apiErrorFromStatus(
   return new ApiError(kind, message.slice(0, MAX_MESSAGE), {
     status: response.code,
     lacksRight: kind === 'Forbidden' && LACKS_RIGHT.test(message),
+    isByPolicy: DENIED_BY_POLICY.test(message),
     retryAfterMs: waitOf(status, response.retryAfter),
   })
 }

@@ -201,6 +201,18 @@ const RIGHT: readonly FailureRow[] = [
     given: () => ({ image: 'acme/api:arm' }),
     want: { step: 'pull', code: 'platform_missing', message: /no image found in/, verified: true },
   },
+  ...['arm-alone', 'arm-docker', 'mislabeled'].map(
+    (tag): FailureRow => ({
+      name: `an image of one other platform (${tag})`,
+      given: () => ({ image: `acme/api:${tag}` }),
+      want: {
+        step: 'pull',
+        code: 'platform_missing',
+        message: /acme\/api:\S+ is an image for linux\/arm64, but the platform of the box is linux\/amd64\.$/,
+        verified: true,
+      },
+    }),
+  ),
 ]
 
 describe.each([

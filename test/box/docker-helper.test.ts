@@ -49,7 +49,6 @@ afterAll(async () => {
 
 const NOT_FOUND = 'credentials not found in native keychain\n'
 const STORES_NOTHING = /^This helper does not store credentials\. Create a RegistryCredential/
-const ERASES_NOTHING = /^This helper does not store credentials, so there is nothing to erase/
 
 /**
  * What docker 28.2.2 asked of a helper, written down by one that sat between: the action, the bytes on stdin, and what docker made
@@ -80,9 +79,29 @@ const DIALOGUE = [
     answered: { exitCode: 1, stdout: STORES_NOTHING },
   },
   {
+    command: 'docker login registry.example.com:5000, with the login that it got from the helper',
+    asked: ['store', `{"ServerURL":"${HOST}","Username":"acme-bot","Secret":"${SECRET}"}\n`],
+    answered: { exitCode: 0, stdout: '' },
+  },
+  {
+    command: 'aws ecr get-login-password | docker login -u AWS --password-stdin',
+    asked: ['store', `{"ServerURL":"${ECR}","Username":"AWS","Secret":"a token"}\n`],
+    answered: { exitCode: 0, stdout: '' },
+  },
+  {
     command: 'docker logout registry.example.com:5000',
     asked: ['erase', HOST],
-    answered: { exitCode: 1, stdout: ERASES_NOTHING },
+    answered: { exitCode: 0, stdout: '' },
+  },
+  {
+    command: 'docker logout registry.example.com:5000, for the same as a URL',
+    asked: ['erase', `http://${HOST}`],
+    answered: { exitCode: 0, stdout: '' },
+  },
+  {
+    command: 'docker logout quay.io',
+    asked: ['erase', 'quay.io'],
+    answered: { exitCode: 0, stdout: '' },
   },
   {
     command: 'docker logout',
@@ -92,7 +111,7 @@ const DIALOGUE = [
   {
     command: 'docker logout',
     asked: ['erase', 'https://index.docker.io/v1/'],
-    answered: { exitCode: 1, stdout: ERASES_NOTHING },
+    answered: { exitCode: 0, stdout: '' },
   },
 ] as const
 

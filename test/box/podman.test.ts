@@ -168,19 +168,53 @@ describe.each(['basic', 'bearer'] as const)('a private registry with %s', (auth)
     )
   })
 
-  it('takes a login that is typed, and podman says why the file that names the helper keeps none', async () => {
-    await bed.map('web', [await credential()])
-    const file = join(bed.folder, '.docker', 'config.json')
-    const { exitCode, stderr } = await login(
-      '--authfile',
-      file,
-      '-u',
-      'acme-bot',
-      '-p',
-      SECRET,
-      registry.host,
+  const typed = () =>
+    login(
+      ...['--authfile', join(bed.folder, '.docker', 'config.json')],
+      ...['-u', 'acme-bot', '-p', SECRET, registry.host],
     )
+
+  it('takes a login that is typed, and podman says why the file that names the helper keeps none', async () => {
+    await bed.map('web', [await credential({ secret: 'another secret' })])
+    const { exitCode, stderr } = await typed()
     expect(exitCode).toBe(125)
     expect(stderr).toContain('out: `This helper does not store credentials. Create a RegistryCredential')
+  })
+
+  it('takes a login that is typed and that the helper gives anyway', async () => {
+    await bed.map('web', [await credential()])
+    expect(await typed()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('Login Succeeded!') })
+  })
+
+  /** Whether the file that a logout changes names the helper, or the configuration for every host. */
+  const named = () => ['--authfile', join(bed.folder, '.docker', 'config.json')]
+  const everyHost = async () => {
+    const conf = join(bed.folder, 'helper.conf')
+    await writeFile(conf, blockOf('toml', 'credential-helpers'))
+    return { CONTAINERS_REGISTRIES_CONF: conf }
+  }
+  const skopeo = (...args: string[]) => bed.run('skopeo', args, { environment: environment() })
+
+  it.each([
+    ['podman', async (host: string) => podman(['logout', ...named(), host])],
+    [
+      'podman with a helper for every host',
+      async (host: string) => podman(['logout', host], await everyHost()),
+    ],
+    ['podman from every host', async () => podman(['logout', '--all'], await everyHost())],
+    ['skopeo', async (host: string) => skopeo('logout', ...named(), host)],
+    [
+      'skopeo with a helper for every host',
+      async (host: string) => {
+        const { CONTAINERS_REGISTRIES_CONF: conf } = await everyHost()
+        return await skopeo('--registries-conf', conf, 'logout', host)
+      },
+    ],
+  ] as const)('ends a logout of %s well, and stays open', async (_, logout) => {
+    await bed.map('web', [await credential()])
+    const { exitCode, stderr } = await logout(registry.host)
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
+    await configure(registry.host)
+    expect((await pull(`${registry.host}/acme/api:1`)).exitCode).toBe(0)
   })
 })

@@ -52,13 +52,24 @@ test('a release without authorities for bakes may read no ConfigMap of organizat
 })
 
 describe('the policy on Jobs knows', () => {
-  async function known(values: Values): Promise<unknown[]> {
+  /** Without `dyn()`, which only tells CEL that types may differ. */
+  async function variablesOf(values: Values): Promise<Map<string, unknown>> {
     const rendered = await template('helm4', values, RELEASE)
     const isPolicy = ({ kind, metadata }: Manifest) =>
       kind === 'ValidatingAdmissionPolicy' && metadata.name === 'controller-jobs.davit.dev'
     const spec = rendered.find(isPolicy)?.spec as { variables: { name: string; expression: string }[] }
-    const expressions = new Map(spec.variables.map(({ name, expression }) => [name, expression]))
-    return ['repository', 'endpoints'].map((name) => JSON.parse(expressions.get(name) ?? 'null') as unknown)
+    const settings = spec.variables.filter(({ name }) => name !== 'job' && name !== 'pod')
+    return new Map(
+      settings.map(({ name, expression }) => [
+        name,
+        JSON.parse(expression.replaceAll('dyn(', '').replaceAll(')', '')) as unknown,
+      ]),
+    )
+  }
+
+  async function known(values: Values): Promise<unknown[]> {
+    const variables = await variablesOf(values)
+    return ['repository', 'endpoints'].map((name) => variables.get(name))
   }
 
   const OURS = 'registry.example.com:5000/team/davit'
@@ -75,6 +86,28 @@ describe('the policy on Jobs knows', () => {
     { what: 'none where nothing is baked', given: { bakes: { enabled: false } }, want: '' },
   ])('$what', async ({ given, want }) => {
     expect(await known(given)).toEqual([want, []])
+  })
+
+  test('the Pods of bakes', async () => {
+    const values = VALUE_SETS['bakes with Pods of their own form'] ?? {}
+    const { nodeSelector, tolerations, affinity, podAnnotations } = values.bakes as Record<string, unknown>
+    const variables = await variablesOf(values)
+    expect(Object.fromEntries([...variables].slice(2))).toEqual({
+      resources: { cpu: '2', memory: '1Gi', 'ephemeral-storage': '100Gi' },
+      authorities: 'trust',
+      pullSecrets: ['mirror', 'other'],
+      securityContext: {
+        runAsNonRoot: true,
+        fsGroupChangePolicy: 'OnRootMismatch',
+        supplementalGroups: [1_000_660_000],
+        seccompProfile: { type: 'Localhost', localhostProfile: 'profiles/bake.json' },
+      },
+      nodeSelector,
+      tolerations,
+      affinity,
+      annotations: podAnnotations,
+      priorityClass: 'batch',
+    })
   })
 
   test('where AWS is', async () => {
@@ -132,4 +165,26 @@ test('a setting has in the program the value that it has in the chart, to the la
   expect(config.bake.realms).toEqual(['auth.example.com', 'tokens.example.com:8443'])
   expect(config.bake.ca).toEqual({ configMap: 'trust', key: 'ca-bundle.crt' })
   expect(config.cloud.requireWriteOnly).toBe(true)
+})
+
+test('the Pods of bakes have in the program the form that they have in the chart, null included', async () => {
+  const values = VALUE_SETS['bakes with Pods of their own form'] ?? {}
+  const { imagePullSecrets: _, podLabels, ...bakes } = values.bakes as Record<string, object>
+  const { bake } = parseConfig(await environmentOf('davit-controller', values))
+  expect(bake).toMatchObject({
+    ...bakes,
+    imagePullPolicy: 'Always',
+    imagePullSecrets: ['mirror', 'other'],
+    podLabels: { ...podLabels, team: 'platform' },
+  })
+})
+
+test('an image of bakes alone has no pull policy of the chart, but one of its own', async () => {
+  const policyOf = async (config: Values) => {
+    const values = { image: { repository: 'registry.example.com/davit', pullPolicy: 'Always' }, config }
+    return parseConfig(await environmentOf('davit-controller', values)).bake.imagePullPolicy
+  }
+  expect(await policyOf({})).toBe('Always')
+  expect(await policyOf({ bakeImage: 'registry.example.com/other:1' })).toBeUndefined()
+  expect(await policyOf({ bakeImagePullPolicy: 'Never' })).toBe('Never')
 })

@@ -159,8 +159,31 @@ describe('with its rights alone the controller', () => {
 })
 
 describe('with the policy on Jobs the controller', () => {
-  const owner = { apiVersion: API_VERSION, kind: 'BoxTemplate', name: 'rights', uid: 'u-1' }
-  const labels = { 'davit.dev/box-template': 'rights', 'app.kubernetes.io/name': 'davit-bake' }
+  // The policy would compare the Job with a template that exists.
+  const owner = { apiVersion: API_VERSION, kind: 'BoxTemplate', name: 'gone', uid: 'u-1' }
+  const labels = { 'davit.dev/box-template': 'gone', 'app.kubernetes.io/name': 'davit-bake' }
+  const POD_CONTEXT = {
+    runAsNonRoot: true,
+    runAsUser: 65_532,
+    runAsGroup: 65_532,
+    fsGroup: 65_532,
+    fsGroupChangePolicy: 'OnRootMismatch',
+    seccompProfile: { type: 'RuntimeDefault' },
+  }
+  const securityContext = {
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    runAsNonRoot: true,
+    capabilities: { drop: ['ALL'] },
+  }
+  const sleep = { name: 'other', image: 'davit:1' }
+  const bake = {
+    name: 'bake',
+    image: 'davit:1',
+    args: ['bake'],
+    securityContext,
+    resources: { limits: { cpu: '500m', memory: '512Mi' } },
+  }
 
   function job(change: {
     namespace?: string
@@ -173,7 +196,8 @@ describe('with the policy on Jobs the controller', () => {
     const spec = {
       restartPolicy: 'Never',
       automountServiceAccountToken: change.token ?? false,
-      containers: [{ name: 'bake', image: 'davit:1', args: ['bake'], ...change.container }],
+      securityContext: POD_CONTEXT,
+      containers: [{ ...bake, ...change.container }],
       ...change.pod,
     }
     const metadata = {
@@ -182,7 +206,8 @@ describe('with the policy on Jobs the controller', () => {
       labels: { ...(change.labels ?? labels) },
       ownerReferences: change.owners ?? [owner],
     }
-    return { apiVersion: 'batch/v1', kind: 'Job', metadata, spec: { template: { spec } } }
+    const once = { backoffLimit: 0, activeDeadlineSeconds: 4500 }
+    return { apiVersion: 'batch/v1', kind: 'Job', metadata, spec: { ...once, template: { spec } } }
   }
 
   test('makes no Job but that of a bake, in an organization', async () => {
@@ -213,7 +238,7 @@ describe('with the policy on Jobs the controller', () => {
     ['has a token for somebody else', token('vault')],
     ['mounts a folder of its node', { hostPath: { path: '/' } }],
   ] as const)('refuses a Job with a volume: it %s', async ([, volume]) => {
-    const pod = { volumes: [{ name: 'x', ...volume }] }
+    const pod = { volumes: [{ name: 'output', ...volume }] }
     await expect(limited.create(jobs, job({ pod }))).rejects.toThrow(/certificates and a token for AWS/)
   })
 
@@ -235,8 +260,6 @@ describe('with the policy on Jobs the controller', () => {
     await limited.delete(jobs, { namespace: organization, name: 'made-by-hand' })
   })
 
-  const sleep = { name: 'other', image: 'davit:1' }
-  const bake = { ...sleep, name: 'bake', args: ['bake'] }
   const secured = (securityContext: object) => ({ containers: [{ ...bake, securityContext }] })
 
   test.for([

@@ -4,6 +4,7 @@
 {{- include "davit.checkLabels" . }}
 {{- include "davit.checkEncryption" . }}
 {{- include "davit.checkTwice" (dict "value" "imagePullSecrets" "list" .Values.imagePullSecrets "keys" (list "name")) }}
+{{- include "davit.checkTwice" (dict "value" "bakes.imagePullSecrets" "list" .Values.bakes.imagePullSecrets "keys" (list "name")) }}
 {{- range $role, $values := dict "controller" .Values.controller "api" .Values.api }}
 {{- $of := dict "root" $ "role" $role "values" $values }}
 {{- $settings := include "davit.settings" $of | fromYamlArray }}
@@ -60,6 +61,15 @@
   "DAVIT_API_CERTIFICATE_FILE" "api.tls.enabled"
   "DAVIT_API_KEY_FILE" "api.tls.enabled"
   "DAVIT_BAKE_IMAGE" "bakes.enabled"
+  "DAVIT_BAKE_IMAGE_PULL_POLICY" "image.pullPolicy"
+  "DAVIT_BAKE_IMAGE_PULL_SECRETS" "bakes.imagePullSecrets"
+  "DAVIT_BAKE_POD_SECURITY_CONTEXT" "bakes.podSecurityContext"
+  "DAVIT_BAKE_NODE_SELECTOR" "bakes.nodeSelector"
+  "DAVIT_BAKE_TOLERATIONS" "bakes.tolerations"
+  "DAVIT_BAKE_AFFINITY" "bakes.affinity"
+  "DAVIT_BAKE_PRIORITY_CLASS" "bakes.priorityClassName"
+  "DAVIT_BAKE_POD_LABELS" "bakes.podLabels"
+  "DAVIT_BAKE_POD_ANNOTATIONS" "bakes.podAnnotations"
   "DAVIT_SMTP_URL" "smtp.existingSecret"
   "DAVIT_EXTRA_CA_FILE" "extraCa.configMap"
   "AWS_REGION" "aws.region"
@@ -83,7 +93,7 @@
 {{- /* By these labels the Deployments, Services and policies find Pods, and Davit and Kubernetes find objects. */}}
 {{- define "davit.checkLabels" -}}
 {{- $selecting := keys (include "davit.selector" (dict "root" . "role" "") | fromYaml) }}
-{{- range $value, $labels := dict "commonLabels" .Values.commonLabels "controller.podLabels" .Values.controller.podLabels "api.podLabels" .Values.api.podLabels }}
+{{- range $value, $labels := dict "commonLabels" .Values.commonLabels "controller.podLabels" .Values.controller.podLabels "api.podLabels" .Values.api.podLabels "bakes.podLabels" .Values.bakes.podLabels }}
 {{- range $key, $_ := $labels }}
 {{- if or (has $key $selecting) (hasPrefix "davit.dev/" $key) (hasPrefix "rbac.authorization.k8s.io/" $key) }}
 {{- fail (printf "%s: must not contain %s, which the chart sets" $value $key) }}

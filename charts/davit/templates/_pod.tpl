@@ -55,6 +55,11 @@ bodies on their way (64 MiB), the program (about 60 MiB), and sockets. */}}
   value: {{ . | quote }}
 {{- end }}
 {{- end }}
+{{- if $root.Values.bakes.enabled }}
+{{- with include "davit.bakes.settings" $root | trim }}
+{{ . }}
+{{- end }}
+{{- end }}
 {{- with $root.Values.smtp.existingSecret }}
 - name: DAVIT_SMTP_URL
   valueFrom:

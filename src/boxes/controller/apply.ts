@@ -176,7 +176,10 @@ async function createJob(
     const code = error.kind === 'Quota' ? 'quota' : 'pod_rejected'
     const failure = bakeFailure({ step: 'start', code, message: sanitizeText(error.message, 1000) })
     const outcome: BakeOutcome = { services: [], failure }
-    return await finish(context, gathered, finishAction(gathered.facts, currentBake(gathered), outcome))
+    // The API server may still know an earlier version of the template, or of the policy during an upgrade.
+    const isTransient = error.isByPolicy || undefined
+    const action = finishAction(gathered.facts, currentBake(gathered), outcome, isTransient)
+    return await finish(context, gathered, action)
   }
 }
 

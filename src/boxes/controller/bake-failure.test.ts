@@ -64,6 +64,55 @@ describe('a failure', () => {
   })
 })
 
+describe('a quota', () => {
+  const forbidden = (words: string) => `Error creating: pods "shop-1-x" is forbidden: ${words}`
+  const fixOf = (words: string) =>
+    bakeFailure({ step: 'start', code: 'quota', message: forbidden(words) }).fix
+  const retryOf = (words: string) =>
+    nextAttemptAt({ code: 'quota', attempts: 1, message: forbidden(words) }, NOW)
+
+  test.for([
+    'failed quota: storage: must specify requests.ephemeral-storage for: bake',
+    'failed quota: storage: must specify limits.ephemeral-storage for: bake',
+    'failed quota: all: must specify cpu for: bake; memory for: bake',
+    'failed quota: gpu: must specify limits.memory for: bake',
+  ])('that needs more than the Pod says asks for no higher quota, and for no retry: %s', (words) => {
+    expect(fixOf(words)).toMatch(/counts a resource that the bake's Pod does not specify.*LimitRange/)
+    expect(fixOf(words)).not.toMatch(/raise the quota/i)
+    expect(retryOf(words)).toBeUndefined()
+  })
+
+  test('that a priority class needs asks for that, and for no retry', () => {
+    const words = 'insufficient quota to match these scopes: [{PriorityClass In [batch]}]'
+    expect(fixOf(words)).toMatch(/priority class.*DAVIT_BAKE_PRIORITY_CLASS/)
+    expect(retryOf(words)).toBeUndefined()
+  })
+
+  test('whose usage is not known yet asks for patience', () => {
+    const words = 'status unknown for quota: all, resources: pods'
+    expect(fixOf(words)).toContain('has not calculated the usage')
+    expect(retryOf(words)).toBe(NOW + 30_000)
+  })
+
+  test.for([
+    'exceeded quota: pods, requested: pods=1, used: pods=3, limited: pods=3',
+    'exceeded quota: disk, requested: requests.ephemeral-storage=20Gi, used: 5Gi, limited: 10Gi',
+  ])('that is used up asks for a higher one, and is tried again: %s', (words) => {
+    expect(fixOf(words)).toContain('Raise the quota')
+    expect(retryOf(words)).toBe(NOW + 30_000)
+  })
+
+  test.for([
+    'failed quota: q: must specify cpu',
+    'insufficient quota to match these scopes: []',
+    'status unknown for quota: q',
+  ])('says what to do in words that fit the status: %s', (words) => {
+    const failure = bakeFailure({ step: 'start', code: 'quota', message: words })
+    expect(failure.fix).toMatch(/^[A-Z][^.]{15,}\. .{15,}\.$/s)
+    expect(bakeFailureSchema.safeParse(failure).error).toBeUndefined()
+  })
+})
+
 describe('trying again', () => {
   test('is for what passes, after half a minute and after two, three times in all', () => {
     const waits = [1, 2, 3, 4].map((attempts) => nextAttemptAt({ code: 'evicted', attempts }, NOW))

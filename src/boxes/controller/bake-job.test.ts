@@ -178,6 +178,21 @@ describe('the Job of a bake', () => {
     })
   })
 
+  test('names the disk of its node that it uses, so that a quota may count it and the scheduler finds room', () => {
+    const { output: _none, ...spec } = template().spec
+    const disk = (job: ReturnType<typeof jobOf>) => {
+      const { requests, limits } = job.container?.resources ?? {}
+      expect(requests).toEqual(limits)
+      return requests?.['ephemeral-storage']
+    }
+    const pulled = { ...template(), spec }
+    expect(disk(jobOf({ of: pulled }))).toBe('20Gi')
+    expect(disk(jobOf({ of: pulled, settings: { ...SETTINGS, scratch: '500M' } }))).toBe('500M')
+    // With a claim there is only the log.
+    expect(disk(jobOf())).toBe('256Mi')
+    expect(disk(jobOf({ settings: { ...SETTINGS, scratch: '1Ti' } }))).toBe('256Mi')
+  })
+
   test('is told its order and its role in its environment, and nothing of the operator', () => {
     const { order, container } = jobOf()
     const env = Object.fromEntries(container?.env.map(({ name, value }) => [name, value]) ?? [])
@@ -232,6 +247,97 @@ describe('the Job of a bake', () => {
     expect(job.spec.template.spec.volumes[0]).toEqual({ name: 'output', emptyDir: { sizeLimit: '20Gi' } })
     expect(job.spec.template.spec).not.toHaveProperty('serviceAccountName')
     expect(order.output).toEqual({ kind: 'none' })
+  })
+})
+
+describe('what the cluster operator sets for the Pods of bakes', () => {
+  const podWith = (more: Partial<BakeSettings>) => jobOf({ settings: { ...SETTINGS, ...more } })
+  const contextWith = (changes: NonNullable<BakeSettings['podSecurityContext']>) =>
+    podWith({ podSecurityContext: changes })
+
+  test('replaces and removes fields of the security context', () => {
+    const { pod } = contextWith({ runAsUser: 1000, fsGroup: 0, supplementalGroups: [7] })
+    expect(pod.securityContext).toEqual({
+      runAsNonRoot: true,
+      runAsUser: 1000,
+      runAsGroup: 65_532,
+      fsGroup: 0,
+      fsGroupChangePolicy: 'OnRootMismatch',
+      supplementalGroups: [7],
+      seccompProfile: { type: 'RuntimeDefault' },
+    })
+    const openshift = contextWith({ runAsUser: null, runAsGroup: null, fsGroup: null })
+    expect(openshift.pod.securityContext).toEqual({
+      runAsNonRoot: true,
+      fsGroupChangePolicy: 'OnRootMismatch',
+      seccompProfile: { type: 'RuntimeDefault' },
+    })
+  })
+
+  test('leaves nothing of the context where all is removed, and the container unprivileged', () => {
+    const { pod, container } = contextWith({
+      runAsNonRoot: null,
+      runAsUser: null,
+      runAsGroup: null,
+      fsGroup: null,
+      fsGroupChangePolicy: null,
+      seccompProfile: null,
+    })
+    expect(pod.securityContext).toEqual({})
+    expect(container?.securityContext).toEqual({
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      runAsNonRoot: true,
+      capabilities: { drop: ['ALL'] },
+    })
+  })
+
+  test('gives the container the seccomp profile of the Pod', () => {
+    const seccompProfile = { type: 'Localhost', localhostProfile: 'profiles/bake.json' } as const
+    const { pod, container } = contextWith({ seccompProfile })
+    expect(pod.securityContext.seccompProfile).toEqual(seccompProfile)
+    expect(container?.securityContext.seccompProfile).toEqual(seccompProfile)
+  })
+
+  test('says where they run, and what their image is pulled with', () => {
+    const tolerations = [{ key: 'dedicated', operator: 'Exists', effect: 'NoSchedule' }] as const
+    const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: {} } }
+    const { pod, container } = podWith({
+      imagePullPolicy: 'Always',
+      imagePullSecrets: ['mirror', 'other'],
+      nodeSelector: { pool: 'bakes' },
+      tolerations: [...tolerations],
+      affinity,
+      priorityClassName: 'batch',
+    })
+    expect(pod).toMatchObject({
+      imagePullSecrets: [{ name: 'mirror' }, { name: 'other' }],
+      nodeSelector: { pool: 'bakes' },
+      tolerations,
+      affinity,
+      priorityClassName: 'batch',
+    })
+    expect(container?.imagePullPolicy).toBe('Always')
+  })
+
+  test('adds labels and annotations, and replaces none of ours', () => {
+    const { job } = podWith({
+      podLabels: { team: 'platform', 'davit.dev/box-template': 'other', 'sidecar.istio.io/inject': 'true' },
+      podAnnotations: { note: 'ours', 'linkerd.io/inject': 'enabled' },
+    })
+    const { labels, annotations } = job.spec.template.metadata
+    expect(labels).toEqual({ ...job.metadata.labels, team: 'platform', 'sidecar.istio.io/inject': 'false' })
+    expect(annotations).toEqual({ note: 'ours', 'linkerd.io/inject': 'disabled' })
+    expect(job.metadata.labels).not.toHaveProperty('team')
+  })
+
+  test.for([
+    {},
+    { imagePullSecrets: [], nodeSelector: {}, tolerations: [], affinity: {} },
+    { podLabels: {}, podAnnotations: {}, podSecurityContext: {} },
+    { podSecurityContext: { runAsUser: 65_532 } },
+  ])('changes nothing where it says nothing: %o', (more) => {
+    expect(podWith(more).job).toEqual(jobOf().job)
   })
 })
 

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { type BakeOrder, MAX_ORDER_BYTES, ORDER_VARIABLE, OUTPUT_PATH, TMPFS_PATH } from '../../apis/bake.ts'
+import type { BakePodSettings } from '../../apis/bake-pod.ts'
 import { type BoxTemplate, boxTemplateKind, TEMPLATE_LABEL } from '../../apis/box-template.ts'
 import { API_VERSION } from '../../apis/meta.ts'
 import { encodeBase32 } from '../../lib/text.ts'
@@ -30,7 +31,7 @@ export function bakeName(of: {
   return `${start}-${encodeBase32(hash, HASH_CHARACTERS)}`
 }
 
-export type BakeSettings = {
+export type BakeSettings = BakePodSettings & {
   image: string
   deadlineSeconds: number
   ttlSeconds: number
@@ -106,6 +107,7 @@ type BakeJobOptions = {
 /** @throws RangeError if the order is too long, which the limits of its parts prevent */
 export function buildBakeJob(options: BakeJobOptions) {
   const { template, order, settings } = options
+  const { podLabels, podAnnotations } = settings
   const { namespace = '', name, uid } = template.metadata
   const labels = { ...BAKE_LABELS, [TEMPLATE_LABEL]: name }
   const owner = { apiVersion: API_VERSION, kind: boxTemplateKind.kind, name, uid, controller: true }
@@ -120,8 +122,8 @@ export function buildBakeJob(options: BakeJobOptions) {
       template: {
         // The sidecar of a service mesh would not end with the bake.
         metadata: {
-          labels: { ...labels, 'sidecar.istio.io/inject': 'false' },
-          annotations: { 'linkerd.io/inject': 'disabled' },
+          labels: { ...podLabels, ...labels, 'sidecar.istio.io/inject': 'false' },
+          annotations: { ...podAnnotations, 'linkerd.io/inject': 'disabled' },
         },
         spec: podSpec(options),
       },
@@ -133,38 +135,30 @@ function podSpec(options: BakeJobOptions) {
   const { settings } = options
   const { instanceRole } = options.template.spec
   const volumes = volumesWithMounts(options)
+  const securityContext = podSecurityContext(settings)
+  const { seccompProfile } = securityContext
   return {
     restartPolicy: 'Never',
     ...(instanceRole === undefined ? {} : { serviceAccountName: instanceRole.serviceAccountName }),
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     terminationGracePeriodSeconds: TERMINATION_SECONDS,
-    securityContext: {
-      runAsNonRoot: true,
-      runAsUser: USER,
-      runAsGroup: USER,
-      // Makes the volumes writable for this user.
-      fsGroup: USER,
-      fsGroupChangePolicy: 'OnRootMismatch',
-      seccompProfile: { type: 'RuntimeDefault' },
-    },
+    ...placement(settings),
+    securityContext,
     containers: [
       {
         name: BAKE_CONTAINER,
         image: settings.image,
+        ...(settings.imagePullPolicy === undefined ? {} : { imagePullPolicy: settings.imagePullPolicy }),
         args: ['bake'],
         env: environment(options),
-        // Equal requests and limits: the pod is among the last that a node evicts.
-        resources: {
-          requests: { cpu: settings.cpu, memory: settings.memory },
-          limits: { cpu: settings.cpu, memory: settings.memory },
-        },
+        resources: { requests: resources(options), limits: resources(options) },
         securityContext: {
           allowPrivilegeEscalation: false,
           readOnlyRootFilesystem: true,
           runAsNonRoot: true,
           capabilities: { drop: ['ALL'] },
-          seccompProfile: { type: 'RuntimeDefault' },
+          ...(seccompProfile === undefined ? {} : { seccompProfile }),
         },
         terminationMessagePath: '/dev/termination-log',
         // Never falls back to the end of the log, which the bake does not control.
@@ -174,6 +168,52 @@ function podSpec(options: BakeJobOptions) {
     ],
     volumes: volumes.map(({ volume }) => volume),
   }
+}
+
+type PodSecurityContext = NonNullable<BakePodSettings['podSecurityContext']>
+
+const OWN_SECURITY_CONTEXT: PodSecurityContext = {
+  runAsNonRoot: true,
+  runAsUser: USER,
+  runAsGroup: USER,
+  // Makes the volumes writable for this user.
+  fsGroup: USER,
+  fsGroupChangePolicy: 'OnRootMismatch',
+  seccompProfile: { type: 'RuntimeDefault' },
+}
+
+type Removed<T> = { [Field in keyof T]?: Exclude<T[Field], null> }
+
+/** With the changes of the cluster operator, which remove the fields that are null. */
+function podSecurityContext({ podSecurityContext: changes }: BakePodSettings): Removed<PodSecurityContext> {
+  const fields = Object.entries({ ...OWN_SECURITY_CONTEXT, ...changes }).filter(([, value]) => value !== null)
+  return Object.fromEntries(fields)
+}
+
+/** Where the pod runs, and with which Secrets its image is pulled. What is empty is left out, as by the API server. */
+function placement(settings: BakePodSettings) {
+  const { imagePullSecrets = [], nodeSelector = {}, tolerations = [], affinity = {} } = settings
+  const { priorityClassName } = settings
+  return {
+    ...(imagePullSecrets.length === 0
+      ? {}
+      : { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
+    ...(Object.keys(nodeSelector).length === 0 ? {} : { nodeSelector }),
+    ...(tolerations.length === 0 ? {} : { tolerations }),
+    ...(Object.keys(affinity).length === 0 ? {} : { affinity }),
+    ...(priorityClassName === undefined ? {} : { priorityClassName }),
+  }
+}
+
+/** Disk of the node for the log, which is all that a bake with a claim writes there. */
+const LOG_SPACE = '256Mi'
+
+/**
+ * Requests and limits are equal, so the pod is among the last that a node evicts. All that it uses is named, since a quota may require
+ * that, and the scheduler finds a node with room for the images.
+ */
+function resources({ template, settings: { cpu, memory, scratch } }: BakeJobOptions) {
+  return { cpu, memory, 'ephemeral-storage': template.spec.output === undefined ? scratch : LOG_SPACE }
 }
 
 function environment({ order, settings, roleArn }: BakeJobOptions) {

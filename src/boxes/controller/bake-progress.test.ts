@@ -66,6 +66,23 @@ describe('a Job without a pod', () => {
     ],
     ['Error creating: pods "shop-1-x" is forbidden: failed quota: mem: must specify limits.memory', 'quota'],
     [
+      'Error creating: pods "shop-1-x" is forbidden: failed quota: disk: must specify ephemeral-storage for: bake',
+      'quota',
+    ],
+    [
+      'Error creating: pods "shop-1-x" is forbidden: failed quota: all: must specify cpu for: bake; memory for: bake',
+      'quota',
+    ],
+    ['Error creating: pods "shop-1-x" is forbidden: status unknown for quota: all, resources: pods', 'quota'],
+    [
+      'Error creating: pods "shop-1-x" is forbidden: insufficient quota to match these scopes: [{PriorityClass In [batch]}]',
+      'quota',
+    ],
+    [
+      'Error creating: pods "shop-1-x" is forbidden: policy example: must specify a cost center',
+      'pod_rejected',
+    ],
+    [
       'Error creating: pods "shop-1-x" is forbidden: error looking up service account acme/box: serviceaccount "box" not found',
       'service_account_missing',
     ],

@@ -82,7 +82,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   not_found_or_private:
     'The repository or tag does not exist, or it is private and the credential does not have access. Registries return the same response in both cases. Correct the image reference, or use a credential that can pull the image.',
   platform_missing:
-    "The image is multi-platform but does not include this box's platform. Set spec.platform to a platform that the image includes, or push the image for this platform. If spec.platform is not set, the platform is that of the node that runs the bake.",
+    "The image is not available for this box's platform. Set spec.platform to a platform of the image, or push the image for this platform. If spec.platform is not set, the platform is that of the node that runs the bake.",
   token_expired:
     'The token has expired. Provide a new secret for the credential. For ECR, use a credential of type ecr, which requests a token for each pull.',
   rate_limited:
@@ -171,14 +171,45 @@ const WAITS_MS = [30_000, 120_000]
 const RATE_WAITS_MS = [900_000, 7_200_000]
 export const LONGEST_WAIT_MS = Math.max(...WAITS_MS, ...RATE_WAITS_MS)
 
-/** When to retry a failed bake, or undefined if something has to change first. @param attempts made so far */
+/**
+ * When to retry a failed bake, or undefined if something has to change first.
+ * @param attempts made so far @param isTransient absent: the code and the message decide
+ */
 export function nextAttemptAt(
-  { code, attempts }: { code: BakeFailureCode; attempts: number },
+  failed: { code: BakeFailureCode; attempts: number; message?: string; isTransient?: boolean | undefined },
   now: number,
 ): number | undefined {
+  const { code, attempts, message = '' } = failed
   const waits = code === 'rate_limited' ? RATE_WAITS_MS : WAITS_MS
   const wait = attempts < MAX_ATTEMPTS ? waits[attempts - 1] : undefined
-  return RETRYABLE.has(code) && wait !== undefined ? now + wait : undefined
+  const isByQuota = code === 'quota' ? quotaCase(message)?.isTransient : undefined
+  const isTransient = failed.isTransient ?? isByQuota ?? RETRYABLE.has(code)
+  return isTransient && wait !== undefined ? now + wait : undefined
+}
+
+type QuotaCase = { pattern: RegExp; fix: string; isTransient: boolean }
+
+/** Reasons other than an exhausted quota, in the words of the API server. Raising the quota helps with none of them. */
+const QUOTA_CASES: readonly QuotaCase[] = [
+  {
+    pattern: /must specify /,
+    fix: "A quota of the namespace counts a resource that the bake's Pod does not specify. Ask your cluster operator for a LimitRange that gives this resource a default in the namespace, or to remove the resource from the quota. A higher quota does not help. Then request another bake.",
+    isTransient: false,
+  },
+  {
+    pattern: /insufficient quota to match these scopes/,
+    fix: 'The cluster allows the priority class of bakes only in namespaces that have a quota for it. Ask your cluster operator for such a ResourceQuota in the namespace, or for another priority class (DAVIT_BAKE_PRIORITY_CLASS). Then request another bake.',
+    isTransient: false,
+  },
+  {
+    pattern: /status unknown for quota/,
+    fix: 'Kubernetes has not calculated the usage of a quota of the namespace yet. Davit will retry the bake up to two times. If it keeps failing, ask your cluster operator to check that kube-controller-manager is running.',
+    isTransient: true,
+  },
+]
+
+function quotaCase(message: string): QuotaCase | undefined {
+  return QUOTA_CASES.find(({ pattern }) => pattern.test(message))
 }
 
 /** The code as the CamelCase reason of a condition. */
@@ -198,7 +229,7 @@ export function bakeFailure(failure: Omit<BakeFailure, 'fix'>): BakeFailure {
     step,
     code,
     message: text.length > MAX_MESSAGE ? text.slice(0, MAX_MESSAGE).toWellFormed() : text,
-    fix: FIXES[code],
+    fix: (code === 'quota' ? quotaCase(text)?.fix : undefined) ?? FIXES[code],
   }
 }
 
@@ -389,7 +420,12 @@ function withoutPod(run: BakeRun, now: number): BakeProgress {
 
 /** Events of the Job controller have no code, only a message. */
 function creationFailureCode(message: string): BakeFailureCode {
-  if (/exceeded quota|must specify limits|must specify requests/.test(message)) return 'quota'
+  if (
+    /exceeded quota|failed quota: |must specify (limits|requests)|status unknown for quota|insufficient quota/.test(
+      message,
+    )
+  )
+    return 'quota'
   if (/serviceaccount "[^"]*" not found|error looking up service account/.test(message))
     return 'service_account_missing'
   return 'pod_rejected'

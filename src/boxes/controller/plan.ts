@@ -83,15 +83,17 @@ function planOpen(facts: BakeFacts, bake: BakeStatus, progress: BakeProgress): B
   }
 }
 
+/** @param isTransient absent: the failure itself tells whether a retry may help */
 export function finishAction(
   { now }: Pick<BakeFacts, 'now'>,
   { attempts }: BakeStatus,
   outcome: BakeOutcome,
+  isTransient?: boolean,
 ): Extract<BakeAction, { step: 'finish' }> {
   const { failure, services } = outcome
   // Registries lock accounts: no retry after a wrong password, whatever else failed.
   const isLocking = services.some(({ verified }) => verified?.code === 'wrong_credentials')
-  const next = failure && !isLocking ? nextAttemptAt({ code: failure.code, attempts }, now) : undefined
+  const next = failure && !isLocking ? nextAttemptAt({ ...failure, attempts, isTransient }, now) : undefined
   return { step: 'finish', outcome, nextAttemptAt: next }
 }
 

@@ -143,6 +143,17 @@ describe('a Job', () => {
     },
   )
 
+  test('that a policy denied is tried again, since the policy or its parameters may have been outdated', async () => {
+    bed.store.once('create', 'jobs', () => {
+      throw new ApiError('Forbidden', 'denied', { isByPolicy: true })
+    })
+    expect(await bed.pass()).toEqual({ afterMs: 30_000 })
+    expect((await bed.status())?.bake?.failure).toMatchObject({ code: 'pod_rejected', message: 'denied' })
+    bed.clock.advance(30_000)
+    await bed.pass()
+    expect((await bed.status())?.bake).toMatchObject({ state: 'pending', attempts: 2 })
+  })
+
   test.for(['Unavailable', 'Terminating'] as const)(
     'that could not be made (%s) is made later',
     async (kind) => {

@@ -8,6 +8,7 @@ import { SecretText } from '../../lib/redact.ts'
 import { StoreError } from '../layout/store.ts'
 import type { ProbeResult } from '../registry/outcome.ts'
 import { bake } from './bake.ts'
+import { machinePlatform, type Platform } from './platform.ts'
 import type { BakeDependencies } from './probe.ts'
 import { CopyError, type CopyOrder, type CopyOutcome } from './skopeo.ts'
 
@@ -49,6 +50,8 @@ let read: number
 let stored: string[]
 let lines: string[]
 let parts: BakeDependencies
+/** What the config of each image says; none for an artifact. */
+let platform: Platform | undefined
 
 const next = <T>(list: T[]): T => {
   const [first, ...rest] = list
@@ -65,6 +68,7 @@ beforeEach(() => {
   read = 0
   stored = []
   lines = []
+  platform = undefined
   const say = (_event: string, message: string, fields?: object) =>
     void lines.push(message + JSON.stringify(fields ?? {}))
   parts = {
@@ -97,7 +101,10 @@ beforeEach(() => {
           temporary: '/output/temporary',
           folderOf: async (service) => `/output/${service}`,
           size: async () => 0,
-          verify: async (service) => void stored.push(`verified ${service}`),
+          verify: async (service) => {
+            stored.push(`verified ${service}`)
+            return platform
+          },
           reuse: (service, verified) => void stored.push(`reused ${verified} for ${service}`),
           publish: async (services) => void stored.push(`published ${services.length}`),
           discard: async () => void stored.push('discarded'),
@@ -368,4 +375,49 @@ describe('a bake', () => {
     expect((await run(['api'], ending.signal)).failure?.code).toBe(code)
     expect(stored).toEqual(['discarded'])
   })
+})
+
+describe('an image', () => {
+  const on = (platform: string | undefined) =>
+    clock.rush(bake(parts, orderOf([service('api')], '/output', { platform }), new AbortController().signal))
+  const linux = (architecture: string, variant?: string): Platform => ({ os: 'linux', architecture, variant })
+
+  it.each([
+    ['linux/arm64', linux('amd64'), 'linux/amd64'],
+    ['linux/amd64', linux('arm64', 'v8'), 'linux/arm64/v8'],
+    ['linux/amd64', { os: 'windows', architecture: 'amd64' }, 'windows/amd64'],
+    ['linux/arm/v6', linux('arm', 'v7'), 'linux/arm/v7'],
+  ])('of one platform fails in a box for %s, which names both', async (box, image, named) => {
+    platform = image
+    expect(await on(box)).toMatchObject({
+      state: 'failed',
+      failure: {
+        service: 'api',
+        step: 'pull',
+        code: 'platform_missing',
+        message: `registry.test/acme/api:1.0 is an image for ${named}, but the platform of the box is ${box}.`,
+      },
+    })
+    expect(stored).toEqual(['verified api', 'discarded'])
+  })
+
+  it('of another platform than the node fails where the template names none', async () => {
+    platform = linux('arm64')
+    parts.machine = machinePlatform('x64')
+    expect((await on(undefined)).failure).toMatchObject({
+      code: 'platform_missing',
+      message:
+        'registry.test/acme/api:1.0 is an image for linux/arm64, but spec.platform is not set, and the node that runs the bake is linux/amd64.',
+    })
+    parts.machine = machinePlatform('arm64')
+    expect((await on(undefined)).state).toBe('succeeded')
+  })
+
+  it.each([undefined, linux('amd64'), linux('x86_64')])(
+    'of the platform is baked, as is an artifact',
+    async (image) => {
+      platform = image
+      expect((await on('linux/amd64')).state).toBe('succeeded')
+    },
+  )
 })

@@ -11,6 +11,7 @@ import type { Logger } from '../../lib/log.ts'
 import { type Clock, sleep } from '../../lib/time.ts'
 import type { BoxStore } from '../layout/store.ts'
 import type { FoundManifest, ProbeResult, RegistryLogin, RegistryProbe } from '../registry/outcome.ts'
+import type { Platform } from './platform.ts'
 import type { SecretRedactor } from './redaction.ts'
 import type { ImageCopier } from './skopeo.ts'
 
@@ -34,6 +35,8 @@ export type BakeDependencies = {
   tokens: RegistryTokens
   log: Logger
   clock: Clock
+  /** The platform of a box whose template names none. Absent: images are not compared with it. */
+  machine?: Platform
 }
 
 export type OrderedService = BakeOrder['services'][number]

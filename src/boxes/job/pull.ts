@@ -1,9 +1,10 @@
-/** Pulls one image with the tool: retries a pull that broke off, reports its progress, and verifies every blob. */
+/** Pulls one image with the tool: retries a pull that broke off, reports its progress, and verifies every blob and the platform. */
 
 import type { Logger } from '../../lib/log.ts'
 import { type Clock, sleep } from '../../lib/time.ts'
 import type { BoxFolder } from '../layout/store.ts'
 import { failureOfPull, type ProbeResult, type RegistryLogin } from '../registry/outcome.ts'
+import { fitsBox, formatPlatform, type Platform, parsePlatform } from './platform.ts'
 import { type BakeContext, BakeFailureError, type OrderedService } from './probe.ts'
 import type { CopyOutcome } from './skopeo.ts'
 
@@ -88,8 +89,25 @@ export async function pullImage(context: BakeContext, folder: BoxFolder, pull: P
     await sleep(clock, RETRY_MS * attempt, signal)
     signal.throwIfAborted()
   }
-  await folder.verify(service)
+  const platform = await folder.verify(service)
   log.info('image_verified', 'verified the digests of all blobs', { service })
+  checkPlatform(context, pull, platform)
+}
+
+/** @throws BakeFailureError */
+function checkPlatform(
+  { order, machine }: BakeContext,
+  { service }: Pull,
+  image: Platform | undefined,
+): void {
+  const box = order.platform === undefined ? machine : parsePlatform(order.platform)
+  if (image === undefined || box === undefined || fitsBox(image, box)) return
+  const wanted =
+    order.platform === undefined
+      ? `spec.platform is not set, and the node that runs the bake is ${formatPlatform(box)}`
+      : `the platform of the box is ${order.platform}`
+  const message = `${service.image} is an image for ${formatPlatform(image)}, but ${wanted}.`
+  throw new BakeFailureError({ service: service.name, step: 'pull', code: 'platform_missing', message })
 }
 
 async function copy(context: BakeContext, folder: BoxFolder, pull: Pull): Promise<CopyOutcome> {

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type Image, makeImage } from '../../../playground/bakes/images.ts'
+import { blobOf, type Image, makeImage } from '../../../playground/bakes/images.ts'
 import { type BoxFolder, type BoxStoreOptions, createBoxStore, createScratchStore } from './store.ts'
 
 let output: string
@@ -286,4 +286,41 @@ it('images that are only verified are dropped', async () => {
   await folder.publish([], CREDENTIALS)
   await folder.discard()
   expect(readdirSync(output)).toEqual([])
+})
+
+describe('the platform of an image', () => {
+  /** An image, or an artifact, with this config. */
+  function withConfig(content: string): Image {
+    const image = makeImage({ layers: ['one'] })
+    const config = blobOf(content)
+    const manifest = JSON.parse(image.manifest.bytes.toString())
+    const descriptor = { ...manifest.config, digest: config.digest, size: config.bytes.length }
+    const blobs = [config, ...image.blobs.slice(1)]
+    return { ...image, blobs, manifest: blobOf(JSON.stringify({ ...manifest, config: descriptor })) }
+  }
+  const platformOf = async (image: Image) => {
+    const folder = await store('one').open()
+    await fill(folder, 'api', image)
+    return await folder.verify('api')
+  }
+
+  it('is that of its config', async () => {
+    expect(await platformOf(makeImage({ layers: ['one'], architecture: 'arm64' }))).toEqual({
+      os: 'linux',
+      architecture: 'arm64',
+    })
+    const arm = { os: 'linux', architecture: 'arm', variant: 'v7' }
+    expect(await platformOf(withConfig(JSON.stringify({ ...arm, config: {} })))).toEqual(arm)
+  })
+
+  it.each([
+    '{}',
+    '[]',
+    'no JSON',
+    '{"os":"linux"}',
+    '{"os":"","architecture":""}',
+    `"${'x'.repeat(5_000_000)}"`,
+  ])('is none where the config is none of an image', async (config) => {
+    expect(await platformOf(withConfig(config))).toBeUndefined()
+  })
 })

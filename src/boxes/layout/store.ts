@@ -21,6 +21,7 @@ import { basename, join, relative } from 'node:path'
 import { z } from 'zod'
 import { MAX_DEADLINE_SECONDS } from '../../apis/bake.ts'
 import { BOX_CREDENTIALS_FILE, type BoxCredentials } from '../../apis/box-credentials.ts'
+import { tryParseJson } from '../../lib/json.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Clock } from '../../lib/time.ts'
 
@@ -29,14 +30,19 @@ const BAKES_FOLDER = '.davit'
 /** `image` as in the template, `digest` from the registry. */
 type StoredService = { name: string; image: string; digest: string }
 
+type ConfigPlatform = z.infer<typeof imageConfig>
+
 /** The folder of one bake. It has no effect until it is published. */
 export interface BoxFolder {
   folderOf(service: string): Promise<string>
   readonly blobs: string
   readonly temporary: string
   size(): Promise<number>
-  /** Checks that every blob of a service exists and matches its digest. @throws StoreError */
-  verify(service: string): Promise<void>
+  /**
+   * Checks that every blob of a service exists and matches its digest.
+   * @returns the platform in the config of the image; undefined if it has none, as artifacts @throws StoreError
+   */
+  verify(service: string): Promise<ConfigPlatform | undefined>
   /** Gives a service the image of another one that is verified. @throws StoreError */
   reuse(service: string, verified: string): void
   /** Makes one layout of all services, and publishes it with one rename. @throws StoreError if the box is not published */
@@ -100,6 +106,12 @@ const imageManifest = z.looseObject({
   schemaVersion: z.literal(2),
   config: descriptor,
   layers: z.array(layer),
+})
+
+const imageConfig = z.object({
+  os: z.string().min(1),
+  architecture: z.string().min(1),
+  variant: z.string().optional().catch(undefined),
 })
 
 function blobPath({ digest: text }: { digest: string }): [string, string] {
@@ -194,8 +206,8 @@ class LayoutFolder implements BoxFolder {
     return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0)
   }
 
-  async verify(service: string): Promise<void> {
-    await withStoreErrors(async () => {
+  async verify(service: string): Promise<ConfigPlatform | undefined> {
+    return await withStoreErrors(async () => {
       const path = join(this.#serviceFolder(service), 'index.json')
       const { manifests } = layoutIndex.parse(await readJson(path))
       const [manifest, ...more] = manifests
@@ -210,6 +222,7 @@ class LayoutFolder implements BoxFolder {
       for (const layer of layers) await this.#verifyLayer(layer)
       const blobs = [manifest, config, ...layers].map(({ digest }) => digest)
       this.#verified.set(service, { manifest, blobs })
+      return imageConfig.safeParse(await readSmallJson(join(this.blobs, ...blobPath(config)))).data
     })
   }
 
@@ -304,6 +317,12 @@ async function readJson(path: string): Promise<unknown> {
   const { size } = await stat(path)
   if (size > MAX_MANIFEST_BYTES) throw new StoreError('damaged', `${path} is too large`)
   return JSON.parse(await readFile(path, 'utf8'))
+}
+
+/** Undefined for what is too large for the config of an image, or is no JSON. */
+async function readSmallJson(path: string): Promise<unknown> {
+  const { size } = await stat(path)
+  return size > MAX_MANIFEST_BYTES ? undefined : tryParseJson(await readFile(path, 'utf8'))
 }
 
 async function foldersOf(path: string): Promise<string[]> {

@@ -39,6 +39,7 @@ const FETCHED: BoxLogins = {
   }),
 }
 
+const DOWN = new CloudError('retry', 'Unreachable', 'connect ECONNREFUSED', { operation: 'ssm:GetParameter' })
 const failing = (error: unknown): BoxLogins => ({ login: () => Promise.reject(error) })
 
 describe('get', () => {
@@ -153,16 +154,73 @@ describe('list', () => {
   })
 })
 
-describe('what a helper that stores nothing is asked besides', () => {
+describe('erase', () => {
+  const unusable: Asked = {
+    found: { problems: ['/etc/davit/db/credentials.json is not JSON'] },
+    logins: failing(new Error('was fetched')),
+  }
+
   it.each([
-    ['store', 'This helper does not store credentials. Create a RegistryCredential'],
-    ['erase', 'This helper does not store credentials, so there is nothing to erase'],
-    ['dump', 'Unknown credential action `dump`'],
-    ['toString', 'Unknown credential action `toString`'],
-  ])('%s is refused', async (action, words) => {
+    ['a host that the helper knows', 'ghcr.io'],
+    ['one that it does not know', 'quay.io'],
+    ['Docker Hub', 'https://index.docker.io/v1/'],
+    ['the tokens of a login in the browser', 'https://index.docker.io/v1/refresh-token'],
+    ['plain http, which docker logs out of as well', 'http://ghcr.io'],
+    ['what is no registry', 'not a registry!'],
+    ['nothing', ''],
+  ])('succeeds and prints nothing for %s, since nothing is stored', async (_name, input) => {
+    expect(await ask('erase', { input, ...unusable })).toEqual({ exitCode: 0, stdout: '', stderr: '' })
+  })
+})
+
+describe('store', () => {
+  const stored = (ServerURL: string, Username: string, Secret: string) => ({
+    input: JSON.stringify({ ServerURL, Username, Secret }),
+  })
+
+  it.each([
+    ['of a host', stored('ghcr.io', 'acme-bot', 'secret of rc_ghcr')],
+    ['of a host as a URL', stored('https://ghcr.io', 'acme-bot', 'secret of rc_ghcr')],
+    ['of Docker Hub', stored('https://index.docker.io/v1/', 'acme-bot', 'secret of rc_hub')],
+    ['of ECR, whose tokens are never the same', stored(ECR, 'AWS', 'token of `aws ecr get-login-password`')],
+  ])(
+    'succeeds for the login %s that get gives, since docker stores it after a login',
+    async (_name, asked) => {
+      expect(await ask('store', asked)).toEqual({ exitCode: 0, stdout: '', stderr: '' })
+    },
+  )
+
+  it.each([
+    ['another secret', stored('ghcr.io', 'acme-bot', 'typed')],
+    ['another user', stored('ghcr.io', 'mallory', 'secret of rc_ghcr')],
+    ['an unknown host', stored('quay.io', 'acme-bot', 'typed')],
+    ['a host with two credentials', stored('r.example.com:5000', 'acme-bot', 'typed')],
+    ['another user of ECR', stored(ECR, 'acme-bot', 'typed')],
+    [
+      'a token of a login in the browser',
+      stored('https://index.docker.io/v1/access-token', 'acme-bot', 'typed'),
+    ],
+    ['an identity token', stored('ghcr.io', '<token>', 'typed')],
+    ['a login that cannot be fetched', { ...stored('ghcr.io', 'acme-bot', 'typed'), logins: failing(DOWN) }],
+    ['no login', { input: '{"ServerURL":"ghcr.io","Secret":"typed"}' }],
+    ['no JSON', { input: 'typed' }],
+  ])('says for %s that the helper stores nothing, and does not repeat it', async (_name, asked) => {
+    const { exitCode, stdout } = await ask('store', asked)
+    expect(exitCode).toBe(1)
+    expect(stdout).toContain('This helper does not store credentials. Create a RegistryCredential')
+    expect(stdout).not.toContain('typed')
+  })
+
+  it('does not hide an error that is no answer of AWS', async () => {
+    const asked = { ...stored('ghcr.io', 'acme-bot', 'x'), logins: failing(new TypeError('x')) }
+    await expect(ask('store', asked)).rejects.toThrow(TypeError)
+  })
+})
+
+describe('what no helper is asked', () => {
+  it.each(['dump', 'toString', '__proto__', 'Erase'])('%s is refused', async (action) => {
     const { exitCode, stdout } = await ask(action, { input: '{"ServerURL":"ghcr.io","Secret":"typed"}' })
     expect(exitCode).toBe(1)
-    expect(stdout).toContain(words)
-    expect(stdout).not.toContain('typed')
+    expect(stdout).toBe(`Unknown credential action \`${action}\`\n`)
   })
 })

@@ -1,10 +1,15 @@
 /**
  * A Docker credential helper (docker/docker-credential-helpers, credentials/credentials.go): an action as argument, a host on stdin, JSON
  * on stdout. On failure Docker shows what was printed on stdout, and gives two of its messages a meaning.
+ *
+ * Nothing is stored here, but tools also call a helper to store and to erase. An action succeeds if it asks for what is the case anyway:
+ * podman and skopeo abort a logout, and docker a login, if it fails.
  */
+import { z } from 'zod'
 import type { BoxCredentials } from '../../apis/box-credentials.ts'
 import { DOCKER_HUB, parseRegistryHost } from '../../apis/registry-host.ts'
 import type { BoxLogins } from '../../credentials/cloud.ts'
+import { tryParseJson } from '../../lib/json.ts'
 import {
   chooseByHost,
   fetchLogin,
@@ -55,17 +60,16 @@ type DockerHelperDependencies = {
 const NOT_FOUND = 'credentials not found in native keychain'
 const NO_SERVER_URL = 'no credentials server URL'
 
+/** The action of a logout. It needs no input and no settings. */
+export const ERASE = 'erase'
+const NOTHING = ''
+
+/** Each returns what it prints. */
 const ACTIONS: Readonly<Record<string, (dependencies: DockerHelperDependencies) => Promise<string>>> = {
   get,
   list,
-  store: async () =>
-    refuse(
-      'This helper does not store credentials. Create a RegistryCredential with kubectl or the REST API, then bake the template again.',
-    ),
-  erase: async () =>
-    refuse(
-      'This helper does not store credentials, so there is nothing to erase. Delete the RegistryCredential.',
-    ),
+  store,
+  [ERASE]: async () => NOTHING,
 }
 
 export async function answerDocker(
@@ -75,15 +79,22 @@ export async function answerDocker(
   const act = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined
   if (act === undefined) return dockerFailure(`Unknown credential action \`${action.slice(0, 40)}\``)
   try {
-    return { exitCode: 0, stdout: `${await act(dependencies)}\n`, stderr: '' }
+    const answer = await act(dependencies)
+    return { exitCode: 0, stdout: answer === NOTHING ? NOTHING : `${answer}\n`, stderr: '' }
   } catch (error) {
     if (error instanceof HelperRefusal) return dockerFailure(error.message)
     throw error
   }
 }
 
-async function get({ maps, logins, input, parameterPrefix }: DockerHelperDependencies): Promise<string> {
-  const asked = (await input()).trim()
+async function get(dependencies: DockerHelperDependencies): Promise<string> {
+  const asked = (await dependencies.input()).trim()
+  const { login } = await loginFor(asked, dependencies)
+  return JSON.stringify({ ServerURL: asked, Username: login.username, Secret: login.password.reveal() })
+}
+
+/** @throws HelperRefusal */
+async function loginFor(asked: string, { maps, logins, parameterPrefix }: DockerHelperDependencies) {
   if (asked === '') return refuse(NO_SERVER_URL)
   const { host, problem } = parseServerUrl(asked)
   if (problem !== undefined) return refuse(`The registry ${problem}.`)
@@ -91,8 +102,32 @@ async function get({ maps, logins, input, parameterPrefix }: DockerHelperDepende
   const owned = choose(await readMaps(maps), host)
   const foreign = foreignParameter(owned, parameterPrefix)
   if (foreign !== undefined) return refuse(`${owned.credential.id} ${foreign}.`)
-  const { username, password } = await fetchLogin(logins, owned)
-  return JSON.stringify({ ServerURL: asked, Username: username, Secret: password.reveal() })
+  return { credential: owned.credential, login: await fetchLogin(logins, owned) }
+}
+
+const loginToStore = z.object({ ServerURL: z.string(), Username: z.string(), Secret: z.string() })
+
+/** After a login, docker stores what it was told, even if it was this helper that told it. */
+async function store(dependencies: DockerHelperDependencies): Promise<string> {
+  const { data } = loginToStore.safeParse(tryParseJson(await dependencies.input()))
+  if (data !== undefined && (await isServed(data, dependencies))) return NOTHING
+  return refuse(
+    'This helper does not store credentials. Create a RegistryCredential with kubectl or the REST API, then bake the template again.',
+  )
+}
+
+/** Whether `get` answers with this login. ECR has a new token for each request, and all of them are for the same pulls. */
+async function isServed(
+  { ServerURL, Username, Secret }: z.infer<typeof loginToStore>,
+  dependencies: DockerHelperDependencies,
+): Promise<boolean> {
+  try {
+    const { credential, login } = await loginFor(ServerURL.trim(), dependencies)
+    return Username === login.username && (credential.type === 'ecr' || Secret === login.password.reveal())
+  } catch (error) {
+    if (error instanceof HelperRefusal) return false
+    throw error
+  }
 }
 
 async function list({ maps }: DockerHelperDependencies): Promise<string> {

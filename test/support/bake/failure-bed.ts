@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { type DebianRegistry, startDebianRegistry } from '../../../playground/bakes/debian-registry.ts'
-import { makeImage, makeIndex } from '../../../playground/bakes/images.ts'
+import { type Image, makeImage, makeIndex } from '../../../playground/bakes/images.ts'
 import type { BakeOrder, OrderedCredential } from '../../../src/apis/bake.ts'
 import type { Role } from '../../../test-support/aws/account.ts'
 import type { Front } from '../registry/front.ts'
@@ -82,6 +82,10 @@ export class FailureBed {
         'arm',
         makeIndex([makeImage({ layers: ['arm'], architecture: 'arm64' })]),
       )
+      const arm = { layers: ['arm'], architecture: 'arm64' }
+      await registry.push('acme/api', 'arm-alone', makeImage(arm))
+      await registry.push('acme/api', 'arm-docker', makeImage({ ...arm, docker: true }))
+      await registry.push('acme/api', 'mislabeled', makeIndex([mislabeled()]))
       await registry.push('acme/other', '1.0', makeImage({ layers: ['base', 'other'] }))
     }
     return new FailureBed(bed, { basic, bearer, expired }, plain, { good, wrong })
@@ -157,4 +161,10 @@ export function refuse(
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ errors }))
     return true
   }
+}
+
+/** Its entry in the index names another platform than its config. */
+function mislabeled(): Image {
+  const image = makeImage({ layers: ['arm'], architecture: 'arm64' })
+  return { ...image, platform: { os: 'linux', architecture: 'amd64' } }
 }

@@ -185,4 +185,37 @@ export const VALUE_SETS: Readonly<Record<string, Values>> = {
     config: { bakeImage: 'registry.example.com/davit:1', bakeCaConfigMap: 'trust' },
     podSecurityContext: { fsGroup: 2000, runAsUser: 1000, seccompProfile: { type: 'RuntimeDefault' } },
   },
+  'bakes with Pods of their own form': {
+    commonLabels: { team: 'platform' },
+    image: { repository: 'registry.example.com/davit', pullPolicy: 'Always' },
+    config: { bakeCpu: '2', bakeMemory: '1Gi', bakeScratch: '100Gi', bakeCaConfigMap: 'trust' },
+    bakes: {
+      podSecurityContext: {
+        runAsUser: null,
+        runAsGroup: null,
+        fsGroup: null,
+        supplementalGroups: [1_000_660_000],
+        seccompProfile: { type: 'Localhost', localhostProfile: 'profiles/bake.json' },
+      },
+      nodeSelector: { 'example.com/pool': 'bakes', spot: '' },
+      tolerations: [
+        { key: 'dedicated', operator: 'Equal', value: 'bakes', effect: 'NoSchedule' },
+        { key: 'spot', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 3600 },
+      ],
+      affinity: {
+        nodeAffinity: {
+          preferredDuringSchedulingIgnoredDuringExecution: [
+            {
+              weight: 10,
+              preference: { matchExpressions: [{ key: 'zone', operator: 'In', values: ['a', 'b'] }] },
+            },
+          ],
+        },
+      },
+      priorityClassName: 'batch',
+      imagePullSecrets: [{ name: 'mirror' }, { name: 'other' }],
+      podAnnotations: { 'example.com/note': `it's "ours" <&> \\o/` },
+      podLabels: { 'example.com/cost': '1234' },
+    },
+  },
 }

@@ -1,6 +1,10 @@
 /** The chart's `config`: the operator's settings as values, with the schemas of the environment variables that they become. */
 import { z } from 'zod'
 import { processVariables } from '../../../src/cmd/config.ts'
+import { bakePodVariables } from '../../../src/cmd/setting-parsers.ts'
+
+/** Settings that have values of their own, in the section `bakes`. */
+const BAKE_PODS = Object.keys(bakePodVariables).filter((name) => name !== 'DAVIT_BAKE_IMAGE_PULL_POLICY')
 
 /** Settings that the chart itself sets, and secrets, which come from a Secret. */
 const NOT_VALUES: ReadonlySet<string> = new Set([
@@ -13,6 +17,7 @@ const NOT_VALUES: ReadonlySet<string> = new Set([
   'DAVIT_API_KEY_FILE',
   'DAVIT_EXTRA_CA_FILE',
   'DAVIT_SMTP_URL',
+  ...BAKE_PODS,
 ])
 
 export type Setting = { variable: string; value: string }

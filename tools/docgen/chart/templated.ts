@@ -17,11 +17,20 @@ const NAMES: readonly (readonly [plain: string, template: string])[] = [
   ['davit-system', '{{ .Release.Namespace }}'],
 ]
 
-/** Policy variables that match anything in the manifests, and that the chart knows. CEL accepts JSON values. */
-const KNOWN: readonly (readonly [plain: string, template: string])[] = [
-  [`expression: '"*"'`, 'expression: {{ include "davit.bakeRepository" . | toJson | quote }}'],
-  [`expression: '["*"]'`, 'expression: {{ include "davit.awsEndpoints" . | quote }}'],
-]
+/** Variables of policies with settings of the installation, and the templates that know them. CEL accepts JSON values. */
+const KNOWN: Readonly<Record<string, string>> = {
+  repository: '{{ include "davit.bakeRepository" . | toJson | quote }}',
+  endpoints: '{{ include "davit.awsEndpoints" . | quote }}',
+  resources: '{{ include "davit.bakes.resources" . | quote }}',
+  authorities: '{{ include "davit.bakeCa" . | toJson | quote }}',
+  pullSecrets: '{{ include "davit.bakes.pullSecrets" . | quote }}',
+  securityContext: '{{ include "davit.cel" (include "davit.bakes.securityContext" . | fromJson) | quote }}',
+  nodeSelector: '{{ include "davit.cel" .Values.bakes.nodeSelector | quote }}',
+  tolerations: '{{ include "davit.cel" .Values.bakes.tolerations | quote }}',
+  affinity: '{{ include "davit.cel" .Values.bakes.affinity | quote }}',
+  annotations: '{{ include "davit.cel" .Values.bakes.podAnnotations | quote }}',
+  priorityClass: '{{ .Values.bakes.priorityClassName | toJson | quote }}',
+}
 
 /** Objects of the operator itself, by their name in the manifests. */
 const OWN: Readonly<Record<string, string>> = {
@@ -70,7 +79,9 @@ function rename(document: Document): void {
 /** Quoted, because a namespace may look like a number. */
 function withNames(text: string): string {
   let named = text
-  for (const [plain, template] of [...NAMES, ...KNOWN]) named = named.replaceAll(plain, template)
+  for (const [plain, template] of NAMES) named = named.replaceAll(plain, template)
+  for (const [variable, template] of Object.entries(KNOWN))
+    named = named.replace(new RegExp(`(- name: ${variable}\\n +expression: ).*`), `$1${template}`)
   return named.replaceAll(
     'namespace: {{ .Release.Namespace }}',
     'namespace: {{ .Release.Namespace | quote }}',

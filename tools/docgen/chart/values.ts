@@ -1,5 +1,14 @@
 /** The chart's values, from which values.yaml, values.schema.json and docs/reference/helm-values.md are made. */
 import { z } from 'zod'
+import {
+  affinity,
+  nodeSelector,
+  objectName,
+  podAnnotations,
+  podLabels,
+  podSecurityContext,
+  tolerations,
+} from '../../../src/apis/bake-pod.ts'
 import { size } from '../../../src/cmd/setting-parsers.ts'
 import { configValues } from './config-values.ts'
 import { group, integer, names, object, objects, strings, text, value, yesOrNo } from './value-parts.ts'
@@ -97,6 +106,26 @@ const bakes = group('Bakes of boxes.', {
   enabled: yesOrNo(
     true,
     'enabled specifies whether Davit bakes the templates of organizations, with the image of the chart or `config.bakeImage`. If false, a condition of each template reports this, and the controller has no access to Jobs and Pods.',
+  ),
+  podSecurityContext: value(
+    podSecurityContext,
+    {},
+    'podSecurityContext is merged into the security context of the Pods of bakes; null removes a field. On OpenShift, which assigns the IDs itself, set `runAsUser`, `runAsGroup` and `fsGroup` to null.',
+  ),
+  nodeSelector: value(nodeSelector, {}, 'nodeSelector of the Pods of bakes.'),
+  tolerations: value(tolerations, [], 'tolerations of the Pods of bakes.'),
+  affinity: value(affinity, {}, 'affinity of the Pods of bakes.'),
+  priorityClassName: text('', 'priorityClassName of the Pods of bakes.'),
+  imagePullSecrets: value(
+    z.array(z.strictObject({ name: objectName })).max(16),
+    [],
+    'imagePullSecrets is the list of Secrets with which nodes pull the image of bakes. Every organization needs Secrets of these names. Pods also use those of their ServiceAccount.',
+  ),
+  podAnnotations: value(podAnnotations, {}, 'podAnnotations are added to the Pods of bakes.'),
+  podLabels: value(
+    podLabels,
+    {},
+    'podLabels are added to the Pods of bakes, in addition to `commonLabels` and the labels of Davit.',
   ),
 })
 
@@ -258,7 +287,7 @@ export function chartValues(about: (variable: string) => string) {
     imagePullSecrets: value(
       z.array(z.strictObject({ name: z.string().min(1) })),
       [],
-      'imagePullSecrets is the list of Secrets with which the Davit Pods pull the image. Bakes use those of their ServiceAccount.',
+      'imagePullSecrets is the list of Secrets with which the Davit Pods pull the image. For bakes, see `bakes.imagePullSecrets`.',
     ),
     crds,
     config: configValues(about).optional().meta({
@@ -314,7 +343,7 @@ export function chartValues(about: (variable: string) => string) {
     ),
     podSecurityContext: object(
       {},
-      'podSecurityContext is merged into the security context of all Davit Pods, for example to set `fsGroup`. It overrides fields that the chart sets.',
+      'podSecurityContext is merged into the security context of all Davit Pods, for example to set `fsGroup`. It overrides fields that the chart sets. For bakes, see `bakes.podSecurityContext`.',
     ),
     revisionHistoryLimit: integer(
       3,
