@@ -231,10 +231,38 @@ const NAMES: [what: string, values: Values, path: string][] = [
     { api: { serviceAccount: { name: 'a..b' } } },
     '/api/serviceAccount/name',
   ],
+  [
+    'upper case in a Secret of bakes',
+    { bakes: { imagePullSecrets: [{ name: 'Mirror' }] } },
+    '/bakes/imagePullSecrets/0/name',
+  ],
+  ['white space in a label of bakes', { bakes: { podLabels: { team: 'a b' } } }, '/bakes/podLabels/team'],
+  [
+    'an effect that there is not',
+    { bakes: { tolerations: [{ effect: 'None' }] } },
+    '/bakes/tolerations/0/effect',
+  ],
   ['a dot in the name of an organization', { organizations: ['acme.eu'] }, '/organizations/0'],
 ]
 
+const PRIVILEGES: [what: string, context: Values][] = [
+  ['the user root', { runAsUser: 0 }],
+  ['that root may be the user', { runAsNonRoot: false }],
+  ['any system call', { seccompProfile: { type: 'Unconfined' } }],
+  ['no AppArmor', { appArmorProfile: { type: 'Unconfined' } }],
+  ['settings of the kernel', { sysctls: [{ name: 'net.ipv4.tcp_syncookies', value: '0' }] }],
+  ['processes of a Windows host', { windowsOptions: { hostProcess: true } }],
+  ['a field that there is not', { runAsUsers: 1000 }],
+]
+
 describe.each(HELMS)('%s rejects', (name) => {
+  test.each(PRIVILEGES)('%s in Pods of bakes', async (_, podSecurityContext) => {
+    const [field = ''] = Object.keys(podSecurityContext)
+    await expect(template(name, { bakes: { podSecurityContext } }, RELEASE)).rejects.toThrow(
+      `bakes.podSecurityContext: must not contain ${field}: `,
+    )
+  })
+
   test.each(TWICE)('%s that is given twice', async (_, values, words) => {
     await expect(template(name, values, RELEASE)).rejects.toThrow(words)
   })

@@ -249,6 +249,7 @@ describe('with the policy on Jobs', () => {
     ['searches other domains', () => ({ dnsConfig: { searches: ['example.com'] } }), NAMES],
     ['has the name of a host', () => ({ hostname: 'db', subdomain: 'svc' }), NAMES],
     ['shares its processes', () => ({ shareProcessNamespace: true }), NAMES],
+    ['takes more than its container', () => ({ resources: { limits: { memory: '8Gi' } } }), LIMITS],
     ['fills the disk', volume('output', { emptyDir: {} }), VOLUMES],
     ['takes more of the disk', volume('output', { emptyDir: { sizeLimit: '21Gi' } }), VOLUMES],
     ['fills the memory', volume('tmp', { emptyDir: { medium: 'Memory', sizeLimit: '1Gi' } }), VOLUMES],

@@ -8,7 +8,7 @@
 {{- end }}
 {{- $labels := include "davit.merged" (list .Values.commonLabels $bakes.podLabels) | fromYaml }}
 {{- $json := dict
-  "POD_SECURITY_CONTEXT" $bakes.podSecurityContext
+  "POD_SECURITY_CONTEXT" (include "davit.bakes.securityContextChanges" . | fromJson)
   "NODE_SELECTOR" $bakes.nodeSelector
   "TOLERATIONS" $bakes.tolerations
   "AFFINITY" $bakes.affinity
@@ -48,19 +48,32 @@
 | toJson }}
 {{- end }}
 
+{{- define "davit.bakes.ownSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- /* As JSON, without the fields that null does not take away, since nobody sets them. */}}
+{{- define "davit.bakes.securityContextChanges" -}}
+{{- $own := include "davit.bakes.ownSecurityContext" . | fromYaml }}
+{{- $changes := dict }}
+{{- range $name, $value := .Values.bakes.podSecurityContext }}
+{{- include "davit.dropNulls" $value }}
+{{- if or (hasKey $own $name) (not (kindIs "invalid" $value)) }}{{ $_ := set $changes $name $value }}{{ end }}
+{{- end }}
+{{- toJson $changes }}
+{{- end }}
+
 {{- /* The whole of it as the controller makes it, as JSON. */}}
 {{- define "davit.bakes.securityContext" -}}
-{{- $context := dict }}
-{{- $own := dict
-  "runAsNonRoot" true
-  "runAsUser" 65532
-  "runAsGroup" 65532
-  "fsGroup" 65532
-  "fsGroupChangePolicy" "OnRootMismatch"
-  "seccompProfile" (dict "type" "RuntimeDefault")
-}}
-{{- range $name, $value := include "davit.merged" (list $own .Values.bakes.podSecurityContext) | fromYaml }}
-{{- if not (kindIs "invalid" $value) }}{{ $_ := set $context $name $value }}{{ end }}
+{{- $context := include "davit.bakes.ownSecurityContext" . | fromYaml }}
+{{- range $name, $value := include "davit.bakes.securityContextChanges" . | fromJson }}
+{{- if kindIs "invalid" $value }}{{ $_ := unset $context $name }}{{ else }}{{ $_ := set $context $name $value }}{{ end }}
 {{- end }}
 {{- toJson $context }}
 {{- end }}

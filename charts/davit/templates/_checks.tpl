@@ -3,6 +3,7 @@
 {{- define "davit.checks" -}}
 {{- include "davit.checkLabels" . }}
 {{- include "davit.checkEncryption" . }}
+{{- include "davit.checkBakes" . }}
 {{- include "davit.checkTwice" (dict "value" "imagePullSecrets" "list" .Values.imagePullSecrets "keys" (list "name")) }}
 {{- include "davit.checkTwice" (dict "value" "bakes.imagePullSecrets" "list" .Values.bakes.imagePullSecrets "keys" (list "name")) }}
 {{- range $role, $values := dict "controller" .Values.controller "api" .Values.api }}
@@ -124,6 +125,20 @@
 {{- fail (printf "api.ingress.tls must contain the host %s: %s. If the Ingress controller terminates TLS by other means, set api.allowUnencrypted to true" .host $why) }}
 {{- end }}
 {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The controller would not start. */}}
+{{- define "davit.checkBakes" -}}
+{{- $fields := list "runAsUser" "runAsGroup" "runAsNonRoot" "fsGroup" "fsGroupChangePolicy" "supplementalGroups" "supplementalGroupsPolicy" "seLinuxOptions" "seLinuxChangePolicy" "seccompProfile" "appArmorProfile" }}
+{{- range $name, $value := .Values.bakes.podSecurityContext }}
+{{- $isBad := not (or (has $name $fields) (kindIs "invalid" $value)) }}
+{{- if eq $name "runAsUser" }}{{ $isBad = and (not (kindIs "invalid" $value)) (eq (toString $value) "0") }}{{ end }}
+{{- if eq $name "runAsNonRoot" }}{{ $isBad = eq (toString $value) "false" }}{{ end }}
+{{- if kindIs "map" $value }}{{ $isBad = or $isBad (eq (get $value "type" | toString) "Unconfined") }}{{ end }}
+{{- if $isBad }}
+{{- fail (printf "bakes.podSecurityContext: must not contain %s: %s. Allowed are %s, without privileges" $name (toJson $value) (join ", " $fields)) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -45,11 +45,6 @@ function acceptNull(schema: Schema): Schema {
   return { ...schema, type: [type, 'null'].flat(), ...(choices ? { enum: [...choices, null] } : {}) }
 }
 
-/** Not a value that is an object of Kubernetes with known fields, which has a default. */
-export function isSection(schema: Schema): schema is Schema & { properties: Record<string, Schema> } {
-  return schema.properties !== undefined && schema.default === undefined
-}
-
 /** Settings in `config` stay unset: the program has their defaults. */
 export function sectionsOf(schema: Schema, path: string[] = []): Section[] {
   const entries = Object.entries(schema.properties ?? {})
@@ -58,7 +53,7 @@ export function sectionsOf(schema: Schema, path: string[] = []): Section[] {
     hasDefaults && standard !== undefined && standard !== null ? [[name, standard] as const] : [],
   )
   const inner = entries.flatMap(([name, value]) =>
-    isSection(value) ? sectionsOf(value, [...path, name]) : [],
+    value.properties ? sectionsOf(value, [...path, name]) : [],
   )
   return [{ path, values: Object.fromEntries(values) }, ...inner]
 }

@@ -1,12 +1,10 @@
 /** The chart's values, from which values.yaml, values.schema.json and docs/reference/helm-values.md are made. */
 import { z } from 'zod'
 import {
-  affinity,
   nodeSelector,
   objectName,
   podAnnotations,
   podLabels,
-  podSecurityContext,
   tolerations,
 } from '../../../src/apis/bake-pod.ts'
 import { size } from '../../../src/cmd/setting-parsers.ts'
@@ -107,14 +105,13 @@ const bakes = group('Bakes of boxes.', {
     true,
     'enabled specifies whether Davit bakes the templates of organizations, with the image of the chart or `config.bakeImage`. If false, a condition of each template reports this, and the controller has no access to Jobs and Pods.',
   ),
-  podSecurityContext: value(
-    podSecurityContext,
+  podSecurityContext: object(
     {},
-    'podSecurityContext is merged into the security context of the Pods of bakes; null removes a field. On OpenShift, which assigns the IDs itself, set `runAsUser`, `runAsGroup` and `fsGroup` to null.',
+    'podSecurityContext is merged into the security context of the Pods of bakes; null removes a field. Fields that would give the Pods privileges are rejected. On OpenShift, which assigns the IDs itself, set `runAsUser`, `runAsGroup` and `fsGroup` to null.',
   ),
   nodeSelector: value(nodeSelector, {}, 'nodeSelector of the Pods of bakes.'),
   tolerations: value(tolerations, [], 'tolerations of the Pods of bakes.'),
-  affinity: value(affinity, {}, 'affinity of the Pods of bakes.'),
+  affinity: object({}, 'affinity of the Pods of bakes.'),
   priorityClassName: text('', 'priorityClassName of the Pods of bakes.'),
   imagePullSecrets: value(
     z.array(z.strictObject({ name: objectName })).max(16),

@@ -2,7 +2,7 @@
 import { stringify } from 'yaml'
 import { z } from 'zod'
 import { settings, storeLimits } from '../chart/config-values.ts'
-import { isSection, orNull, type Schema, sectionsOf } from '../chart/nulls.ts'
+import { orNull, type Schema, sectionsOf } from '../chart/nulls.ts'
 import { chartValues } from '../chart/values.ts'
 import { NOTICE, NoPlaceError, type Output } from '../generated-file.ts'
 import { type Cell, cell, markdownTable } from '../markdown-table.ts'
@@ -76,7 +76,7 @@ function yamlOf({ properties = {} }: Schema, rows: readonly SettingRow[]): strin
 function entry(name: string, schema: Schema, depth: number, rows: readonly SettingRow[]): string {
   const indent = '  '.repeat(depth)
   if (name === 'config' && depth === 0) return `config: {}\n${configLines(rows)}`
-  if (!isSection(schema)) {
+  if (!schema.properties) {
     // A value without a default is unset, because a default would count as set.
     return schema.default === undefined
       ? `${indent}# ${name}:\n`
@@ -136,7 +136,7 @@ function pageOf({ properties = {} }: Schema, rows: readonly SettingRow[]): strin
 }
 
 function valueRows(name: string, schema: Schema): Cell[][] {
-  if (isSection(schema)) {
+  if (schema.properties) {
     const inner = Object.entries(schema.properties).flatMap(([key, value]) =>
       valueRows(`${name}.${key}`, value),
     )
