@@ -58,7 +58,7 @@ seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
-{{- /* As JSON, without the fields that null does not take away, since nobody sets them. */}}
+{{- /* As JSON, without the fields that null does not take away, which are unset. */}}
 {{- define "davit.bakes.securityContextChanges" -}}
 {{- $own := include "davit.bakes.ownSecurityContext" . | fromYaml }}
 {{- $changes := dict }}
