@@ -165,7 +165,7 @@ export function specManagersOf(metadata: Metadata): SpecManager[] {
   return marked && !isKnown ? [...managers, { name: marked.name, fields: marked.fields }] : managers
 }
 
-/** Names of those that set the field; if nobody does, of those that may, or of all. @param field of the spec */
+/** The managers that set the field. If none is known to, those whose fields are unknown; if there are none, all. @param field of the spec */
 export function managersOfField(managers: readonly SpecManager[], field: string): string[] {
   const owners = managers.filter(({ fields }) => fields?.has(field))
   const unknown = managers.filter(({ fields }) => fields === undefined)

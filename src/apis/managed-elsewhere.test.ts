@@ -89,7 +89,7 @@ test.each<{ why: string; given: object; fields: Record<string, string[]> }>([
     fields: { url: ['ma'], ordered: ['ma'], description: ['mb'] },
   },
   {
-    why: 'somebody has edited a field that nobody applies',
+    why: 'a field was edited that no manager applies',
     given: {
       managedFields: [
         ...TWO,

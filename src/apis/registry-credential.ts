@@ -213,8 +213,8 @@ export type RegistryCredential = z.infer<typeof registryCredential>
 
 /**
  * Condition types of a credential. Ready: it can be used. Stored: the secret is in the cloud account (token only). Verified: the
- * registry accepts it. Drifted: another writer changed the parameter (token only). InputSecretKept: Davit leaves an input Secret in the
- * cluster although its owner has not asked for that.
+ * registry accepts it. Drifted: another writer changed the parameter (token only). InputSecretKept: Davit keeps an input Secret that
+ * its owner did not ask Davit to retain.
  */
 export const CREDENTIAL_CONDITIONS = [
   'Ready',

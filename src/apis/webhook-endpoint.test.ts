@@ -34,6 +34,6 @@ test.each(['ftp://x', 'x', '', 'http:', 'ws://h', 'HTTPS', 'ftps://h.example/x',
   },
 )
 
-test('a URL that is too long is told the limit', () => {
+test('the message for a URL that is too long states the limit', () => {
   expect(objectionTo(`https://h.example/${'x'.repeat(2048)}`)).toBe('must be at most 2048 characters')
 })

@@ -39,7 +39,7 @@ export const ENDPOINT_LIMITS = { description: 200, eventTypes: 100, concurrency:
 
 export const webhookEndpointSpec = z
   .object({
-    // Without a minimum, so that a short text is told what it must be, and not its length.
+    // There is no minimum length: the message for a short text then says what a URL looks like.
     url: text({
       max: 2048,
       pattern: WEBHOOK_URL,

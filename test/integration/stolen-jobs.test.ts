@@ -351,14 +351,14 @@ describe('with the policy that compares a Job with its template', () => {
     ['as another ServiceAccount', 'box', { ...BOX, ...account('admin') }, /ServiceAccount of its template/],
     ['as that of the namespace', 'box', { ...plain, ...claim('boxes') }, /ServiceAccount of its template/],
     [
-      'as any, where it names none',
+      'with a ServiceAccount, where its template names none',
       'plain',
       { ...plain, ...account('box') },
       /ServiceAccount of its template/,
     ],
     ['over another claim', 'box', { ...BOX, ...claim('database') }, /PersistentVolumeClaim other than/],
     [
-      'over any claim, where it names none',
+      'over a claim, where its template names none',
       'plain',
       { ...plain, ...claim('boxes') },
       /PersistentVolumeClaim other/,

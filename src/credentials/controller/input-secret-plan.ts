@@ -107,7 +107,7 @@ export function isForAll({ retained, owner }: UsableInputSecret): boolean {
 
 const RETAIN = `${RETAIN_ANNOTATION}: "true"`
 
-/** Why Davit keeps a Secret although its owner has not asked for that, and what to do about it. @param name of the Secret */
+/** Why Davit keeps a Secret although its owner did not ask Davit to retain it, and what to do about it. @param name of the Secret */
 export function keptInputSecret(
   found: InputSecretFacts,
   stored: InputSecretRef | undefined,

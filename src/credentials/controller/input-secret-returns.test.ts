@@ -131,7 +131,7 @@ describe('a Secret that a controller owns', () => {
   })
 })
 
-describe('a Secret that nobody retains and something creates whenever it is gone', () => {
+describe('an input Secret without the retain annotation that is recreated after each deletion', () => {
   test.each<{ what: string; metadata: Metadata; want: string }>([
     { what: 'a script', metadata: BY_SCRIPT, want: 'field manager kubectl-create' },
     {

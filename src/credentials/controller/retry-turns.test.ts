@@ -104,7 +104,7 @@ describe('a pass over orphans', () => {
     expect(records.length).toBe(60)
   })
 
-  test('takes fifty in turns, whoever has the most and the oldest', async () => {
+  test('tries fifty in turns by organization, whichever has the most and the oldest', async () => {
     const { pass, counts } = bed([
       ['loud', 500, 'denied'],
       ['noisy', 400, 'denied'],
