@@ -1,6 +1,6 @@
 /** The tables of `rest-publishing`, `rest-tls` and `rest-replicas`: for the terminal, and for the page of the benchmark. */
 import { range } from './figures.ts'
-import { REST_SERVER } from './measure/rest-turns.ts'
+import { type OF_DAVIT, REST_SERVER } from './measure/rest-turns.ts'
 import type {
   RestLoadFile,
   RestPublishing,
@@ -30,7 +30,7 @@ const PROCESSES = {
   [REST_SERVER]: 'REST server',
   apiServer: 'kube-apiserver',
   etcd: 'etcd',
-} as const
+} as const satisfies Record<(typeof OF_DAVIT)[number], string>
 
 function publishingTables(of: RestPublishing): Table[] {
   return [speedTable(of), cpuTable(of), ...of.profiles.map(profileTable)]

@@ -7,7 +7,7 @@ import type { BoxController } from '../../src/cmd/controller.ts'
 import { connectKubernetes, type KubernetesClient } from '../../src/kube/resources.ts'
 import { createClock, createRandom } from '../../src/lib/time.ts'
 import { API, code, DB, ROLE_OF_BOX, state } from '../support/baking-davit.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { template } from '../support/chart/helm.ts'
 import { testNamespace } from '../support/control-plane.ts'
 import { BAKE_ENV, JobStandIn } from '../support/job-stand-in.ts'
@@ -16,8 +16,6 @@ import { recordedApi } from '../support/recorded-api.ts'
 import { scopedApi } from '../support/scoped-api.ts'
 import { nameOfRight, rightsIn } from '../support/shipped-rights.ts'
 import { until } from '../support/until.ts'
-
-const BUILD_LIMIT_MS = 30 * 60_000
 
 let organization: string
 let admin: KubernetesClient

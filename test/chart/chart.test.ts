@@ -7,14 +7,13 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { writeApiSchemas } from '../support/chart/api-schemas.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { conform } from '../support/chart/conform.ts'
 import { installForeignKinds } from '../support/chart/foreign-kinds.ts'
 import { HELMS, lint, type Manifest, template } from '../support/chart/helm.ts'
 import { VALUE_SETS } from '../support/chart/value-sets.ts'
 
 /** Helm is built the first time. */
-const BUILD_LIMIT_MS = 30 * 60_000
 
 const NAMESPACE = `davit-${randomBytes(3).toString('hex')}`
 const RELEASE = { name: 'davit', namespace: NAMESPACE }

@@ -9,13 +9,12 @@ import { writeKubeconfig } from '../../playground/api-keys.ts'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { freePort } from '../../playground/free-port.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { RoleProcess } from '../support/role-process.ts'
 import { ShellSession } from '../support/shell-session.ts'
 import { until } from '../support/until.ts'
 
-const BUILD_LIMIT_MS = 30 * 60_000
 const TEST_LIMIT_MS = 240_000
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const PAGE = new URL('../../docs/get-started/first-webhook.md', import.meta.url)

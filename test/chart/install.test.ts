@@ -3,10 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { CHART, HELMS, helm } from '../support/chart/helm.ts'
 
-const BUILD_LIMIT_MS = 30 * 60_000
 /** The API server takes no larger Secret. */
 const LARGEST_SECRET = 2 ** 20
 const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'

@@ -4,15 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Schema, writeSchemas } from '../support/chart/api-schemas.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { conform } from '../support/chart/conform.ts'
 import { FOREIGN_KINDS } from '../support/chart/foreign-kinds.ts'
-import { type Manifest, template } from '../support/chart/helm.ts'
+import { type Manifest, RELEASE, template } from '../support/chart/helm.ts'
 import { VALUE_SETS } from '../support/chart/value-sets.ts'
 
 const FOLDER = new URL('kubernetes/', import.meta.url)
-const BUILD_LIMIT_MS = 30 * 60_000
-const RELEASE = { name: 'davit', namespace: 'davit-system' }
 
 const SETS = Object.keys(VALUE_SETS)
 /** By what is set; without kinds that others bring. */

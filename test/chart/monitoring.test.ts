@@ -2,9 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { CHART, type Manifest, template, type Values } from '../support/chart/helm.ts'
-
-const RELEASE = { name: 'davit', namespace: 'davit-system' }
+import { CHART, type Manifest, RELEASE, template, type Values } from '../support/chart/helm.ts'
 
 type Rule = { alert: string; labels: Record<string, string>; annotations: { runbook_url: string } }
 type Spec = { groups: { name: string; rules: Rule[] }[] }

@@ -1,9 +1,8 @@
 /** Names of a release that Helm takes, and Kubernetes does not take for every object: those with dots, and long ones. */
 import { beforeAll, describe, expect, test } from 'vitest'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { HELMS, template, type Values } from '../support/chart/helm.ts'
 
-const BUILD_LIMIT_MS = 30 * 60_000
 /** The name of a Service. */
 const SERVICE = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/
 /** The names of most other objects. */

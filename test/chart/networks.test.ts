@@ -3,12 +3,9 @@
 import ipaddr from 'ipaddr.js'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { createAddressPolicy } from '../../src/net/egress-policy.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
-import { type Manifest, template, type Values } from '../support/chart/helm.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
+import { type Manifest, RELEASE, template, type Values } from '../support/chart/helm.ts'
 import { fc } from '../support/fast-check.ts'
-
-const RELEASE = { name: 'davit', namespace: 'davit-system' }
-const BUILD_LIMIT_MS = 30 * 60_000
 
 type Block = { cidr: string; except?: string[] }
 type Peer = { ipBlock?: Block; namespaceSelector?: object }

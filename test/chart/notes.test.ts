@@ -1,9 +1,8 @@
 /** Warnings that Helm prints after an install. */
 import { beforeAll, describe, expect, test } from 'vitest'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { notesOf, type Values } from '../support/chart/helm.ts'
 
-const BUILD_LIMIT_MS = 30 * 60_000
 const PRIVATE = { networkPolicy: { apiServer: [{ ipBlock: { cidr: '10.0.0.1/32' } }] } }
 const API_SERVER = 'WARNING: The NetworkPolicies open ports 443 and 6443 of every address'
 const UNENCRYPTED =

@@ -2,11 +2,8 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { findChartTools } from '../support/chart/chart-tools.ts'
-import { CHART, HELMS, type Manifest, template, type Values } from '../support/chart/helm.ts'
-
-const RELEASE = { name: 'davit', namespace: 'davit-system' }
-const BUILD_LIMIT_MS = 30 * 60_000
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
+import { CHART, HELMS, type Manifest, RELEASE, template, type Values } from '../support/chart/helm.ts'
 
 type Schema = { properties?: Record<string, Schema>; default?: unknown; type?: string | string[] }
 

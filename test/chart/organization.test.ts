@@ -8,12 +8,11 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { commandsOf, runCommands } from '../e2e/page-script.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { template } from '../support/chart/helm.ts'
 import { runKubectl } from '../support/control-plane-kubectl.ts'
 import { type Installation, OPERATOR_NAMESPACE, startInstallation } from '../support/installation.ts'
 
-const BUILD_LIMIT_MS = 30 * 60_000
 const SCRIPT_LIMIT_MS = 60_000
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SCRIPT = join(ROOT, 'examples/organization.sh')

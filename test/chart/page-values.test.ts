@@ -3,12 +3,10 @@ import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { findChartTools } from '../support/chart/chart-tools.ts'
-import { type Manifest, template, type Values } from '../support/chart/helm.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
+import { type Manifest, RELEASE, template, type Values } from '../support/chart/helm.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const RELEASE = { name: 'davit', namespace: 'davit-system' }
-const BUILD_LIMIT_MS = 30 * 60_000
 const VALUES = /^```yaml\n(# mine\.yaml.*?)^```$/gms
 
 type Deployment = {

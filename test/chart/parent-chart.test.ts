@@ -3,12 +3,19 @@ import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { parseAllDocuments, stringify } from 'yaml'
+import { stringify } from 'yaml'
 import { KUBERNETES_VERSION } from '../../playground/control-plane/find-binaries.mjs'
-import { findChartTools } from '../support/chart/chart-tools.ts'
-import { CHART, HELMS, type HelmName, helm, type Manifest, type Values } from '../support/chart/helm.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
+import {
+  CHART,
+  HELMS,
+  type HelmName,
+  helm,
+  type Manifest,
+  manifestsIn,
+  type Values,
+} from '../support/chart/helm.ts'
 
-const BUILD_LIMIT_MS = 30 * 60_000
 const IMAGE = { image: { repository: 'registry.example.com/davit' } }
 
 let folder: string
@@ -30,7 +37,7 @@ async function render(name: HelmName, davit: Values, more: Values = {}): Promise
   await writeFile(join(folder, 'values.yaml'), stringify({ davit: { ...IMAGE, ...davit }, ...more }))
   const args = ['template', 'platform', folder, '--namespace', 'davit-system']
   const text = await helm(name, [...args, '--kube-version', KUBERNETES_VERSION])
-  return parseAllDocuments(text).flatMap((document) => (document.toJS() as Manifest | null) ?? [])
+  return manifestsIn(text)
 }
 
 describe.each(HELMS)('with %s', (name) => {

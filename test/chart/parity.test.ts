@@ -3,13 +3,11 @@ import { readdir, readFile } from 'node:fs/promises'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { parseConfig } from '../../src/cmd/config.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
-import { type Manifest, template, type Values } from '../support/chart/helm.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
+import { type Manifest, RELEASE, template, type Values } from '../support/chart/helm.ts'
 import { VALUE_SETS } from '../support/chart/value-sets.ts'
 
-const RELEASE = { name: 'davit', namespace: 'davit-system' }
 const CONFIG = new URL('../../config/', import.meta.url)
-const BUILD_LIMIT_MS = 30 * 60_000
 
 beforeAll(() => findChartTools(), BUILD_LIMIT_MS)
 

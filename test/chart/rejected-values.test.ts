@@ -1,11 +1,9 @@
 /** Values that would break an installation in the middle, or would have no effect, are rejected before it begins, by their name. */
 import { beforeAll, describe, expect, test } from 'vitest'
-import { findChartTools } from '../support/chart/chart-tools.ts'
-import { HELMS, type Manifest, template, type Values } from '../support/chart/helm.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
+import { HELMS, type Manifest, RELEASE, template, type Values } from '../support/chart/helm.ts'
 import { VALUE_SETS } from '../support/chart/value-sets.ts'
 
-const RELEASE = { name: 'davit', namespace: 'davit-system' }
-const BUILD_LIMIT_MS = 30 * 60_000
 const ROLE = 'arn:aws:iam::123456789012:role/davit'
 const WEB_IDENTITY = { identity: 'web-identity', roleArn: ROLE }
 const TLS = { tls: { enabled: true, secretName: 'davit-tls' } }

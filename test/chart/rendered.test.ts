@@ -1,10 +1,7 @@
 /** What single values make of the chart's objects. */
 import { beforeAll, describe, expect, test } from 'vitest'
-import { findChartTools } from '../support/chart/chart-tools.ts'
-import { type Manifest, template, type Values } from '../support/chart/helm.ts'
-
-const RELEASE = { name: 'davit', namespace: 'davit-system' }
-const BUILD_LIMIT_MS = 30 * 60_000
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
+import { type Manifest, RELEASE, template, type Values } from '../support/chart/helm.ts'
 
 type Pod = {
   metadata: { labels: Record<string, string>; annotations?: Record<string, string> }

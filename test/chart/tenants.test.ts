@@ -3,12 +3,11 @@
 import { randomBytes } from 'node:crypto'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { type Manifest, template } from '../support/chart/helm.ts'
 import { testNamespace } from '../support/control-plane.ts'
 import { until } from '../support/until.ts'
 
-const BUILD_LIMIT_MS = 30 * 60_000
 const RBAC = '/apis/rbac.authorization.k8s.io/v1'
 const AGGREGATE = 'rbac.authorization.k8s.io/aggregate-to-'
 const SUFFIX = randomBytes(3).toString('hex')

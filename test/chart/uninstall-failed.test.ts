@@ -9,14 +9,13 @@ import { failed } from '../../playground/bakes/run-statuses.ts'
 import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { type ControlPlane, startControlPlane } from '../../playground/control-plane/control-plane.ts'
 import { commandsOf } from '../e2e/page-script.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { CHART, HELMS, helm } from '../support/chart/helm.ts'
 import { runHook } from '../support/chart/run-hook.ts'
 import { until } from '../support/until.ts'
 
 const run = promisify(execFile)
 
-const BUILD_LIMIT_MS = 30 * 60_000
 const TEST_LIMIT_MS = 300_000
 const PAGE = new URL('../../docs/guides/uninstall.md', import.meta.url)
 const SYSTEM = 'davit-system'

@@ -18,7 +18,7 @@ import { nameOfRight, type Right, rightsIn } from '../../tools/docgen/rights/rig
 import { goodCredential } from '../contract/samples/registry-credential.ts'
 import { goodSettings } from '../contract/samples/secrets-settings.ts'
 import { readAuditTrail } from '../support/audit-trail.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { CHART, helm, template } from '../support/chart/helm.ts'
 import { runHook } from '../support/chart/run-hook.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
@@ -26,7 +26,6 @@ import { RoleProcess } from '../support/role-process.ts'
 import { covers } from '../support/shipped-rights.ts'
 import { until } from '../support/until.ts'
 
-const BUILD_LIMIT_MS = 30 * 60_000
 const TEST_LIMIT_MS = 300_000
 const SCALE_LIMIT_MS = 120_000
 const SYSTEM = 'davit-system'

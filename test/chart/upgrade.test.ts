@@ -8,14 +8,13 @@ import { requestApi } from '../../playground/control-plane/api-server.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpoint, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import { webhookEvents } from '../../src/apis/webhook-event.ts'
-import { findChartTools } from '../support/chart/chart-tools.ts'
+import { BUILD_LIMIT_MS, findChartTools } from '../support/chart/chart-tools.ts'
 import { CHART, helm } from '../support/chart/helm.ts'
 import { type Installation, OPERATOR_NAMESPACE, startInstallation } from '../support/installation.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import type { RoleProcess } from '../support/role-process.ts'
 import { until } from '../support/until.ts'
 
-const BUILD_LIMIT_MS = 30 * 60_000
 const TEST_LIMIT_MS = 300_000
 const ACME = 'acme'
 const TYPE = 'environment.started'

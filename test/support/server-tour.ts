@@ -38,7 +38,7 @@ export async function tourServer(options: TourOptions): Promise<void> {
   await untilLetIn({ ...options, owner: keys.owner })
   await call(200, 'GET', `${home}/webhooks/event-types`)
   const [first, second] = await Promise.all([create('first'), create('second')])
-  const [one, other] = [pathIn(first), pathIn(second)]
+  const [one, other] = [first.location, second.location]
   await create('first')
   await call(200, 'GET', `${home}/webhooks`)
   await call(200, 'GET', one)
@@ -84,7 +84,7 @@ async function tourSecrets(
   for (const region of ['eu-west-1', 'eu-west-2']) await call(200, 'PUT', settings, { body: { region } })
   const registry = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
   const body = { type: 'ecr', label: 'Ours', registry }
-  const path = pathIn(await call(201, 'POST', `${home}/registry-credentials`, { body }))
+  const { location: path } = await call(201, 'POST', `${home}/registry-credentials`, { body })
   await call(200, 'GET', `${home}/registry-credentials`)
   await call(200, 'GET', path)
   await call(200, 'PATCH', path, { body: { label: 'Still ours' } })
@@ -138,10 +138,6 @@ function callerOf({ server, keys }: TourOptions) {
     if (answer.status !== want) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`)
     return answer
   }
-}
-
-function pathIn({ location }: Answer): string {
-  return location
 }
 
 async function untilSucceeded(call: Caller, path: string): Promise<void> {

@@ -1,4 +1,5 @@
 /** Which audits cover the dependencies of the repository: one for each lock file of npm, and one for each Go module. */
+import { basename, dirname } from 'node:path/posix'
 
 export type Audit = {
   title: string
@@ -20,10 +21,10 @@ const UNBUILT: ReadonlySet<string> = new Set(['tools/chart-kinds'])
  * @param read the text of one
  */
 export function auditsOf(files: readonly string[], read: (path: string) => string): Audit[] {
-  const locks = files.filter((path) => nameOf(path) === 'package-lock.json').map(folderOf)
+  const locks = files.filter((path) => basename(path) === 'package-lock.json').map((path) => dirname(path))
   const modules = files
-    .filter((path) => nameOf(path) === 'go.mod')
-    .map(folderOf)
+    .filter((path) => basename(path) === 'go.mod')
+    .map((path) => dirname(path))
     .filter((folder) => !UNBUILT.has(folder))
   return [
     npmAudit('.', 'npm packages of the image', ['--omit=dev', `--audit-level=${SHIPPED}`]),
@@ -44,13 +45,4 @@ function goAudit(folder: string, module: string): Audit {
     folder: 'tools/audit',
     command: ['go', 'tool', 'govulncheck', '-C', `../../${folder}`, packages],
   }
-}
-
-function nameOf(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1)
-}
-
-function folderOf(path: string): string {
-  const end = path.lastIndexOf('/')
-  return end < 0 ? '.' : path.slice(0, end)
 }

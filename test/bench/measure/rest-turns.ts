@@ -25,7 +25,7 @@ type Loaded = {
 /** The names of REST servers begin with it. */
 export const REST_SERVER = 'restServer'
 /** Processes that the cost of an event consists of; the others are the bench's own. */
-const OF_DAVIT = [REST_SERVER, 'controller', 'apiServer', 'etcd']
+export const OF_DAVIT = [REST_SERVER, 'controller', 'apiServer', 'etcd'] as const
 
 /** Counts all REST servers as one. */
 export function turnOf({

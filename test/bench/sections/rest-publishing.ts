@@ -2,7 +2,7 @@
 import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describeVersions } from '../machine.ts'
-import { publishingCases, type RestTurn, type Round } from '../measure/rest-turns.ts'
+import { publishingCases, type Round } from '../measure/rest-turns.ts'
 import { rotated, runRounds, startStopwatch } from '../measure/rounds.ts'
 import { spreadOf, spreadsOf } from '../measure/samples.ts'
 import { cpuProfile, longestSelfTimes } from '../measure/self-times.ts'
@@ -10,7 +10,15 @@ import { report } from '../progress.ts'
 import { type RawRate, runRaw } from '../raw-load.ts'
 import type { RestPublishing, ServerProfile } from '../rest-load-results.ts'
 import { type MeasuredServer, startServerBed } from '../rest-server.ts'
-import { type RestCase, type RestLoadPlan, runTurn, STEADY, saturationCase, warmUp } from './rest-turn.ts'
+import {
+  type RestCase,
+  type RestLoadPlan,
+  runTurn,
+  runTurns,
+  STEADY,
+  saturationCase,
+  warmUp,
+} from './rest-turn.ts'
 import { type IdleServerBed, onIdleServerBed, type ServerBed } from './server-bed.ts'
 import { BODY_BYTES, PUBLISHERS, startWarm } from './usual-load.ts'
 
@@ -47,7 +55,9 @@ export async function measureRestPublishing(plan: PublishingPlan): Promise<RestP
     const turns: Round[] = []
     const rounds = await runRounds(plan, elapsed, async (round) => {
       turns.push(
-        await onRunning(idle, (on, server) => restTurns(on, server, { round, seconds: plan.seconds })),
+        await onRunning(idle, (on, server) =>
+          runTurns(on, [server], { cases: rotated(CASES, round), seconds: plan.seconds }),
+        ),
       )
       raw.push(await rawTurn(idle, plan.seconds))
       report(`rest-publishing: round ${round + 1} of ${plan.rounds} is complete`)
@@ -93,16 +103,6 @@ async function onRunning<T>(
     await server.stop()
     await controller.stop()
   }
-}
-
-async function restTurns(
-  on: ServerBed,
-  server: MeasuredServer,
-  { round, seconds }: { round: number; seconds: number },
-): Promise<Round> {
-  const turns = new Map<string, RestTurn>()
-  for (const of of rotated(CASES, round)) turns.set(of.name, await runTurn(on, [server], { of, seconds }))
-  return turns
 }
 
 /** After the rounds: a process that is profiled is slower. */

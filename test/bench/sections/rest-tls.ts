@@ -1,11 +1,11 @@
 /** Publishing by REST with and without TLS, in turn. */
 import { describeVersions } from '../machine.ts'
-import { type RestTurn, type Round, tlsCases } from '../measure/rest-turns.ts'
+import { type Round, tlsCases } from '../measure/rest-turns.ts'
 import { rotated, runRounds, startStopwatch } from '../measure/rounds.ts'
 import { report } from '../progress.ts'
 import type { RestTls } from '../rest-load-results.ts'
 import { makeCertificate, type ServerCertificate, startServerBed } from '../rest-server.ts'
-import { type RestLoadPlan, runTurn, STEADY, saturationCase, warmUp } from './rest-turn.ts'
+import { type RestLoadPlan, runTurns, STEADY, saturationCase, warmUp } from './rest-turn.ts'
 import { onServerBed, type ServerBed } from './server-bed.ts'
 import { PUBLISHERS } from './usual-load.ts'
 
@@ -45,9 +45,7 @@ async function measureMode(
   const server = await startServerBed(on.bed, { settings: 'default', certificate })
   try {
     await warmUp(on, [server], { of: saturationCase(PUBLISHERS), seconds: WARM_UP_SECONDS })
-    const turns = new Map<string, RestTurn>()
-    for (const of of CASES) turns.set(of.name, await runTurn(on, [server], { of, seconds }))
-    return turns
+    return await runTurns(on, [server], { cases: CASES, seconds })
   } finally {
     await server.stop()
   }

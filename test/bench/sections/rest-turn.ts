@@ -1,7 +1,7 @@
 /** Turns of publishing by REST to servers with default settings: what `rest-publishing`, `rest-tls` and `rest-replicas` share. */
 import { runLoad } from '../davit-load.ts'
 import type { LoadPlan, Pace } from '../loads/publishing.ts'
-import { REST_SERVER, type RestTurn, turnOf } from '../measure/rest-turns.ts'
+import { REST_SERVER, type RestTurn, type Round, turnOf } from '../measure/rest-turns.ts'
 import type { RoundsPlan } from '../measure/rounds.ts'
 import { report } from '../progress.ts'
 import type { MeasuredServer } from '../rest-server.ts'
@@ -51,6 +51,17 @@ export async function runTurn(
     `${of.name}: ${Math.round(turn.perSecond)}/s, receipt p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`,
   )
   return turn
+}
+
+/** A turn of each case, in this order. @throws Error as `runTurn` */
+export async function runTurns(
+  on: ServerBed,
+  servers: readonly MeasuredServer[],
+  { cases, seconds }: { cases: readonly RestCase[]; seconds: number },
+): Promise<Round> {
+  const turns = new Map<string, RestTurn>()
+  for (const of of cases) turns.set(of.name, await runTurn(on, servers, { of, seconds }))
+  return turns
 }
 
 /** Has run what is hot often enough for the engine to compile it. */

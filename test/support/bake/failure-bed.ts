@@ -39,6 +39,8 @@ export type Given = {
   within?: readonly string[]
 }
 
+const ARM = { layers: ['arm'], architecture: 'arm64' }
+
 export class FailureBed {
   /** The pod of the current test. */
   pod = new BakePod()
@@ -77,14 +79,9 @@ export class FailureBed {
     for (const registry of [basic, bearer]) {
       await registry.push('acme/api', '1.0', makeImage({ layers: ['base', 'api'] }))
       await registry.push('acme/large', '1.0', makeImage({ layers: ['base', 6_000_000] }))
-      await registry.push(
-        'acme/api',
-        'arm',
-        makeIndex([makeImage({ layers: ['arm'], architecture: 'arm64' })]),
-      )
-      const arm = { layers: ['arm'], architecture: 'arm64' }
-      await registry.push('acme/api', 'arm-alone', makeImage(arm))
-      await registry.push('acme/api', 'arm-docker', makeImage({ ...arm, docker: true }))
+      await registry.push('acme/api', 'arm', makeIndex([makeImage(ARM)]))
+      await registry.push('acme/api', 'arm-alone', makeImage(ARM))
+      await registry.push('acme/api', 'arm-docker', makeImage({ ...ARM, docker: true }))
       await registry.push('acme/api', 'mislabeled', makeIndex([mislabeled()]))
       await registry.push('acme/other', '1.0', makeImage({ layers: ['base', 'other'] }))
     }
@@ -165,6 +162,5 @@ export function refuse(
 
 /** Its entry in the index names another platform than its config. */
 function mislabeled(): Image {
-  const image = makeImage({ layers: ['arm'], architecture: 'arm64' })
-  return { ...image, platform: { os: 'linux', architecture: 'amd64' } }
+  return { ...makeImage(ARM), platform: { os: 'linux', architecture: 'amd64' } }
 }

@@ -21,7 +21,8 @@ const PACKAGES: Readonly<Record<ChartTool, string>> = {
   helm4: 'helm.sh/helm/v4/cmd/helm',
   kubeconform: 'github.com/yannh/kubeconform/cmd/kubeconform',
 }
-const BUILD_LIMIT_MS = 30 * 60_000
+/** Of a hook that builds the programs, or waits for another process that does. */
+export const BUILD_LIMIT_MS = 30 * 60_000
 const GO_ENV = { CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' }
 
 /**

@@ -29,6 +29,9 @@ export type Manifest = {
   [more: string]: unknown
 }
 
+/** Of most tests. */
+export const RELEASE = { name: 'davit', namespace: 'davit-system' }
+
 const LIMIT_MS = 120_000
 /** The only required value of an installation. */
 const REPOSITORY = 'registry.example.com/davit'
@@ -53,10 +56,15 @@ export async function template(
     const version = ['--kube-version', release.kubernetes ?? KUBERNETES_VERSION]
     const args = ['template', release.name, CHART, '--namespace', release.namespace, '--values', file]
     const text = await helm(name, [...args, ...version])
-    return parseAllDocuments(text)
-      .map(manifestOf)
-      .filter((manifest) => manifest !== null)
+    return manifestsIn(text)
   })
+}
+
+/** @param text that Helm printed @throws Error if an object is not valid */
+export function manifestsIn(text: string): Manifest[] {
+  return parseAllDocuments(text)
+    .map(manifestOf)
+    .filter((manifest) => manifest !== null)
 }
 
 /** What Helm 4 prints after an install. */
