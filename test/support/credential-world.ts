@@ -218,6 +218,8 @@ export class CredentialWorld {
         this.#pass = { ...this.#pass, owner: this.cloud.get(keyOf(step.at))?.owner ?? 'absent' }
       })
     } else if (step.step === 'remove') {
+      // Written before the call, like that of a put.
+      if (this.deletedAt === undefined) this.storedInputSecret = undefined
       this.#call(answers, () => {
         this.cloud.delete(keyOf(step.at))
         this.#pass = { ...this.#pass, removed: true }

@@ -241,11 +241,15 @@ async function retractStored(
 
 async function remove(
   context: CredentialContext,
-  state: PassState,
+  before: PassState,
   at: ParameterLocation,
   signal: AbortSignal,
 ): Promise<PassState> {
-  const access = await accessTo(context, state, at)
+  const access = await accessTo(context, before, at)
+  const { metadata, status } = before.credential
+  // If the process ends in the action, the parameter may be gone: then no input Secret counts as stored.
+  const isRecorded = metadata.deletionTimestamp === undefined && status?.handover !== undefined
+  const state = isRecorded ? await updateStatus(context, before, { handover: undefined }) : before
   const { value: outcome, failure } = await tryCloud(() =>
     context.cloud.remove(access, at.name, { ...REMOVAL, signal }),
   )

@@ -121,3 +121,15 @@ describe('whatever happens, and whatever is answered', () => {
     )
   })
 })
+
+test('a Secret stays in the cluster if its parameter was removed by a process that ended before it could record that', () => {
+  const one = new CredentialWorld()
+  const always = { answers: [], stopAfter: Number.POSITIVE_INFINITY }
+  live(one, [
+    { happening: 'a new Secret', ...always },
+    { happening: 'account B', answers: [], stopAfter: 2 },
+    { happening: 'a role that fails', ...always },
+    { happening: 'the same again', ...always },
+  ])
+  expect({ wrongs: one.wrongs, value: one.secret?.value }).toEqual({ wrongs: [], value: 'v-0' })
+})
