@@ -14,8 +14,11 @@ const IS_LONG = STORM_MS > 10_000
  * the endpoints of its organization as well: 30 per minute here.
  */
 export const MOST_LISTS_A_MINUTE = IS_LONG ? 50 : 100
-/** A broken watch first requests the version of the store, by a list of one object; an event makes its next wait short again. */
-const MOST_ASKED_A_MINUTE = IS_LONG ? 180 : 240
+/**
+ * A broken watch first requests the version of the store, by a list of one object; an event makes its next wait short again. Leases have
+ * most of them: eight REST servers renew theirs every two seconds.
+ */
+const MOST_ASKED_A_MINUTE = IS_LONG ? 300 : 360
 
 const isWatch = ({ isWatch }: FrontRequest) => isWatch
 
