@@ -45,15 +45,17 @@ function testCounts(report) {
 function failures(report) {
   return (report?.testResults ?? []).flatMap(({ name, status, message, assertionResults }) => {
     const failed = assertionResults.filter((test) => test.status === 'failed')
-    if (status === 'failed' && failed.length === 0) return [`FAILED ${name}: ${firstLine(message)}`]
+    if (status === 'failed' && failed.length === 0) return [`FAILED ${name}: ${whatOf(message)}`]
     return failed.map(
-      ({ fullName, failureMessages }) => `FAILED ${name}: ${fullName}: ${firstLine(failureMessages?.[0])}`,
+      ({ fullName, failureMessages }) => `FAILED ${name}: ${fullName}: ${whatOf(failureMessages?.[0])}`,
     )
   })
 }
 
-function firstLine(message = '') {
-  return message.split('\n', 1)[0].slice(0, 500)
+/** In one line, without the stack; the counterexample of a property comes after its first line. */
+function whatOf(message = '') {
+  const [text = ''] = message.split(/\n\s+at /, 1)
+  return text.replace(/\s*\n\s*/g, ' / ').slice(0, 500)
 }
 
 function checkCounts(report) {

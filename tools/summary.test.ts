@@ -57,7 +57,7 @@ describe('the summary of a run', () => {
     const result = {
       status: 'failed',
       fullName: 'a bake waits',
-      failureMessages: ['Error: no certificate\n    at bake.ts'],
+      failureMessages: ['Error: no certificate\nCounterexample: ["a"]\n    at bake.ts\n    at main.ts'],
     }
     const tests = {
       ...TESTS,
@@ -65,7 +65,9 @@ describe('the summary of a run', () => {
       testResults: [{ name: 'a.test.ts', status: 'failed', assertionResults: [result] }],
     }
     const { failures } = summaryOf({ rest: tests, exits: ['0', '0', '1'] })
-    expect(failures).toEqual(['FAILED a.test.ts: a bake waits: Error: no certificate'])
+    expect(failures).toEqual([
+      'FAILED a.test.ts: a bake waits: Error: no certificate / Counterexample: ["a"]',
+    ])
   })
 
   it('counts a test file that could not be loaded', () => {

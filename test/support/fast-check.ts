@@ -12,6 +12,8 @@ fc.configureGlobal({
   ...fc.readConfigureGlobal(),
   defaultSizeToMaxWhenMaxSpecified: !isQuick,
   endOnFailure: isQuick,
+  // In the message, where a summary shows it.
+  includeErrorInReport: true,
   ...(PROPERTIES_SEED === undefined ? {} : { seed: Number(PROPERTIES_SEED) }),
 })
 
