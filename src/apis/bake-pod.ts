@@ -2,7 +2,9 @@
  * What the cluster operator chooses for the Pods of bakes, in the form that Kubernetes gives these fields. The settings of the program
  * have it as JSON, and the chart has it as values. Nothing may be empty that the API server leaves out: the policy on Jobs compares.
  */
+
 import { z } from 'zod'
+import { DNS_SUBDOMAIN } from './meta.ts'
 
 const MAX_ENTRIES = 64
 const PREFIX = '([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?'
@@ -22,10 +24,7 @@ export const podAnnotations = z.record(key, z.string().max(65_536))
 export const nodeSelector = z.record(key, labelValue)
 
 /** The name of an object. */
-export const objectName = z
-  .string()
-  .max(253)
-  .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/, 'must be a valid name')
+export const objectName = z.string().max(253).regex(DNS_SUBDOMAIN, 'must be a valid name')
 
 export const pullPolicy = z.enum(['Always', 'IfNotPresent', 'Never'])
 

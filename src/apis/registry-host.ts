@@ -140,6 +140,12 @@ export function hostOfUrl({ hostname, port }: URL): string {
   return joined({ name: hostname.replace(/\.$/, ''), port: port === '' ? undefined : port })
 }
 
+/** `hostOfUrl` of a host with or without a port; undefined if it is not one. */
+export function urlHostOf(text: string): string | undefined {
+  const url = URL.parse(`https://${text}`)
+  return url === null ? undefined : hostOfUrl(url)
+}
+
 export type EcrHost = {
   account: string
   region: string

@@ -37,7 +37,7 @@ import { EventTypeReconciler } from '../webhooks/endpoints/event-type-status.ts'
 import type { EventTypeStore } from '../webhooks/endpoints/event-types.ts'
 import { readKeys } from '../webhooks/endpoints/signing-keys.ts'
 import { type LogWatch, outcomesOf, segmentsOf } from '../webhooks/log/reader.ts'
-import type { LoggedOutcomes, LogSegment } from '../webhooks/log/store.ts'
+import type { CountedSegment, LoggedOutcomes } from '../webhooks/log/store.ts'
 import type { ControllerDependencies } from './dependencies.ts'
 import {
   type BoxLoop,
@@ -87,12 +87,12 @@ function watchWebhooks(loops: WebhookLoops, options: WebhookControllersOptions) 
   const lowWater = () => loops.engine.ctx.segments.lowWater
   const logWatch = { ...options, lowWater, logger: options.dependencies.log }
   // New segments feed the delivery engine, by way of the follower.
-  const log: Watch = options.store.feed<LogSegment>('events', {
+  const log: Watch = options.store.feed<CountedSegment>('events', {
     ...segmentsOf(logWatch),
     handler: {
-      applied: (segment) => {
+      applied: ({ written: added, ...segment }) => {
         const ageMs = log.isListed ? 0 : options.dependencies.clock.now() - segment.createdAt
-        for (const [organization, bytes] of segment.written) written.add(organization, bytes, ageMs)
+        for (const [organization, bytes] of added) written.add(organization, bytes, ageMs)
         retention.segmentSeen(segment)
         follower.addSegment(segment)
       },

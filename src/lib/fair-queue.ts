@@ -32,6 +32,11 @@ export class Fifo<T> {
     return item
   }
 
+  /** @param index counted from the oldest item, which has 0; undefined if there are fewer */
+  at(index: number): T | undefined {
+    return this.#items[this.#start + index]
+  }
+
   /** Takes out the newest item. */
   pop(): T | undefined {
     if (this.size === 0) return undefined

@@ -2,6 +2,7 @@
  * Why a mail server did not accept an email: in Davit's words for owners, and whether another try can succeed. Failures are told apart by
  * the codes of replies and errors, never by the text of a message.
  */
+import { oneLine } from './text.ts'
 
 export type MailFailure = {
   /** For owners: Davit's words and the codes of the reply. The server's own text may name hosts and policies of the cluster operator. */
@@ -81,10 +82,7 @@ function replyOf(response: unknown): Reply | undefined {
     code,
     codes: enhanced === undefined ? code : `${code} ${enhanced}`,
     isPermanent: code.startsWith('5'),
-    text: response
-      .replace(/[\p{Cc}\u2028\u2029]+/gu, ' ')
-      .trim()
-      .slice(0, MAX_TEXT),
+    text: oneLine(response).slice(0, MAX_TEXT),
   }
 }
 

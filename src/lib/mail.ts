@@ -9,6 +9,7 @@ import {
   NO_UTF8_SENDER,
 } from './mail-failures.ts'
 import { SmtpSession } from './smtp-session.ts'
+import { oneLine } from './text.ts'
 
 export type Mail = { to: string[]; subject: string; text: string }
 
@@ -198,8 +199,4 @@ function serverOf(text: string) {
     secure,
     login: user === '' ? undefined : { user, pass: decodeURIComponent(url.password) },
   }
-}
-
-function oneLine(text: string): string {
-  return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 }

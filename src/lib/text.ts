@@ -140,3 +140,8 @@ export function isWeakened(ifMatch: string, etag: string): boolean {
   const tags = ifMatch.split(',').map((tag) => tag.trim())
   return tags.includes(`W/${etag}`) || tags.every((tag) => tag.startsWith('W/'))
 }
+
+/** With a space instead of each run of control characters and line ends. */
+export function oneLine(text: string): string {
+  return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
+}

@@ -231,6 +231,7 @@ export function targetOf(text: string, policy: AddressPolicy): TargetDecision {
   const secure = url.protocol === 'https:'
   const hostname = hostnameOf(url)
   const host = isIP(hostname) === 6 ? `[${hostname}]` : hostname
+  const hasInternalName = isInternalName(url)
   const target: ConnectTarget = {
     origin: `${url.protocol}//${host}${url.port === '' ? '' : `:${url.port}`}`,
     secure,
@@ -238,8 +239,8 @@ export function targetOf(text: string, policy: AddressPolicy): TargetDecision {
     queryName: hostname + (url.hostname.endsWith('.') ? '.' : ''),
     port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
     path: url.pathname + url.search,
-    isInternalName: isInternalName(url),
-    internal: !secure || isInternalName(url),
+    isInternalName: hasInternalName,
+    internal: !secure || hasInternalName,
   }
   return { ok: true, target }
 }

@@ -1,5 +1,12 @@
 import { z } from 'zod'
-import { ENDPOINT_PREFIX, MESSAGE_ID, messageId, timeOfName } from '../apis/ids.ts'
+import {
+  ENDPOINT_PREFIX,
+  EVENT_TYPE,
+  MAX_EVENT_TYPE,
+  MESSAGE_ID,
+  messageId,
+  timeOfName,
+} from '../apis/ids.ts'
 import { deliveryState } from '../apis/webhook-delivery.ts'
 import { isFinal } from '../webhooks/delivery/plan.ts'
 import type { EndpointIdentity } from '../webhooks/endpoints/directory.ts'
@@ -11,6 +18,19 @@ import { time } from './lists.ts'
 
 /** Of a delivery, for the document. */
 export const EXAMPLE_ID = 'msg_3ywq8x2k1m5n7p9r0s4t6v8w2z'
+
+export const eventId = z.string().meta({
+  description:
+    'eventId is the ID of the event and of each of its deliveries. Receivers get it in the webhook-id header.',
+  example: EXAMPLE_ID,
+})
+
+/** Of the query of a list. */
+export const eventTypeFilter = z
+  .string()
+  .max(MAX_EVENT_TYPE)
+  .regex(EVENT_TYPE, 'must be an event type such as environment.started')
+  .optional()
 
 export const deliveryId = z.string().regex(MESSAGE_ID).meta({
   description:

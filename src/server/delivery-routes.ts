@@ -1,8 +1,15 @@
 import { z } from 'zod'
-import { ENDPOINT_PREFIX, EVENT_TYPE, MAX_EVENT_TYPE } from '../apis/ids.ts'
+import { ENDPOINT_PREFIX } from '../apis/ids.ts'
 import { deliveryState } from '../apis/webhook-delivery.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
-import { BYTES_OF_BODY, delivery, deliveryId, deliveryWithAttempts, headersOf } from './delivery-resource.ts'
+import {
+  BYTES_OF_BODY,
+  delivery,
+  deliveryId,
+  deliveryWithAttempts,
+  eventTypeFilter,
+  headersOf,
+} from './delivery-resource.ts'
 import { endpointId } from './endpoint-resource.ts'
 import type { EndpointService } from './endpoints.ts'
 import { Problem } from './http/problems.ts'
@@ -22,14 +29,9 @@ const filters = pageQuery.extend({
   status: deliveryState.optional().meta({
     description: 'status selects the deliveries with this status. If omitted, all are returned.',
   }),
-  eventType: z
-    .string()
-    .max(MAX_EVENT_TYPE)
-    .regex(EVENT_TYPE, 'must be an event type such as environment.started')
-    .optional()
-    .meta({
-      description: 'eventType selects the deliveries of this event type. If omitted, all are returned.',
-    }),
+  eventType: eventTypeFilter.meta({
+    description: 'eventType selects the deliveries of this event type. If omitted, all are returned.',
+  }),
   ...timeQuery,
 })
 

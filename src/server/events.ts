@@ -1,12 +1,19 @@
 import { z } from 'zod'
 import { decodeEventLine } from '../apis/delivery-segment.ts'
-import { EVENT_TYPE, MAX_EVENT_TYPE, nameOfMessage } from '../apis/ids.ts'
+import { nameOfMessage } from '../apis/ids.ts'
 import { UnreadableError } from '../kube/client.ts'
 import type { LogStore } from '../webhooks/log/log-store.ts'
 import { readEventLines } from '../webhooks/log/reader.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import type { EventQuery, IndexedEvent } from './delivery-index/event-queries.ts'
-import { BYTES_OF_BODY, delivery, deliveryId, EXAMPLE_ID } from './delivery-resource.ts'
+import {
+  BYTES_OF_BODY,
+  delivery,
+  deliveryId,
+  EXAMPLE_ID,
+  eventId,
+  eventTypeFilter,
+} from './delivery-resource.ts'
 import type { EndpointService } from './endpoints.ts'
 import { Problem } from './http/problems.ts'
 import { MANAGE_WEBHOOKS, type Route, route } from './http/route.ts'
@@ -21,11 +28,7 @@ const count = (status: string) =>
     .meta({ description: `${status} is the number of deliveries with this status.` })
 
 const line = {
-  eventId: z.string().meta({
-    description:
-      'eventId is the ID of the event and of each of its deliveries. Receivers get it in the webhook-id header.',
-    example: EXAMPLE_ID,
-  }),
+  eventId,
   type: z.string().meta({ description: 'type is the type of the event.', example: 'environment.started' }),
   deliveries: z.int().min(0).meta({
     description:
@@ -170,12 +173,9 @@ function listRoute(events: Pick<EventService, 'list'>, cursors: Cursors): Route 
     description: `Returns the accepted events, newest first, even if no endpoint was subscribed to their types. Pings and redeliveries are events as well. ${KEPT}`,
     permission: MANAGE_WEBHOOKS,
     query: pageQuery.extend({
-      type: z
-        .string()
-        .max(MAX_EVENT_TYPE)
-        .regex(EVENT_TYPE, 'must be an event type such as environment.started')
-        .optional()
-        .meta({ description: 'type selects the events of this type. If omitted, all are returned.' }),
+      type: eventTypeFilter.meta({
+        description: 'type selects the events of this type. If omitted, all are returned.',
+      }),
       ...timeQuery,
       include: z.enum(['payload']).optional().meta({
         description:

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { INSTANT_ALLOWED, isInstant } from '../apis/meta.ts'
 import { webhookEventSpec } from '../apis/webhook-event.ts'
 import { elementMembers, MAX_JSON_DEPTH } from '../lib/strict-json.ts'
-import { EXAMPLE_ID } from './delivery-resource.ts'
+import { eventId } from './delivery-resource.ts'
 import { IDEMPOTENCY_KEY } from './http/request.ts'
 import { PUBLISH, type Route, replayed, route } from './http/route.ts'
 import { type BatchResult, invalid, type PublishingService } from './publishing.ts'
@@ -64,11 +64,7 @@ const batchBody = z.strictObject({
 })
 
 const accepted = {
-  eventId: z.string().meta({
-    description:
-      'eventId is the ID of the event and of each of its deliveries. Receivers get it in the webhook-id header.',
-    example: EXAMPLE_ID,
-  }),
+  eventId,
   deliveries: z
     .int()
     .meta({ description: 'deliveries is the number of endpoints to which Davit sends the event.' }),

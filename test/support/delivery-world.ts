@@ -259,7 +259,7 @@ export class DeliveryWorld {
       deliveries: [],
       bodies: [],
       unreadable: 0,
-      written: new Map(),
+
       bytes: 1000,
     }
   }

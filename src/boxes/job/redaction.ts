@@ -1,7 +1,7 @@
 /** Makes the output of tools safe to show: without terminal control sequences, and without secrets in any encoding. */
 import { MAX_TOOL_WORDS } from '../../apis/bake.ts'
 import { SecretText, wholeWord } from '../../lib/redact.ts'
-import type { RegistryLogin } from '../registry/outcome.ts'
+import { basicValue, type RegistryLogin } from '../registry/outcome.ts'
 
 const HIDDEN = '[secret]'
 /** Stands for `HIDDEN` until the end: a secret such as `secret` would otherwise be found in it again. From the private use area. */
@@ -89,9 +89,8 @@ export class SecretRedactor {
   readonly #secrets: SecretText[] = []
 
   /** Also the value that a login sends: of a short password its base64 has too few characters of its own. */
-  addLogin({ username, password }: RegistryLogin): void {
-    const value = Buffer.from(`${username}:${password.reveal()}`, 'utf8').toString('base64')
-    this.#secrets.push(password, new SecretText(value.replace(/=+$/, '')))
+  addLogin(login: RegistryLogin): void {
+    this.#secrets.push(login.password, new SecretText(basicValue(login).replace(/=+$/, '')))
   }
 
   redact(text: string): string {

@@ -7,7 +7,7 @@ import { type FileHandle, mkdir, mkdtemp, open, rm, unlink, writeFile } from 'no
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import type { EgressProxy } from '../registry/egress.ts'
-import type { RegistryLogin } from '../registry/outcome.ts'
+import { basicValue, type RegistryLogin } from '../registry/outcome.ts'
 
 export type CopyOrder = {
   /** Such as `ghcr.io/acme/api@sha256:...`, or with a tag if the digest is unknown. */
@@ -92,7 +92,7 @@ export async function openAuthFile(
   const file = await open(path, 'wx+', 0o600)
   try {
     await unlink(path)
-    const auth = login && Buffer.from(`${login.username}:${login.password.reveal()}`).toString('base64')
+    const auth = login && basicValue(login)
     await file.write(JSON.stringify({ auths: auth === undefined ? {} : { [registry]: { auth } } }), 0)
     return file
   } catch (error) {

@@ -3,7 +3,7 @@
  * which a challenge wants the password sent.
  */
 
-import { hostOfUrl } from '../../apis/registry-host.ts'
+import { hostOfUrl, urlHostOf } from '../../apis/registry-host.ts'
 import { fieldOf, tryParseJson } from '../../lib/json.ts'
 
 const MAX_ERRORS = 10
@@ -78,10 +78,7 @@ export function checkTokenRealm(check: RealmCheck): RealmDecision {
 function isAllowed(url: URL, { registry, allowed }: RealmCheck): boolean {
   const host = hostOfUrl(url)
   if (KNOWN.get(registry) === host) return true
-  return allowed.some((entry) => {
-    const known = URL.parse(`https://${entry}`)
-    return known !== null && hostOfUrl(known) === host
-  })
+  return allowed.some((entry) => urlHostOf(entry) === host)
 }
 
 function no(reason: string): RealmDecision {

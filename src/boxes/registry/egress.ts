@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { hostOfUrl } from '../../apis/registry-host.ts'
+import { hostOfUrl, urlHostOf } from '../../apis/registry-host.ts'
 import { dial } from '../../net/dial.ts'
 import { type AddressClass, addressClass } from '../../net/egress-policy.ts'
 import { lookUp } from '../../net/resolver.ts'
@@ -54,12 +54,6 @@ export class EgressPolicy {
   recordConnection(kind: AddressClass, url: URL): void {
     if (this.isRegistry(url)) this.#registryClasses.add(kind)
   }
-}
-
-/** Undefined if it is not a host. */
-function urlHostOf(text: string): string | undefined {
-  const url = URL.parse(`https://${text}`)
-  return url === null ? undefined : hostOfUrl(url)
 }
 
 /** Names that mean this machine, whatever DNS says. */

@@ -17,6 +17,11 @@ export type ImageRequest = {
 
 export type RegistryLogin = { username: string; password: SecretText }
 
+/** What registries get as the value of Basic authentication (RFC 7617). */
+export function basicValue({ username, password }: RegistryLogin): string {
+  return Buffer.from(`${username}:${password.reveal()}`, 'utf8').toString('base64')
+}
+
 export type ProbeLimits = { signal?: AbortSignal }
 
 /** The request that ended the probe. */

@@ -7,6 +7,7 @@ import { type HttpResponse, httpRequest } from '../../net/http.ts'
 import { type Challenge, checkTokenRealm, parseChallenges, readErrorBody } from './challenge.ts'
 import { apiHostOf, EgressPolicy } from './egress.ts'
 import {
+  basicValue,
   connectFailureOf,
   type ImageRequest,
   type ProbeResult,
@@ -299,8 +300,8 @@ function secondsOf(header: string | string[] | undefined): number | undefined {
   return /^\d{1,9}$/.test(text) ? Math.min(Number(text), MAX_RETRY_AFTER_SECONDS) : undefined
 }
 
-function basic({ username, password }: RegistryLogin): string {
-  return `Basic ${Buffer.from(`${username}:${password.reveal()}`, 'utf8').toString('base64')}`
+function basic(login: RegistryLogin): string {
+  return `Basic ${basicValue(login)}`
 }
 
 function tokenOf({ body }: HttpResponse): string | undefined {

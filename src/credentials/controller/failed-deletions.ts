@@ -105,6 +105,7 @@ export class FailedDeletions {
       others.clear()
       bytes = size()
     }
+    if (records.size <= MAX_RECORDS && bytes <= MAX_BYTES) return
     const shares = sharesOf(records)
     while (records.size > MAX_RECORDS || bytes > MAX_BYTES) {
       const dropped = oldestOfLargest(shares, records.size > MAX_RECORDS ? 'count' : 'bytes')

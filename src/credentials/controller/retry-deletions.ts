@@ -147,7 +147,8 @@ function turnsOf(
   records: readonly FailedDeletionRecord[],
   tried: ReadonlyMap<string, number>,
 ): FairQueue<FailedDeletionRecord> {
-  const lastTry = (record: FailedDeletionRecord) => tried.get(keyOf(record)) ?? 0
+  const lastTries = new Map(records.map((record) => [record, tried.get(keyOf(record)) ?? 0]))
+  const lastTry = (record: FailedDeletionRecord) => lastTries.get(record) ?? 0
   const turns = new FairQueue<FailedDeletionRecord>()
   for (const record of [...records].sort((a, b) => lastTry(a) - lastTry(b)))
     turns.push(record.organization, record)

@@ -16,7 +16,7 @@ function nameAt(number: number): string {
 /** A segment of one event, without its deliveries. */
 function segment(number: number) {
   const times = { writtenAt: START, createdAt: START }
-  const content = { bytes: 1000, written: new Map(), bodies: ['{}'], unreadable: 0 }
+  const content = { bytes: 1000, bodies: ['{}'], unreadable: 0 }
   return { name: nameAt(number + 1_000_000), version: number, ...times, ...content }
 }
 
@@ -113,7 +113,7 @@ describe('an event that nobody gets', () => {
       return { index: at, eventIndex: 0, event, endpoint: { name: uid, uid } }
     })
     const about = { name: nameAt(9), version: 1, writtenAt: START, createdAt: START, bytes: 1000 }
-    index.segment({ ...about, written: new Map(), deliveries, bodies: ['{}'], unreadable: 0 })
+    index.segment({ ...about, deliveries, bodies: ['{}'], unreadable: 0 })
     for (const _ of index.segmentsSeenUpTo(1));
     const records = deliveries.map(
       ({ index }) => ({ kind: 'moved', position: { version: 1, index } }) as const,

@@ -30,7 +30,7 @@ const STEPS = {
       writtenAt: 0,
       createdAt: 0,
       bytes: 100,
-      written: new Map(),
+
       bodies: [],
       unreadable: 0,
       deliveries: [

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { KeyedSums, remainingShare, type Usage } from '../../lib/fair-queue.ts'
+import { KeyedSums, remainingShare, SharedCapacity } from '../../lib/fair-queue.ts'
 import { TokenBucket } from '../../lib/rate-limit.ts'
 import type { Clock } from '../../lib/time.ts'
 import { Problem } from './problems.ts'
@@ -100,12 +100,13 @@ type InFlightLimits = Pick<
 export class InFlightLimiter {
   readonly #limits: InFlightLimits
   /** Of organizations, which are known after authorization. */
-  readonly #admitted = new KeyedSums()
+  readonly #admitted: SharedCapacity
   readonly #reserved = new KeyedSums()
   #requests = 0
 
   constructor(limits: InFlightLimits) {
     this.#limits = limits
+    this.#admitted = new SharedCapacity(limits.requests, limits.requestsPerOrganization)
   }
 
   get requests(): number {
@@ -127,11 +128,9 @@ export class InFlightLimiter {
 
   /** Counts an authorized request for its organization. @returns as `enter` @throws Problem overloaded */
   admit(organization: string): () => void {
-    const { requests, requestsPerOrganization } = this.#limits
-    const limits = { organization: requestsPerOrganization, all: requests }
-    if (remaining(this.#admitted, organization, limits) < 1) throw overloaded()
-    this.#admitted.add(organization, 1)
-    return once(() => this.#admitted.add(organization, -1))
+    if (!this.#admitted.hasRoom(organization)) throw overloaded()
+    this.#admitted.take(organization, 1)
+    return once(() => this.#admitted.give(organization, 1))
   }
 
   /** @throws Problem overloaded */
@@ -139,7 +138,8 @@ export class InFlightLimiter {
     const { bytesInFlight, bytesPerOrganization, bodyBytes } = this.#limits
     const limits = { organization: bytesPerOrganization, all: bytesInFlight }
     // A share of the reserve is enough for the largest body, which takes that without a length, too.
-    if (remaining(this.#reserved, organization, limits, TEXT_BYTES * bodyBytes) < bytes) throw overloaded()
+    const used = { organization: this.#reserved.of(organization), all: this.#reserved.total }
+    if (remainingShare(used, limits, TEXT_BYTES * bodyBytes) < bytes) throw overloaded()
     let held = 0
     const hold = (wanted: number) => {
       this.#reserved.add(organization, wanted - held)
@@ -148,10 +148,6 @@ export class InFlightLimiter {
     hold(bytes)
     return { shrinkTo: (left) => hold(Math.min(held, left)), release: () => hold(0) }
   }
-}
-
-function remaining(used: KeyedSums, organization: string, limits: Usage, leastShare = 0): number {
-  return remainingShare({ organization: used.of(organization), all: used.total }, limits, leastShare)
 }
 
 export function overloaded(): Problem {

@@ -1,4 +1,5 @@
 import type { Position } from '../../apis/delivery-segment.ts'
+import { Fifo } from '../../lib/fair-queue.ts'
 import {
   behind,
   behindVersion,
@@ -42,8 +43,7 @@ export type Draft = About & {
 
 /** The messages of one organization, oldest first. @property first number of the first one, counted from the start */
 type Kept = {
-  messages: (Message | undefined)[]
-  start: number
+  messages: Fifo<Message>
   first: number
   bytes: number
   floor: StreamPosition
@@ -63,8 +63,6 @@ const BYTES_OF_DRAFT = 500
 const SHARE_OF_WAITING = 0.5
 /** One such part of the limit is freed at once. */
 const FREED_AT_ONCE = 1 / 64
-/** Slots before the first message that may stay unused. */
-const MAX_SLACK = 1024
 
 export class MessageBuffer {
   readonly #options: MessageBufferOptions
@@ -149,13 +147,13 @@ export class MessageBuffer {
   /** Number of the next message. */
   end(organization: string): number {
     const kept = this.#kept.get(organization)
-    return kept ? kept.first + kept.messages.length - kept.start : 0
+    return kept ? kept.first + kept.messages.size : 0
   }
 
   /** Undefined if there is none (any more). */
   at(organization: string, number: number): Message | undefined {
     const kept = this.#kept.get(organization)
-    return kept && number >= kept.first ? kept.messages[kept.start + number - kept.first] : undefined
+    return kept && number >= kept.first ? kept.messages.at(number - kept.first) : undefined
   }
 
   /** What is in it is no longer valid: everything is being read again. */
@@ -172,8 +170,7 @@ export class MessageBuffer {
     if (data === undefined) return
     const message: Message = { source, position, organization, type, data }
     const kept = this.#kept.get(organization) ?? {
-      messages: [],
-      start: 0,
+      messages: new Fifo<Message>(),
       first: 0,
       bytes: 0,
       floor: START,
@@ -216,7 +213,7 @@ export class MessageBuffer {
   #largest(): Kept | undefined {
     let largest: Kept | undefined
     for (const kept of this.#kept.values()) {
-      const has = kept.messages.length > kept.start
+      const has = kept.messages.size > 0
       if (has && kept.bytes > (largest?.bytes ?? 0)) largest = kept
     }
     return largest
@@ -226,19 +223,14 @@ export class MessageBuffer {
   #dropOldest(kept: Kept, bytes: number): void {
     const until = Math.max(kept.bytes / 2, kept.bytes - bytes)
     while (kept.bytes > until) {
-      const oldest = kept.messages[kept.start]
+      const oldest = kept.messages.shift()
       if (!oldest) return
       const { source, position } = oldest
       kept.floor = { ...kept.floor, [source]: laterOf(kept.floor[source], behind(position)) }
-      kept.messages[kept.start] = undefined
-      kept.start += 1
       kept.first += 1
-      kept.bytes -= bytesOf(oldest)
-      this.#keptBytes -= bytesOf(oldest)
-    }
-    if (kept.start > MAX_SLACK && kept.start * 2 > kept.messages.length) {
-      kept.messages = kept.messages.slice(kept.start)
-      kept.start = 0
+      const dropped = bytesOf(oldest)
+      kept.bytes -= dropped
+      this.#keptBytes -= dropped
     }
   }
 

@@ -370,7 +370,10 @@ export class DeliveryEngine implements EngineActions {
     this.#record('ended', delivery)
   }
 
-  #record(kind: 'ended' | 'moved', { version, index, queue }: Parameters<typeof this.recordEnd>[0]): void {
+  #record(
+    kind: 'ended' | 'moved',
+    { version, index, queue }: Pick<Delivery, 'version' | 'index' | 'queue'>,
+  ): void {
     this.#work.add(this.ctx.outcomes.record({ kind, position: { version, index } }), queue)
   }
 

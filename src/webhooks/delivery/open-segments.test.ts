@@ -12,7 +12,7 @@ function segment(version: number, deliveries: number, payload = '{}'): LogSegmen
     createdAt: 0,
     bytes: 1000,
     unreadable: 0,
-    written: new Map(),
+
     bodies: [payload],
     deliveries: Array.from({ length: deliveries }, (_, index) => ({
       index,

@@ -22,7 +22,7 @@ import {
   OWNERS_NOTIFIED,
   openRecipients,
 } from './notice.ts'
-import { disabledText } from './plan.ts'
+import { conditionOf, disabledText } from './plan.ts'
 
 /**
  * Mails the owners when an endpoint is disabled automatically (interface §3.1), and reports in a condition how that went.
@@ -265,8 +265,8 @@ export class DisabledNotifier {
 
 const NOTHING: MailResult = { accepted: [], refused: [] }
 
-function reasonIn({ conditions }: WebhookEndpointStatus): string | undefined {
-  return conditions?.find(({ type }) => type === OWNERS_NOTIFIED)?.reason
+function reasonIn(status: WebhookEndpointStatus): string | undefined {
+  return conditionOf(status, OWNERS_NOTIFIED)?.reason
 }
 
 /** Also if another try is pointless. */

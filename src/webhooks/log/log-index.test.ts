@@ -53,7 +53,6 @@ function segment(deliveries: LogSegment['deliveries']): LogSegment {
     bodies,
     unreadable: 0,
     bytes: 1000,
-    written: new Map(),
   }
 }
 

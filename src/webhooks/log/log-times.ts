@@ -21,7 +21,7 @@ export class LogTimes {
   add(version: number, time: number): void {
     const entries = this.#entries
     const by = Math.ceil(time / STEP_MS) * STEP_MS
-    const end = this.#indexFor(version)
+    const end = indexForVersion(entries, version)
     const next = entries[end]
     if (Number.isNaN(by) || (next && next.time <= by)) return
     let start = end
@@ -32,17 +32,19 @@ export class LogTimes {
 
   /** Milliseconds since 1970, less than a minute late; infinity if no segment of this version or a later one is known. */
   writtenBy(version: number): number {
-    return this.#entries[this.#indexFor(version)]?.time ?? Number.POSITIVE_INFINITY
+    return this.#entries[indexForVersion(this.#entries, version)]?.time ?? Number.POSITIVE_INFINITY
   }
+}
 
-  /** Index of the first entry that is not before `version`. */
-  #indexFor(version: number): number {
-    let [low, high] = [0, this.#entries.length]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((this.#entries[middle]?.version ?? 0) < version) low = middle + 1
-      else high = middle
-    }
-    return low
+/** Index of the first entry that is not before `version`; nearly always the end. @param entries in the order of versions */
+export function indexForVersion(entries: readonly { version: number }[], version: number): number {
+  let [low, high] = [0, entries.length]
+  const last = entries.at(-1)
+  if (!last || last.version < version) return high
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((entries[middle]?.version ?? 0) < version) low = middle + 1
+    else high = middle
   }
+  return low
 }

@@ -8,7 +8,7 @@ import { decodeDeliveries } from './codec.ts'
 import type { LogStore, StoredSegment } from './log-store.ts'
 import { stopAtLowWater } from './read-back.ts'
 import { MIN_AGE_MS } from './retention-plan.ts'
-import type { LoggedOutcomes, LogSegment } from './store.ts'
+import type { CountedSegment, LoggedOutcomes, LogSegment } from './store.ts'
 import { writtenBy } from './written-bytes.ts'
 
 /** Reading the log: segments, records, large bodies, and how far this process has read. */
@@ -86,7 +86,10 @@ export function segmentBytes({ spec }: StoredSegment): number {
 
 /** @param bytes its size as JSON; absent: about that @throws ZodError if it is no segment */
 export function readSegment(raw: StoredSegment, bytes = segmentBytes(raw)): LogSegment {
-  const { metadata, spec } = readDeliverySegment(raw)
+  return toLogSegment(readDeliverySegment(raw), bytes)
+}
+
+function toLogSegment({ metadata, spec }: ReturnType<typeof readDeliverySegment>, bytes: number): LogSegment {
   return {
     name: metadata.name,
     version: Number(metadata.resourceVersion),
@@ -94,8 +97,14 @@ export function readSegment(raw: StoredSegment, bytes = segmentBytes(raw)): LogS
     createdAt: storedAtOf(metadata, spec),
     ...decodeDeliveries(spec),
     bytes,
-    written: writtenBy(spec, bytes),
   }
+}
+
+/** As `readLiveSegment`, with what it adds to the store. @throws ZodError if it is no segment */
+function readCountedSegment(raw: StoredSegment, bytes = segmentBytes(raw)): CountedSegment | undefined {
+  if (raw.metadata.deletionTimestamp !== undefined) return undefined
+  const stored = readDeliverySegment(raw)
+  return { ...toLogSegment(stored, bytes), written: writtenBy(stored.spec, bytes) }
 }
 
 /** Undefined if it is being deleted: that changes its version, and it was read before. @throws ZodError if it is no segment */
@@ -135,12 +144,12 @@ const LISTED_BODY_BYTES = 64 * 1024 * 1024
 const LISTED_BODIES = {
   maxBytes: LISTED_BODY_BYTES,
   /** A character takes two bytes at most. */
-  bytesOf: ({ bodies }: LogSegment) => bodies.reduce((sum, body) => sum + 2 * (body?.length ?? 0), 0),
-  lighten: (segment: LogSegment): LogSegment => ({ ...segment, bodies: [] }),
+  bytesOf: ({ bodies }: CountedSegment) => bodies.reduce((sum, body) => sum + 2 * (body?.length ?? 0), 0),
+  lighten: (segment: CountedSegment): CountedSegment => ({ ...segment, bodies: [] }),
 }
 
 export function segmentsOf(log: LogWatch) {
-  return { ...fromLowWater(log), decode: readLiveSegment, listBudget: LISTED_BODIES }
+  return { ...fromLowWater(log), decode: readCountedSegment, listBudget: LISTED_BODIES }
 }
 
 /** How far the clocks of the replica that deletes and of the one that watches may differ, plus the time from decision to deletion. */

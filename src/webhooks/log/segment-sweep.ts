@@ -5,6 +5,7 @@ import type { Logger } from '../../lib/log.ts'
 import { type Clock, exponentialMs, sleep, yieldToEventLoop } from '../../lib/time.ts'
 import { KEY_LIFE_MS, MAX_AHEAD_MS } from './idempotency-keys.ts'
 import type { LogStore, Sequence, StoredSegment } from './log-store.ts'
+import { indexForVersion } from './log-times.ts'
 import { readSegment, SEGMENT_OVERHEAD_BYTES } from './reader.ts'
 import type { FinishedDelivery, PayloadRefs } from './retention-index.ts'
 import {
@@ -61,7 +62,7 @@ export class LogSequence<T extends Entry> {
   }
 
   add(entry: T): void {
-    const index = this.#indexFor(entry.version)
+    const index = indexForVersion(this.#entries, entry.version)
     if (this.#entries[index]?.version === entry.version) return
     if (index === this.#entries.length) this.#entries.push(entry)
     else this.#entries.splice(index, 0, entry)
@@ -80,19 +81,6 @@ export class LogSequence<T extends Entry> {
     entry.isDeleted = true
     this.#deleted += 1
     this.#bytes -= entry.bytes
-  }
-
-  /** Index of the first entry that is not before `version`; nearly always the end. */
-  #indexFor(version: number): number {
-    let [low, high] = [0, this.#entries.length]
-    const last = this.#entries.at(-1)
-    if (!last || last.version < version) return high
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((this.#entries[middle]?.version ?? 0) < version) low = middle + 1
-      else high = middle
-    }
-    return low
   }
 }
 

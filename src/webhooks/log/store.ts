@@ -64,9 +64,10 @@ export type LogSegment = SegmentContent & {
   createdAt: number
   /** About its size as JSON, as it is stored. */
   bytes: number
-  /** What it adds to the store by organization (`writtenBy`). */
-  written: ReadonlyMap<string, number>
 }
+
+/** @property written what it adds to the store by organization (`writtenBy`) */
+export type CountedSegment = LogSegment & { written: ReadonlyMap<string, number> }
 
 export interface OutcomeRecorder {
   /**
