@@ -59,7 +59,7 @@ function isDocument(text: string | undefined): boolean {
   return typeof value === 'object' && value !== null
 }
 
-const STRING_OR_SPACE = /"(?:[^"\\]|\\[^])*"?|\s+/g
+const STRING_OR_SPACE = /"(?:[^"\\]|\\[\s\S])*"?|\s+/g
 
 /** Token by token, so that numbers and repeated names stay as they are. */
 function jsonInOneLine(json: string): string {
