@@ -18,6 +18,7 @@
 import type { AddressInfo } from 'node:net'
 import { installationKey } from '../credentials/accounts/identity.ts'
 import { isApiError } from '../kube/client.ts'
+import { withSharedWatches } from '../kube/shared-watch.ts'
 import { deriveKey } from '../lib/text.ts'
 import { sleep } from '../lib/time.ts'
 import { type IndexStats, OpenDeliveryIndex } from '../server/delivery-index/delivery-index.ts'
@@ -58,6 +59,8 @@ export type RunningApi = {
 }
 
 const RETRY_MS = 1000
+/** Seconds of the log at thousands of events a second: the delivery index finds there what came while it was listing. */
+const SHARED_WATCH_BYTES = 8 * 1024 * 1024
 
 /** @throws the reason of `stopping`, if it aborts while the API server does not answer */
 export async function startApi(given: ApiOptions): Promise<RunningApi> {
@@ -72,7 +75,7 @@ export async function startApi(given: ApiOptions): Promise<RunningApi> {
     ...dependencies,
     resources,
     namespace: config.namespace,
-    watching: dependencies,
+    watching: { ...dependencies, api: withSharedWatches(resources, SHARED_WATCH_BYTES) },
   })
   const index = new OpenDeliveryIndex({ needs: dependencies, store, maxEntries: config.api.maxDeliveries })
   const services = createServices(options, { index, store }, key)
