@@ -12,7 +12,7 @@ import { microTime } from '../kube/recorder.ts'
 import { KeyedSums } from '../lib/fair-queue.ts'
 import type { Logger } from '../lib/log.ts'
 import { counted } from '../lib/text.ts'
-import type { Clock } from '../lib/time.ts'
+import { type Clock, sleep } from '../lib/time.ts'
 import { Problem, rejectedByCluster } from './http/problems.ts'
 import { notFoundOr } from './objects.ts'
 
@@ -108,7 +108,7 @@ export class ObjectQuota {
   problemOf(error: unknown): unknown {
     if (!isApiError(error, 'Quota')) return rejectedByCluster(notFoundOr(error))
     const { code, noun } = this.#options
-    const detail = `A ResourceQuota in the organization's namespace does not allow another ${noun}.`
+    const detail = `A ResourceQuota in the organization's namespace does not allow another ${noun}. Delete one, or ask your cluster operator to raise the quota.`
     return new Problem(code, { detail, cause: error })
   }
 
@@ -167,7 +167,6 @@ export class ObjectQuota {
     }
   }
 
-  /** Without those of servers that died, which it removes. */
   async #reservations(organization: string): Promise<Reservation[]> {
     const { type, resources, namespace, clock } = this.#options
     const labelSelector = `${RESERVATION_LABEL}=${type.plural},${RESERVED_IN_LABEL}=${organization}`
@@ -177,15 +176,15 @@ export class ObjectQuota {
     })
     if (page.continue !== undefined) throw busy()
     const prefix = this.#nameFor('')
-    const all = page.items.map((raw) => {
-      const { name, resourceVersion, creationTimestamp } = reservation.parse(raw).metadata
-      const age = clock.now() - Date.parse(creationTimestamp)
-      const reservedAt = clock.monotonic() - age
-      return { object: name.slice(prefix.length), version: Number(resourceVersion), reservedAt }
-    })
-    const hasExpired = ({ reservedAt }: Reservation) => clock.monotonic() - reservedAt >= EXPIRED_MS
-    await Promise.all(all.filter(hasExpired).map((one) => this.#release(one)))
-    return all.filter((one) => !hasExpired(one))
+    // Those of servers that died no longer count; removeExpiredReservationsForever removes them.
+    return page.items
+      .map((raw) => readReservation(raw, clock))
+      .filter(({ ageMs }) => ageMs < EXPIRED_MS)
+      .map(({ name, version, ageMs }) => ({
+        object: name.slice(prefix.length),
+        version,
+        reservedAt: clock.monotonic() - ageMs,
+      }))
   }
 
   async #objects(organization: string, reserved: number): Promise<string[]> {
@@ -206,18 +205,55 @@ export class ObjectQuota {
 
   /** Without that it expires. */
   async #release({ object, version }: Reservation): Promise<void> {
-    const { resources, namespace, log } = this.#options
-    const name = this.#nameFor(object)
-    try {
-      await resources.delete(leases, { namespace, name }, { resourceVersion: String(version) })
-    } catch (error) {
-      if (isApiError(error, 'NotFound', 'Conflict')) return
-      log.warn('reservation_removal_failed', 'failed to remove a reservation; it expires', { name, error })
-    }
+    await removeReservation(this.#options, { name: this.#nameFor(object), version })
   }
 
   #nameFor(object: string): string {
     return `davit-api-${this.#options.type.plural}-${object}`
+  }
+}
+
+type Lease = { name: string; version: number; ageMs: number }
+
+function readReservation(raw: unknown, clock: Clock): Lease {
+  const { name, resourceVersion, creationTimestamp } = reservation.parse(raw).metadata
+  return { name, version: Number(resourceVersion), ageMs: clock.now() - Date.parse(creationTimestamp) }
+}
+
+type ReservationSweep = Pick<QuotaOptions, 'resources' | 'namespace' | 'clock' | 'log'>
+
+async function removeReservation(
+  { resources, namespace, log }: ReservationSweep,
+  { name, version }: Pick<Lease, 'name' | 'version'>,
+): Promise<void> {
+  try {
+    await resources.delete(leases, { namespace, name }, { resourceVersion: String(version) })
+  } catch (error) {
+    if (isApiError(error, 'NotFound', 'Conflict')) return
+    log.warn('reservation_removal_failed', 'failed to remove a reservation; it expires', { name, error })
+  }
+}
+
+const SWEEP_EVERY_MS = 60_000
+
+/** Removes what servers left that died, or that could not tell whether others count the object. For all kinds and organizations. */
+export async function removeExpiredReservationsForever(
+  options: ReservationSweep,
+  signal: AbortSignal,
+): Promise<void> {
+  const { resources, namespace, clock, log } = options
+  const query = { namespace, labelSelector: RESERVATION_LABEL, limit: PAGE }
+  for (;;) {
+    await sleep(clock, SWEEP_EVERY_MS, signal)
+    if (signal.aborted) return
+    try {
+      for await (const raw of listObjects(resources, leases, query)) {
+        const found = readReservation(raw, clock)
+        if (found.ageMs >= EXPIRED_MS) await removeReservation(options, found)
+      }
+    } catch (error) {
+      log.warn('reservation_sweep_failed', 'failed to look for expired reservations; retrying', { error })
+    }
   }
 }
 

@@ -26,6 +26,7 @@ import { EndpointService } from './endpoints.ts'
 import { EventService } from './events.ts'
 import { withLogProblems } from './http/problems.ts'
 import { Idempotency, IdempotencyCache } from './idempotent-requests.ts'
+import { removeExpiredReservationsForever } from './object-quota.ts'
 import {
   apiLeaseKind,
   apiLeases,
@@ -219,14 +220,17 @@ function createReplicas(options: ServerServicesOptions, watches: ServerWatches) 
     read: () => watches.readEndpoints(),
     behind: () => watches.problemOf('endpoints'),
   })
-  let collecting: Promise<void> = Promise.resolve()
+  let collecting: Promise<unknown> = Promise.resolve()
   return {
     peers,
     heartbeat,
     start: () => {
       heartbeat.start()
       records.start()
-      collecting = peers.collectExpiredForever(stopping.signal)
+      collecting = Promise.all([
+        peers.collectExpiredForever(stopping.signal),
+        removeExpiredReservationsForever({ resources: api, namespace, clock, log }, stopping.signal),
+      ])
     },
     leave: async () => {
       stopping.abort()

@@ -2,8 +2,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { DRAINING_ANNOTATION, VIEW_ANNOTATION } from '../../../src/apis/core-kinds.ts'
-import type { ResourceType } from '../../../src/apis/meta.ts'
+import { DRAINING_ANNOTATION, RESERVATION_LABEL, VIEW_ANNOTATION } from '../../../src/apis/core-kinds.ts'
+import { objectMeta, type ResourceType } from '../../../src/apis/meta.ts'
 import type { RawObject } from '../../../src/kube/client.ts'
 import { OPERATOR_NAMESPACE } from '../../support/installation.ts'
 import { listAll } from '../../support/list-all.ts'
@@ -19,15 +19,25 @@ const POLL_MS = 500
 /** For Leases that have to end by themselves, and for the replicas that remove them. */
 const PATIENCE_MS = 120_000
 
+/** A REST server looks once a minute for reservations that are older than three minutes. */
+const RESERVED_MS = 300_000
+
 /**
- * Leases without a living replica. One Lease of the last controller that left may stay if it claims nothing: other controllers
+ * Leases without a living replica, and reservations that should have been removed. One Lease of the last controller that left may stay if it claims nothing: other controllers
  * would remove it.
  */
 export async function leftLeases({ davit, members }: Fleet): Promise<RawObject[]> {
   const leases = await listAll(davit.api, LEASES, { namespace: OPERATOR_NAMESPACE })
   const living = members.filter(({ process }) => process.running).map(({ life }) => `-${life?.replica}`)
-  const left = leases.filter(({ metadata }) => !living.some((ending) => metadata.name.endsWith(ending)))
+  const left = leases.filter(
+    (lease) => !isFreshReservation(lease) && !living.some((ending) => lease.metadata.name.endsWith(ending)),
+  )
   return living.length === 0 ? left.filter((lease) => !claimsNothing(lease)) : left
+}
+
+function isFreshReservation({ metadata }: RawObject): boolean {
+  const { labels = {}, creationTimestamp = '' } = objectMeta.parse(metadata)
+  return labels[RESERVATION_LABEL] !== undefined && Date.now() - Date.parse(creationTimestamp) < RESERVED_MS
 }
 
 function claimsNothing({ metadata }: RawObject): boolean {
