@@ -20,7 +20,7 @@ import {
 } from '../webhooks/events/plan.ts'
 import { PING_TYPE } from '../webhooks/events/publish.ts'
 import type { PublishQuota, QuotaExceeded } from '../webhooks/events/quota.ts'
-import { byteLength, planSegments } from '../webhooks/log/codec.ts'
+import { byteLength, openBytes, planSegments } from '../webhooks/log/codec.ts'
 import type { Appended, EventLog } from '../webhooks/log/store.ts'
 import type { OpenDeliveryIndex } from './delivery-index/delivery-index.ts'
 import { EXAMPLE_ID } from './delivery-resource.ts'
@@ -166,7 +166,7 @@ type BatchPart = { part: number; mark?: KeyMark }
 type AcceptedPart = BatchPart & { accepted: AcceptedEvent }
 
 const ACCEPTED_IN_PART =
-  'Davit has accepted some events of the batch, but not all. Repeat the request with the same Idempotency-Key: Davit then publishes only the missing events. If you repeat the request without a key, Davit publishes some events twice.'
+  'Davit has accepted only some of the events in the batch. Repeat the request with the same Idempotency-Key: Davit then publishes only the missing events. If you repeat the request without a key, Davit will publish some events twice.'
 
 const MISSING_DATA: ProblemPlace = { pointer: '/data', message: 'is required' }
 const NOT_FOUND = { first: undefined, replayed: false }
@@ -395,9 +395,8 @@ export class PublishingService {
   }
 }
 
-/** A body is open while one of its deliveries is. */
 function openBytesOf({ event, targets }: AcceptedEvent): number {
-  return targets.length === 0 ? 0 : byteLength(event.payload)
+  return openBytes({ receivers: targets.length, bodyBytes: byteLength(event.payload) })
 }
 
 function tooManyDeliveries(deliveries: number): string {

@@ -9,7 +9,7 @@ import { sleep } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../../webhooks/endpoints/directory.ts'
 import { OpenBodies } from '../../webhooks/events/open-bodies.ts'
 import { findOriginal } from '../../webhooks/events/originals.ts'
-import { byteLength } from '../../webhooks/log/codec.ts'
+import { byteLength, openBytes } from '../../webhooks/log/codec.ts'
 import type { LogStore } from '../../webhooks/log/log-store.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
 import type { DeliveryDetail } from '../delivery-resource.ts'
@@ -152,7 +152,7 @@ export class OpenDeliveryIndex {
     if (await this.#waitFor(wanted)) return true
     if (!this.#reading.isCutOff) return false
     throw new Problem('overloaded', {
-      detail: `Davit temporarily cannot read new entries in the delivery log, so it cannot tell whether this ${wanted.what} exists.`,
+      detail: `Davit temporarily cannot read new entries in the delivery log, so it cannot tell whether this ${wanted.what} exists. Retry the request.`,
       retryAfter: RETRY_AFTER_SECONDS,
     })
   }
@@ -201,7 +201,10 @@ export class OpenDeliveryIndex {
     this.#reading.lines.appended(appended, events)
     if (this.progress === undefined) return
     for (const { event, targets } of events)
-      if (targets.length > 0) this.#openBefore.add(event.namespace, { bytes: byteLength(event.payload) })
+      if (targets.length > 0) {
+        const bytes = openBytes({ receivers: targets.length, bodyBytes: byteLength(event.payload) })
+        this.#openBefore.add(event.namespace, { bytes })
+      }
   }
 
   /**
@@ -273,7 +276,7 @@ export class OpenDeliveryIndex {
     const { progress, lines } = this.#reading
     if (progress === undefined) return lines
     throw new Problem('overloaded', {
-      detail: `The delivery log is still loading (${this.#reading.loaded}).`,
+      detail: `The delivery log is still loading (${this.#reading.loaded}). Retry the request.`,
       retryAfter: RETRY_AFTER_SECONDS,
     })
   }

@@ -33,6 +33,11 @@ export function isBodyShared({
   return receivers > 1 && bodyBytes > INLINE_PAYLOAD_BYTES
 }
 
+/** What the body takes of the limit of unfinished deliveries. */
+export function openBytes(event: Pick<LoggedEvent, 'receivers' | 'bodyBytes'>): number {
+  return isBodyShared(event) ? event.bodyBytes : event.bodyBytes * event.receivers
+}
+
 /** @param dataText valid JSON @param happenedAt milliseconds since 1970 */
 export function webhookPayload(type: string, happenedAt: number, dataText: string): string {
   const timestamp = new Date(happenedAt).toISOString()
