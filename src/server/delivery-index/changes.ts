@@ -18,6 +18,14 @@ export type DeliveryChange = {
   attempts: unknown
 }
 
+/** A change of a delivery. @property attempts as in `DeliveryChange` */
+export type ReportedChange = {
+  source: 'outcomes' | 'objects'
+  position: Position
+  organization: string
+  attempts: unknown
+}
+
 /** Learns what the watches report, in whatever order. Positions and versions are in the order of the log. */
 export interface ChangeListener {
   /** Whether it takes changes that were written at that time: milliseconds since 1970, or infinite if that is not known. */
@@ -25,12 +33,7 @@ export interface ChangeListener {
   /** An accepted event. `position` has its index among the events of its segment. It may be reported again at an earlier position. */
   event(position: Position, event: LoggedEvent): void
   /** A list has no order: `read` returns the state once all changes before this one have been reported; undefined if the delivery is gone. */
-  delivery(
-    source: 'outcomes' | 'objects',
-    position: Position,
-    organization: string,
-    read: () => DeliveryChange | undefined,
-  ): void
+  delivery(change: ReportedChange, read: () => DeliveryChange | undefined): void
   /** All changes up to this version have been reported. */
   seenUpTo(source: Source, version: number): void
 }

@@ -331,7 +331,7 @@ export class DeliveryLines {
     if (!log) return
     const id = new Uint32Array(PACKED_WORDS)
     table.copyId(line, id)
-    this.#changes.delivery(source, position, log.namespace, () => {
+    this.#changes.delivery({ source, position, organization: log.namespace, attempts }, () => {
       // The line may be gone by then, and its number reused.
       const now = log.lines.find(id)
       if (now === NONE || logs.of(now) !== log) return undefined

@@ -69,7 +69,7 @@ test.each(ORDERS.map((order) => [order.join(', '), order] as const))('%s', (_, o
   const listener: ChangeListener = {
     wants: () => true,
     event: () => undefined,
-    delivery: (_source, _position, _organization, read) => void told.push(read()),
+    delivery: (_change, read) => void told.push(read()),
     seenUpTo: () => undefined,
   }
   const lines = new DeliveryLines(100, () => expect.unreachable('records are lost'), listener)

@@ -37,6 +37,8 @@ export type Message = About & { readonly data: string }
 export type Draft = About & {
   /** Of an event: it may be in the log twice, and counts once, at its first position. */
   readonly key?: string
+  /** What it takes in memory in addition to `BYTES_OF_DRAFT`. */
+  readonly bytes?: number
   /** Its data when everything before it was seen; undefined if there is nothing to tell any more. */
   readonly render: () => string | undefined
 }
@@ -68,6 +70,7 @@ export class MessageBuffer {
   readonly #options: MessageBufferOptions
   readonly #kept = new Map<string, Kept>()
   readonly #waiting: Record<Source, Draft[]> = { events: [], outcomes: [], objects: [] }
+  #waitingBytes = 0
   #keptBytes = 0
   #seen = START
   #floor = START
@@ -80,11 +83,6 @@ export class MessageBuffer {
   /** Of all messages, roughly. */
   get bytes(): number {
     return this.#waitingBytes + this.#keptBytes
-  }
-
-  get #waitingBytes(): number {
-    const { events, outcomes, objects } = this.#waiting
-    return BYTES_OF_DRAFT * (events.length + outcomes.length + objects.length)
   }
 
   get isClosed(): boolean {
@@ -109,6 +107,7 @@ export class MessageBuffer {
       return
     }
     this.#waiting[source].push(draft)
+    this.#waitingBytes += bytesOfDraft(draft)
     if (this.bytes > this.#options.maxBytes) this.#makeSpace()
   }
 
@@ -125,7 +124,10 @@ export class MessageBuffer {
     const waiting = this.#waiting[source]
     if (waiting.length === 0) return
     const due = waiting.filter(({ position }) => isBefore(position, next))
-    this.#waiting[source] = waiting.filter(({ position }) => !isBefore(position, next))
+    this.#setWaiting(
+      source,
+      waiting.filter(({ position }) => !isBefore(position, next)),
+    )
     for (const draft of withoutRepeats(due.sort(byPosition))) {
       this.#keep(draft)
       if (this.bytes > this.#options.maxBytes) this.#makeSpace()
@@ -160,7 +162,7 @@ export class MessageBuffer {
   close(): void {
     this.#isClosed = true
     this.#kept.clear()
-    for (const source of SOURCES) this.#waiting[source] = []
+    for (const source of SOURCES) this.#setWaiting(source, [])
     this.#keptBytes = 0
     this.#options.onNews(undefined)
   }
@@ -197,7 +199,9 @@ export class MessageBuffer {
     const [source] = [...SOURCES].sort((a, b) => this.#waiting[b].length - this.#waiting[a].length)
     if (!source) return
     const waiting = this.#waiting[source].sort(byPosition)
-    const dropped = waiting.splice(0, Math.ceil(waiting.length / 2))
+    const half = Math.ceil(waiting.length / 2)
+    const dropped = waiting.slice(0, half)
+    this.#setWaiting(source, waiting.slice(half))
     const last = dropped.at(-1)
     if (last) this.#raiseFloor(source, behind(last.position))
     this.#dropRepeats(source, dropped)
@@ -207,7 +211,17 @@ export class MessageBuffer {
   #dropRepeats(source: Source, dropped: readonly Draft[]): void {
     const keys = new Set(dropped.flatMap(({ key }) => (key === undefined ? [] : [key])))
     if (keys.size === 0) return
-    this.#waiting[source] = this.#waiting[source].filter(({ key }) => key === undefined || !keys.has(key))
+    const hasKey = ({ key }: Draft) => key !== undefined && keys.has(key)
+    this.#setWaiting(
+      source,
+      this.#waiting[source].filter((draft) => !hasKey(draft)),
+    )
+  }
+
+  #setWaiting(source: Source, drafts: Draft[]): void {
+    const bytes = (some: readonly Draft[]) => some.reduce((sum, draft) => sum + bytesOfDraft(draft), 0)
+    this.#waitingBytes += bytes(drafts) - bytes(this.#waiting[source])
+    this.#waiting[source] = drafts
   }
 
   #largest(): Kept | undefined {
@@ -237,6 +251,10 @@ export class MessageBuffer {
   #raiseFloor(source: Source, position: Position): void {
     this.#floor = { ...this.#floor, [source]: laterOf(this.#floor[source], position) }
   }
+}
+
+function bytesOfDraft({ bytes = 0 }: Draft): number {
+  return BYTES_OF_DRAFT + bytes
 }
 
 function byPosition({ position: a }: Draft, { position: b }: Draft): number {

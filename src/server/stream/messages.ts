@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { messageId, timeOfName } from '../../apis/ids.ts'
-import { deliveryAttempt } from '../../apis/webhook-delivery.ts'
+import { type DeliveryAttempt, deliveryAttempt } from '../../apis/webhook-delivery.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { LoggedEvent } from '../../webhooks/log/store.ts'
 import type { ChangeListener, DeliveryChange } from '../delivery-index/changes.ts'
@@ -17,6 +17,9 @@ import { SOURCES } from './position.ts'
  */
 export const KNOWN_AT_START_MS = 90_000
 
+/** Of a draft that waits, for each attempt: two short texts of others are part of it. */
+const BYTES_OF_ATTEMPT = 600
+
 export function messagesOfChanges(buffer: MessageBuffer, clock: Pick<Clock, 'now'>): ChangeListener {
   return {
     wants: (source, version, writtenAt) => {
@@ -30,12 +33,13 @@ export function messagesOfChanges(buffer: MessageBuffer, clock: Pick<Clock, 'now
       const render = () => JSON.stringify(acceptedEvent(event))
       buffer.add({ source: 'events', position, organization, type: 'event', key, render })
     },
-    delivery: (source, position, organization, read) => {
+    delivery: ({ source, position, organization, attempts }, read) => {
       const render = () => {
         const change = read()
-        return change && JSON.stringify(changedDelivery(change))
+        return change && JSON.stringify(changedDelivery(change, source))
       }
-      buffer.add({ source, position, organization, type: 'delivery', render })
+      const bytes = Array.isArray(attempts) ? BYTES_OF_ATTEMPT * attempts.length : 0
+      buffer.add({ source, position, organization, type: 'delivery', bytes, render })
     },
     seenUpTo: (source, version) => buffer.seenUpTo(source, version),
   }
@@ -60,7 +64,12 @@ function acceptedEvent({
 
 const storedAttempts = z.array(deliveryAttempt)
 
-function changedDelivery({ name, endpointName, status, attempts, ...event }: DeliveryChange): DeliveryDetail {
-  const { data: made = [] } = storedAttempts.safeParse(attempts)
+function changedDelivery(
+  { name, endpointName, status, attempts, ...event }: DeliveryChange,
+  source: 'outcomes' | 'objects',
+): DeliveryDetail {
+  // Those of the log were parsed with their record.
+  const made =
+    source === 'outcomes' ? (attempts as DeliveryAttempt[]) : (storedAttempts.safeParse(attempts).data ?? [])
   return { ...describeLine({ name, endpoint: { name: endpointName } }, status, event), attempts: made }
 }
