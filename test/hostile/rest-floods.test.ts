@@ -149,6 +149,7 @@ describe('bodies', () => {
         .map((one) => one.join(': '))
         .join(', ')
       expect(peak).toBeLessThan(MOST_RESIDENT)
+      expect(Object.keys(found)).not.toEqual([])
       expect(answers).toEqual(expect.arrayContaining(Object.keys(found)))
       expect(statuses).toEqual([200])
     },

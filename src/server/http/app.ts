@@ -15,6 +15,7 @@ import {
   KeyedRateLimiter,
   REQUEST_LIMITS,
   type RequestLimits,
+  type Reservation,
   TEXT_BYTES,
 } from './limits.ts'
 import { openPages } from './openapi.ts'
@@ -103,13 +104,19 @@ function runRoute(route: Route, parts: RouteParts): RouteHandler {
       return
     }
     const text = body === undefined ? undefined : jsonLine(body)
-    reservation.shrinkTo(TEXT_BYTES * (text?.length ?? 0))
+    holdUntilSent(reservation, route, TEXT_BYTES * (text?.length ?? 0))
     reply(request, response, {
       status: route.success.status,
       ...(text === undefined ? {} : { body: text }),
       ...(headers === undefined ? {} : { headers }),
     })
   }
+}
+
+/** What a write has done is told in any case. @throws Problem overloaded */
+function holdUntilSent(reservation: Reservation, { method }: Route, bytes: number): void {
+  if (method === 'get') reservation.resizeTo(bytes)
+  else reservation.hold(bytes)
 }
 
 /** @param name of the limit, for the headers @throws Problem rate_limited */

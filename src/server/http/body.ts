@@ -115,7 +115,8 @@ export class ArrivingBody {
     this.#unread = undefined
     if (count === 0) this.#onTooSmall()
     if (count > IGNORED_CHUNKS) this.#request.destroy()
-    return true
+    // Until something reads them, they wait in the socket, so that the client still gets its answer.
+    return this.#request.readableFlowing === true
   }
 
   #flush(): void {
@@ -137,6 +138,10 @@ export type BodyReader = {
   reserve(bytes: number): Reservation
 }
 
+function tooLarge(maxBytes: number): Problem {
+  return new Problem('body_too_large', { detail: `The body must be at most ${maxBytes / 1024} KiB.` })
+}
+
 const WANTED =
   'Send the body as UTF-8 JSON, with the header Content-Type: application/json and no Content-Encoding header. With curl, use --json instead of -d.'
 export const JSON_TYPE = 'application/json'
@@ -150,7 +155,7 @@ export async function readBody(request: IncomingMessage, reader: BodyReader): Pr
   const length = Number(headers['content-length'] ?? 0)
   const isChunked = headers['transfer-encoding'] !== undefined
   if (!isChunked && length === 0) return undefined
-  if (length > reader.maxBytes) throw new Problem('body_too_large')
+  if (length > reader.maxBytes) throw tooLarge(reader.maxBytes)
   if (length > 0) checkType(request)
   const mostBytes = isChunked ? reader.maxBytes : length
   const reservation = reader.reserve(reader.factor * mostBytes)
@@ -190,7 +195,7 @@ function collect(request: IncomingMessage, reader: BodyReader, maxBytes: number)
     const body = new GrowingBuffer(maxBytes)
     const stopTimer = clock.after(deadlineMs, () => end(new Problem('request_timeout')))
     const onData = (chunk: Buffer) => {
-      if (body.length + chunk.length > maxBytes) return end(new Problem('body_too_large'))
+      if (body.length + chunk.length > maxBytes) return end(tooLarge(reader.maxBytes))
       try {
         // A chunked body may be empty, and then needs no type.
         if (body.length === 0) checkType(request)

@@ -81,10 +81,14 @@ export function rateLimitHeaders(limits: Record<string, { taken: RateLimitResult
   }
 }
 
-/** Memory for one body. */
+/** Memory for one body, or one response. */
 export type Reservation = {
   /** Gives back what is more than that. */
   shrinkTo(bytes: number): void
+  /** Holds exactly that. @throws Problem overloaded if there is not so much */
+  resizeTo(bytes: number): void
+  /** Holds exactly that, even if there is not so much. */
+  hold(bytes: number): void
   release(): void
 }
 
@@ -135,18 +139,25 @@ export class InFlightLimiter {
 
   /** @throws Problem overloaded */
   reserve(organization: string, bytes: number): Reservation {
-    const { bytesInFlight, bytesPerOrganization, bodyBytes } = this.#limits
-    const limits = { organization: bytesPerOrganization, all: bytesInFlight }
-    // A share of the reserve is enough for the largest body, which takes that without a length, too.
-    const used = { organization: this.#reserved.of(organization), all: this.#reserved.total }
-    if (remainingShare(used, limits, TEXT_BYTES * bodyBytes) < bytes) throw overloaded()
     let held = 0
     const hold = (wanted: number) => {
       this.#reserved.add(organization, wanted - held)
       held = wanted
     }
-    hold(bytes)
-    return { shrinkTo: (left) => hold(Math.min(held, left)), release: () => hold(0) }
+    const resizeTo = (wanted: number) => {
+      if (wanted > held && this.#room(organization) < wanted - held) throw overloaded()
+      hold(wanted)
+    }
+    resizeTo(bytes)
+    return { resizeTo, hold, shrinkTo: (left) => hold(Math.min(held, left)), release: () => hold(0) }
+  }
+
+  #room(organization: string): number {
+    const { bytesInFlight, bytesPerOrganization, bodyBytes } = this.#limits
+    const limits = { organization: bytesPerOrganization, all: bytesInFlight }
+    const used = { organization: this.#reserved.of(organization), all: this.#reserved.total }
+    // A share of the reserve is enough for the largest body of most routes, which takes that without a length, too.
+    return remainingShare(used, limits, TEXT_BYTES * bodyBytes)
   }
 }
 

@@ -94,7 +94,7 @@ export type RouteDeclaration<P extends Shape, Q extends Shape, B extends z.ZodTy
   bodyDepth?: number
   /** Bytes of memory for each byte of the body, until the response. Default 2, for its text. */
   bodyFactor?: number
-  /** Most bytes of memory that building the response takes. The size of the response itself stays reserved until it was sent. */
+  /** Most bytes of memory that building the response takes. The size of any response stays reserved until it was sent. */
   answerBytes?(query: z.output<Q>): number
   /** How many requests it counts as for the rate limits. Default 1. */
   cost?(body: z.output<B>): number
