@@ -141,7 +141,7 @@ const specShape = z.object({
     pattern: PLATFORM,
     allowed: 'a platform such as linux/amd64 or linux/arm64/v8',
     describe:
-      'platform is the platform of the box, for which all images must be. If unset, it is the platform of the node that runs the bake.',
+      'platform is the platform of the box, which every image must support. If unset, it is the platform of the node that runs the bake.',
   }).optional(),
 })
 type Spec = z.infer<typeof specShape>

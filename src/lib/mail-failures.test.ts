@@ -81,7 +81,7 @@ describe('a server that answers', () => {
     {
       given: '530 to the sender',
       script: to('MAIL', '530 5.7.0 authentication required'),
-      want: 'the mail server requires a login (530 5.7.0). Ask your cluster operator to add a user and a password to DAVIT_SMTP_URL',
+      want: 'the mail server requires a login (530 5.7.0). Ask your cluster operator to add a user name and a password to DAVIT_SMTP_URL',
     },
     {
       given: '554 to the recipient for lack of a login',
@@ -156,7 +156,7 @@ describe('a server that answers', () => {
       })
       expect(refusal).toEqual({
         address: 'owner@example.com',
-        reason: `the mail server rejected the login (${codes})`,
+        reason: `the mail server rejected the login (${codes}). Ask your cluster operator to check the user name and password in DAVIT_SMTP_URL`,
         isPermanent,
         scope: 'server',
       })
@@ -275,7 +275,7 @@ describe('a certificate', () => {
   test('is not looked at where smtps:// meets a port without TLS', async () => {
     const { reason } = await refusalBy(await opened(startSmtpServer()), { scheme: 'smtps' })
     expect(reason).toBe(
-      'failed to establish a TLS connection to the mail server: it does not respond with TLS. Ask your cluster operator to check in DAVIT_SMTP_URL whether the port is one for smtp:// or for smtps://',
+      'failed to establish a TLS connection to the mail server: it does not respond with TLS. Ask your cluster operator to check that the port in DAVIT_SMTP_URL matches its scheme (smtp:// or smtps://)',
     )
   })
 })

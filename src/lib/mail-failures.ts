@@ -96,7 +96,7 @@ const LOGIN_REQUIRED = '530'
 
 function reasonOfReply(verb: string, { code, codes }: Reply): string {
   if (code === LOGIN_REQUIRED)
-    return `the mail server requires a login (${codes}). ${advice('add a user and a password to DAVIT_SMTP_URL')}`
+    return `the mail server requires a login (${codes}). ${advice('add a user name and a password to DAVIT_SMTP_URL')}`
   switch (verb) {
     case 'EHLO':
     case 'HELO':
@@ -106,7 +106,7 @@ function reasonOfReply(verb: string, { code, codes }: Reply): string {
     case 'STARTTLS':
       return `${NO_TLS}: it rejected STARTTLS (${codes}). ${advice('check the port in DAVIT_SMTP_URL')}`
     case 'AUTH':
-      return `the mail server rejected the login (${codes})`
+      return `the mail server rejected the login (${codes}). ${advice('check the user name and password in DAVIT_SMTP_URL')}`
     case 'MAIL':
       return `the mail server rejected the sender (${codes}). ${advice('check DAVIT_SMTP_FROM')}`
     case 'RCPT':
@@ -134,7 +134,7 @@ const TLS_REASONS: readonly (readonly [string, ...string[]])[] = [
     'HOSTNAME_MISMATCH',
   ],
   [
-    `${NO_TLS}: it does not respond with TLS. ${advice('check in DAVIT_SMTP_URL whether the port is one for smtp:// or for smtps://')}`,
+    `${NO_TLS}: it does not respond with TLS. ${advice('check that the port in DAVIT_SMTP_URL matches its scheme (smtp:// or smtps://)')}`,
     'ERR_SSL_WRONG_VERSION_NUMBER',
     'ERR_SSL_PACKET_LENGTH_TOO_LONG',
   ],
@@ -187,7 +187,7 @@ function reasonWithoutReply(code: unknown, originalCode: unknown): string {
     case 'EPROTOCOL':
       return 'the mail server does not speak SMTP'
     case 'EAUTH':
-      return 'the mail server supports no login with a user and a password'
+      return 'the mail server does not support login with a user name and password'
     case 'ECONNECTION':
     case 'ESOCKET':
       if (UNREACHABLE.has(originalCode)) return 'the mail server cannot be reached'

@@ -101,7 +101,12 @@ test.each([
 test('a wrong password fails, and is nowhere in the result', async () => {
   const smtp = await server({ tls: certificate, login: { user: 'davit', password: 'right' } })
   const result = await mailer(`smtp://davit:canary-wrong@localhost:${smtp.port}`).send(MAIL)
-  expect(result.refused).toMatchObject([{ reason: 'the mail server rejected the login (535)' }])
+  expect(result.refused).toMatchObject([
+    {
+      reason:
+        'the mail server rejected the login (535). Ask your cluster operator to check the user name and password in DAVIT_SMTP_URL',
+    },
+  ])
   expect(inspect(result, { depth: 9, showHidden: true })).not.toContain('canary')
   expect(smtp.mails).toEqual([])
 })

@@ -174,7 +174,7 @@ describe('a URL whose name has to be in an allowed network', () => {
     ['http://receiver.acme/', 'receiver.acme'],
   ])('has a warning that names it: %s', (url, name) => {
     expect(warningOf(url)).toBe(
-      `Davit sends plain HTTP only to networks that the cluster operator allows. If ${name} has any other address, every attempt fails with "connection refused": use https:// instead.`,
+      `Davit sends plain HTTP only to networks that the cluster operator allows. If ${name} resolves to an address outside those networks, every attempt fails with "connection refused". Use https:// instead.`,
     )
   })
 

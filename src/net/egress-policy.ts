@@ -281,7 +281,7 @@ function plainHttpWarning(
   policy: AddressPolicy,
 ): string | undefined {
   if (secure || isInternalName || isIP(hostname) !== 0 || policy.isAllowedHost(hostname)) return undefined
-  return `Davit sends plain HTTP only to networks that the cluster operator allows. If ${hostname} has any other address, every attempt fails with "connection refused": use https:// instead.`
+  return `Davit sends plain HTTP only to networks that the cluster operator allows. If ${hostname} resolves to an address outside those networks, every attempt fails with "connection refused". Use https:// instead.`
 }
 
 function isInternalName(url: URL): boolean {

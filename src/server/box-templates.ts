@@ -40,7 +40,9 @@ const failure = z.object({
 
 const bake = z.object({
   state: bakeState,
-  number: z.int().meta({ description: 'number is the number of bakes of this template, with this one.' }),
+  number: z
+    .int()
+    .meta({ description: 'number is the number of bakes of this template, including this one.' }),
   startedAt: time('startedAt is the time at which the bake started.').optional(),
   completedAt: time('completedAt is the time at which the bake finished.').optional(),
   nextAttemptAt: time('nextAttemptAt is the time at which Davit retries a failed bake.').optional(),
@@ -72,6 +74,11 @@ type BoxTemplateResource = z.output<typeof template>
 
 const KIND = { type: boxTemplates, kind: boxTemplateKind.kind, schema: boxTemplate }
 
+/** A template may have a megabyte of annotations, which the response leaves out. */
+const MAX_READ = 20
+/** Memory for a page that is usual: without such annotations. */
+const BYTES_OF_PAGE = 2 * 1024 * 1024
+
 export class BoxTemplateService {
   readonly #resources: ResourceReader
 
@@ -88,7 +95,8 @@ export class BoxTemplateService {
     { limit, after }: PageQuery,
   ): Promise<{ boxTemplates: BoxTemplateResource[]; next?: string }> {
     try {
-      const page = await this.#resources.list(boxTemplates, { namespace: organization, limit }, after)
+      const query = { namespace: organization, limit: Math.min(limit, MAX_READ) }
+      const page = await this.#resources.list(boxTemplates, query, after)
       const found = page.items.flatMap((raw) => boxTemplate.safeParse(raw).data ?? [])
       return {
         boxTemplates: found.map(resourceOf),
@@ -147,6 +155,7 @@ export function boxTemplateRoutes(
         'Returns the box templates, sorted by name. To create or change a template, use the Kubernetes API.',
       permission: READ_BOX_TEMPLATES,
       query: pageQuery,
+      answerBytes: () => BYTES_OF_PAGE,
       success: {
         status: 200,
         description: 'A page of box templates.',

@@ -223,6 +223,7 @@ function getRoute({ events, endpoints, deliveries: log }: EventRouteServices): R
         }),
       }),
     },
+    problems: ['unreadable'],
     answerBytes: () => BYTES_OF_BODY,
     async handle({ organization, params: { eventId } }) {
       const found = await events.read(organization, eventId)

@@ -208,7 +208,7 @@ describe('an event', () => {
     await expect(given.first.publish('k1')).rejects.toMatchObject({
       code: 'overloaded',
       detail:
-        'Davit cannot yet determine whether this Idempotency-Key has already been used: the server is still loading idempotency keys.',
+        'Davit cannot yet determine whether this Idempotency-Key has already been used: the server is still loading idempotency keys. Retry the request.',
     })
     expect(given.log.version).toBe(100)
   })

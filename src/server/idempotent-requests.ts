@@ -347,7 +347,7 @@ export class Idempotency {
     const why = this.#options.behind()
     if (why !== undefined)
       throw overloaded(
-        `Davit cannot yet determine whether this Idempotency-Key has already been used: ${why}.`,
+        `Davit cannot yet determine whether this Idempotency-Key has already been used: ${why}. Retry the request.`,
       )
   }
 

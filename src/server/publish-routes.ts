@@ -40,6 +40,8 @@ const MAX_TYPE = 128
 const MAX_BATCH_DEPTH = 2 + MAX_JSON_DEPTH
 /** Its text, its events, and the text of their segments, each with up to two bytes for a character. */
 const BATCH_FACTOR = 6
+/** The text, the payload and the segment that has it, of which one may take two bytes for each. */
+const EVENT_FACTOR = 4
 
 const batchBody = z.strictObject({
   events: z
@@ -107,6 +109,7 @@ function publishRoute(publishing: Pick<PublishingService, 'publish'>): Route {
     permission: PUBLISH,
     body,
     rawMembers: ['data'],
+    bodyFactor: EVENT_FACTOR,
     success: { status: 202, description: 'The event has been accepted.', body: z.object(accepted) },
     problems: ['idempotency_conflict', 'intake_full'],
     idempotent: true,
@@ -131,7 +134,7 @@ function publishBatchRoute(publishing: Pick<PublishingService, 'publishBatch'>):
     tag: 'Events',
     summary: 'Publish several events',
     description:
-      'Publishes up to 500 events, which may have up to 4,096 deliveries in total. By the time the response arrives, all accepted events are stored durably, in the order of the request. An invalid event is rejected, and the others are accepted. If the outcome is unknown, repeat the request with the same Idempotency-Key: Davit then publishes only the missing events.',
+      'Publishes up to 500 events, which may have up to 4,096 deliveries in total. By the time the response arrives, all accepted events are stored durably, in the order of the request. An invalid event is rejected, and the others are accepted. If the outcome is unknown, repeat the request with the same Idempotency-Key: Davit then publishes only the missing events. Rejected events are checked again at each repeat.',
     permission: PUBLISH,
     body: batchBody,
     bodyBytes: MAX_BATCH_BYTES,

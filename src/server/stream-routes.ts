@@ -6,7 +6,7 @@ import { parseStreamPosition, STREAM_POSITION, type StreamPosition } from './str
 
 /** The route of the event stream. stream/ has what it sends. */
 
-const DESCRIPTION = `Sends the organization's new events and the changes of its deliveries as server-sent events, for as long as the connection lasts:
+const DESCRIPTION = `Sends the organization's new events and changes to its deliveries as server-sent events, for as long as the connection lasts:
 
 - \`event\`: an event was accepted. The data is a \`ListedEvent\` as of that moment.
 - \`delivery\`: a delivery has changed. The data is a \`DeliveryWithAttempts\` with the current state. \`attempts\` contains at least the attempts since the previous message about this delivery.
@@ -40,7 +40,7 @@ export function streamRoutes(streams: Pick<EventStreams, 'open'>): Route[] {
       query: z.strictObject({
         lastEventId: z
           .string()
-          .regex(STREAM_POSITION, 'must be the id of a message of this stream')
+          .regex(STREAM_POSITION, 'must be the id of a message in this stream')
           .optional()
           .meta({
             description:
@@ -68,6 +68,6 @@ function positionOf(lastEventId: string | undefined): StreamPosition | undefined
   const position = parseStreamPosition(lastEventId)
   if (position) return position
   throw new Problem('invalid', {
-    errors: [{ pointer: 'Last-Event-ID', message: 'must be the id of a message of this stream' }],
+    errors: [{ pointer: 'Last-Event-ID', message: 'must be the id of a message in this stream' }],
   })
 }

@@ -171,7 +171,7 @@ describe('bytes', () => {
     expect(await stateOf(event)).toBeUndefined()
     const { message } = await davit.eventSeen('hoard', 'TooManyUnfinishedBytes')
     expect(message).toContain(
-      'the largest part for the endpoint hoard. Fix its receiver, or delete the endpoint. If the endpoint is disabled, fix its receiver, then enable the endpoint.',
+      'most of it for the endpoint hoard. Fix its receiver, or delete the endpoint. If the endpoint is disabled, fix its receiver, then enable the endpoint.',
     )
     await davit.api.delete(webhookEndpoints, { namespace: davit.organization, name: 'hoard' })
     davit.clock.jump(2500)

@@ -90,7 +90,7 @@ describe('a quota', () => {
 
   test('whose usage is not known yet asks for patience', () => {
     const words = 'status unknown for quota: all, resources: pods'
-    expect(fixOf(words)).toContain('has not calculated the usage')
+    expect(fixOf(words)).toContain('has not yet calculated')
     expect(retryOf(words)).toBe(NOW + 30_000)
   })
 

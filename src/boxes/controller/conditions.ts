@@ -6,7 +6,7 @@ import type { BakedService, BakeFailure, BakeStatus } from '../../apis/bake.ts'
 import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
 import type { RegistryCredential } from '../../apis/registry-credential.ts'
 import { type Cause, type ConditionUpdate, type Finding, whileTrue } from '../../kube/status.ts'
-import { failureReason } from './outcome.ts'
+import { FIXES, failureReason } from './outcome.ts'
 import type { BakeProblem } from './service-credentials.ts'
 
 export type CurrentConditionInput = {
@@ -159,7 +159,10 @@ function stalled(view: TemplateView): Cause | undefined {
 }
 
 function problemText({ service, code, message }: BakeProblem): { reason: string; message: string } {
-  return { reason: failureReason(code), message: about(service, message) }
+  return {
+    reason: failureReason(code),
+    message: about(service, fixWithDetails({ fix: FIXES[code], message })),
+  }
 }
 
 function failureText(failure: BakeFailure): { reason: string; message: string } {

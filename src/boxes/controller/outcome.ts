@@ -82,7 +82,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   not_found_or_private:
     'The repository or tag does not exist, or it is private and the credential does not have access. Registries return the same response in both cases. Correct the image reference, or use a credential that can pull the image.',
   platform_missing:
-    "The image is not available for this box's platform. Set spec.platform to a platform of the image, or push the image for this platform. If spec.platform is not set, the platform is that of the node that runs the bake.",
+    "The image is not available for this box's platform. Set spec.platform to a platform that the image supports, or push an image for this platform. If spec.platform is not set, the platform is that of the node that runs the bake.",
   token_expired:
     'The token has expired. Provide a new secret for the credential. For ECR, use a credential of type ecr, which requests a token for each pull.',
   rate_limited:
@@ -131,7 +131,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   quota:
     "The namespace's quota does not allow the bake's Job or Pod. Raise the quota, or delete objects that count against it.",
   pod_rejected:
-    "The bake's Job or Pod was rejected or cannot be used. Fix the problem described in the details.",
+    "Kubernetes rejected the bake's Job or Pod, or could not start its container. Fix the problem described in the details.",
   suspended:
     'The Job was suspended by a user or a queueing system such as Kueue and was not resumed in time. Fix the cause, then request another bake.',
   no_pod:
@@ -193,7 +193,7 @@ type QuotaCase = { pattern: RegExp; fix: string; isTransient: boolean }
 const QUOTA_CASES: readonly QuotaCase[] = [
   {
     pattern: /must specify /,
-    fix: "A quota of the namespace counts a resource that the bake's Pod does not specify. Ask your cluster operator for a LimitRange that gives this resource a default in the namespace, or to remove the resource from the quota. A higher quota does not help. Then request another bake.",
+    fix: "A quota in the namespace covers a resource that the bake's Pod does not specify. Ask your cluster operator to add a LimitRange that sets a default for this resource, or to remove the resource from the quota. Raising the quota will not help. Then request another bake.",
     isTransient: false,
   },
   {
@@ -203,7 +203,7 @@ const QUOTA_CASES: readonly QuotaCase[] = [
   },
   {
     pattern: /status unknown for quota/,
-    fix: 'Kubernetes has not calculated the usage of a quota of the namespace yet. Davit will retry the bake up to two times. If it keeps failing, ask your cluster operator to check that kube-controller-manager is running.',
+    fix: 'Kubernetes has not yet calculated how much of a namespace quota is in use. Davit will retry the bake up to two times. If it keeps failing, ask your cluster operator to check that kube-controller-manager is running.',
     isTransient: true,
   },
 ]

@@ -151,7 +151,7 @@ export class SettingsReconciler implements Reconciler {
 
   #problemOf(organization: string): { reason: SettingsStall; message: string } | undefined {
     if (this.#options.organizations.get(organization)) return undefined
-    const message = `Namespace ${organization} is not an organization: it does not have the label davit.dev/organization=true.`
+    const message = `Namespace ${organization} is not an organization: it does not have the label davit.dev/organization=true. Ask your cluster operator to add it.`
     return { reason: 'NotAnOrganization', message }
   }
 

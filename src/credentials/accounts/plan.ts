@@ -133,9 +133,9 @@ function notWritten({ otherId }: ProbeResults): Finding {
   if (otherId === undefined) return { status: 'Unknown', ...CONNECTING }
   if (otherId.failure?.remedy === 'retry') return unavailable(otherId.failure)
   const reason = otherId.failure
-    ? 'Davit could not check whether the role rejects other external IDs.'
-    : 'the role can be assumed with a different external ID.'
-  const message = `Not checked, because ${reason}`
+    ? 'it could not verify that the role rejects other external IDs'
+    : 'the role can be assumed with a different external ID'
+  const message = `Davit did not test writing because ${reason}. See the condition ExternalIdEnforced.`
   return { status: 'Unknown', reason: 'NotChecked', message }
 }
 

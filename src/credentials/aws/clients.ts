@@ -19,7 +19,7 @@ export function credentialsIn(given: StsCredentials | undefined, operation?: str
   const { AccessKeyId, SecretAccessKey, SessionToken } = given ?? {}
   if (AccessKeyId && SecretAccessKey && SessionToken)
     return { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken: SessionToken }
-  throw new CloudError('retry', 'UnreadableAnswer', 'The response does not contain credentials.', {
+  throw new CloudError('retry', 'UnreadableResponse', 'The response does not contain credentials.', {
     operation,
   })
 }

@@ -238,7 +238,7 @@ const BY_MEANING: readonly [ErrorMeaning, readonly string[]][] = [
   ],
   [GONE, ['ParameterNotFound', 'ParameterVersionNotFound', 'InvalidResourceId']],
   // Davit's own, without a response from AWS.
-  [PASSING, ['Unreachable', 'TimedOut', 'UnreadableAnswer']],
+  [PASSING, ['Unreachable', 'TimedOut', 'UnreadableResponse']],
   [LATER, ['Canceled', 'Busy', 'NoIdentity', 'Failed']],
 ]
 
@@ -306,7 +306,7 @@ export function classifyError(error: unknown): ClassifiedError {
   if (!(error instanceof Error)) return unanswered('Failed', true, '')
   const answer = answerOf(error)
   if (answer.status === undefined) return withoutAnswer(error)
-  if (!answer.isService) return unanswered('UnreadableAnswer', true, `HTTP ${answer.status}`)
+  if (!answer.isService) return unanswered('UnreadableResponse', true, `HTTP ${answer.status}`)
   const code = CODE.test(error.name) ? error.name : 'Unknown'
   const meaning = meaningOf(code, answer.status, answer.clockWasWrong)
   return { ...meaning, code, unsure: answer.status >= 500, words: error.message }

@@ -28,7 +28,7 @@ const codes = () => bed.counted.codesOf('ssm:PutParameter')
 const OWN = new Set([
   'Unreachable',
   'TimedOut',
-  'UnreadableAnswer',
+  'UnreadableResponse',
   'Canceled',
   'Busy',
   'NoIdentity',

@@ -308,7 +308,7 @@ export class AwsParameterStore implements ParameterStore, ParameterListing {
         })
         const { Version } = await client.send(command, { abortSignal: signal })
         if (Version === undefined)
-          throw new CloudError('retry', 'UnreadableAnswer', 'The response does not contain a version.', {
+          throw new CloudError('retry', 'UnreadableResponse', 'The response does not contain a version.', {
             operation: 'ssm:PutParameter',
             unsure: true,
           })

@@ -75,7 +75,7 @@ function secretIn(found: Parameter | undefined, version: number): SecretText {
   if (found?.Value === undefined || found.Version !== version)
     throw new CloudError(
       'retry',
-      'UnreadableAnswer',
+      'UnreadableResponse',
       'The response does not contain the requested version of the parameter.',
     )
   if (found.Type !== 'SecureString')
@@ -114,7 +114,7 @@ function loginOf(token: string | undefined, expiresAt: Date | undefined): Regist
   const text = Buffer.from(token ?? '', 'base64').toString('utf8')
   const colon = text.indexOf(':')
   if (colon < 1 || colon === text.length - 1 || !expiresAt) {
-    throw new CloudError('retry', 'UnreadableAnswer', 'The response does not contain a token.', {
+    throw new CloudError('retry', 'UnreadableResponse', 'The response does not contain a token.', {
       operation: GET_TOKEN,
     })
   }

@@ -34,7 +34,7 @@ describe('verdictOf', () => {
     },
     {
       given: Object.assign(new SyntaxError('Unexpected token <'), { $response: { statusCode: 502 } }),
-      want: ['retry', 'soon', 'UnreadableAnswer', true],
+      want: ['retry', 'soon', 'UnreadableResponse', true],
     },
     { given: networkError('ECONNREFUSED'), want: ['retry', 'soon', 'Unreachable', false] },
     { given: networkError('ENOTFOUND'), want: ['retry', 'soon', 'Unreachable', false] },

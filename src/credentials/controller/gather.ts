@@ -203,7 +203,7 @@ function sharedWith(
 function problemOf({ organizations }: CredentialContext, { metadata, spec }: RegistryCredential) {
   const namespace = metadata.namespace ?? ''
   if (!organizations.get(namespace)) {
-    const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true.`
+    const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true. Ask your cluster operator to add it.`
     return { reason: 'NotAnOrganization' as const, message }
   }
   const problem = credentialSpecProblem(spec)

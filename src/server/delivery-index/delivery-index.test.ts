@@ -206,7 +206,7 @@ describe('the log of an endpoint', () => {
   it('cannot be read before all of it is known, and says how far that has come', async () => {
     await expect(bed.index.list([BILLING], ALL)).rejects.toMatchObject({
       code: 'overloaded',
-      detail: 'The delivery log is still loading (0 deliveries so far).',
+      detail: 'The delivery log is still loading (0 deliveries so far). Retry the request.',
       retryAfter: 2,
     })
     expect(bed.index.progress).toBe('loading the events of the delivery log (0 deliveries so far)')

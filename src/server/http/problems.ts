@@ -123,7 +123,7 @@ export const PROBLEMS = {
   body_too_large: {
     status: 413,
     title: 'Body too large',
-    description: 'The body must be at most 256 KiB.',
+    description: 'The body must be at most 256 KiB, or 1 MiB for a batch of events.',
   },
   uri_too_long: {
     status: 414,
@@ -178,7 +178,7 @@ export const PROBLEMS = {
     status: 503,
     title: 'AWS unavailable',
     description:
-      'Davit could not complete a call to AWS. Most likely, nothing has changed. But if only the response was lost, AWS may have made the change. Retry after the number of seconds in the Retry-After header.',
+      'Davit could not complete a call to AWS. Most likely, nothing has changed. However, if AWS received the request and only the response was lost, the change may have been made. Retry after the number of seconds in the Retry-After header.',
   },
   not_acknowledged: {
     status: 503,
@@ -285,17 +285,21 @@ function ofCluster(error: unknown): Problem | undefined {
     return overloaded('Too many writes are waiting. The request had no effect.', BUSY_SECONDS, error)
   if (isApiError(error, 'NoSpace'))
     return overloaded(
-      "The cluster's API storage (etcd) is full. The request had no effect.",
+      "The cluster's API storage (etcd) is full. The request had no effect. Retry later. If the problem persists, contact your cluster operator.",
       FIX_SECONDS,
       error,
     )
   // Not a quota of the organization: creating an endpoint or a credential handles that one.
   if (isApiError(error, 'Quota'))
-    return overloaded('A cluster quota is blocking this request.', FIX_SECONDS, error)
+    return overloaded(
+      'A cluster quota is blocking this request. Retry later. If the problem persists, contact your cluster operator.',
+      FIX_SECONDS,
+      error,
+    )
   // Davit itself lacks a permission, or the API server has just started and has not loaded it yet.
   if (isApiError(error, 'Forbidden'))
     return overloaded(
-      'Davit does not currently have permission in the cluster to perform this operation. The request had no effect.',
+      'Davit does not currently have permission in the cluster to perform this operation. The request had no effect. Retry later. If the problem persists, contact your cluster operator.',
       BUSY_SECONDS,
       error,
     )
@@ -384,7 +388,7 @@ export function withLogProblems(log: EventLog): EventLog {
       } catch (error) {
         if (!isApiError(error, 'Quota', 'Forbidden', 'Terminating', 'NotFound')) throw error
         throw overloaded(
-          'The delivery log is not accepting events right now. The request had no effect.',
+          'The delivery log is not accepting events right now. The request had no effect. Retry later. If the problem persists, contact your cluster operator.',
           FIX_SECONDS,
           error,
         )

@@ -141,7 +141,7 @@ export class EndpointReconciler implements Reconciler {
     const { namespace = '', uid } = endpoint.metadata
     const problems: Problem[] = []
     if (!organizations.get(namespace)) {
-      const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true.`
+      const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true. Ask your cluster operator to add it.`
       problems.push({ reason: 'NotAnOrganization', message })
     }
     if (!url.ok)

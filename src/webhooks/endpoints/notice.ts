@@ -110,9 +110,9 @@ function noticeCondition(state: NoticeState): ConditionUpdate {
 }
 
 function outlook(state: NoticeState): string {
-  if (isOpen(state)) return 'Davit keeps trying until a week after the endpoint was disabled.'
-  if (openRecipients(state, state.final).length === 0 || state.isTooLate) return 'Davit does not try again.'
-  return 'Davit tries again only after its controller restarts.'
+  if (isOpen(state)) return 'Davit will keep trying until a week after the endpoint was disabled.'
+  if (openRecipients(state, state.final).length === 0 || state.isTooLate) return 'Davit will not try again.'
+  return 'Davit will try again only after its controller restarts.'
 }
 
 /** Distinct causes in a message. */

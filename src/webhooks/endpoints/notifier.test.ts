@@ -151,7 +151,7 @@ describe('a rejection for good (5yz)', () => {
         message: expect.stringMatching(new RegExp(`^No email was sent: the mail server .*\\(${codes}\\)\\.`)),
       })
       expect((await condition())?.message).toContain(
-        retries ? 'Davit tries again only after its controller restarts.' : 'Davit does not try again.',
+        retries ? 'Davit will try again only after its controller restarts.' : 'Davit will not try again.',
       )
     },
   )
@@ -196,7 +196,7 @@ describe('a rejection for good (5yz)', () => {
     expect(await condition()).toEqual({
       status: 'False',
       reason: 'MailRefused',
-      message: 'No email was sent: the address is not a valid email address. Davit does not try again.',
+      message: 'No email was sent: the address is not a valid email address. Davit will not try again.',
     })
   })
 })
@@ -213,14 +213,14 @@ describe('a rejection for now (4yz)', () => {
     const { process, condition } = await world([ANN], mailerTo(smtp))
     const one = await process()
     expect((await condition())?.message).toMatch(
-      /^No email has been sent yet: .* Davit keeps trying until a week after the endpoint was disabled\.$/,
+      /^No email has been sent yet: .* Davit will keep trying until a week after the endpoint was disabled\.$/,
     )
     await one.pass(WEEK + 2 * HOUR)
     const tried = count(smtp, 'EHLO')
     expect(tried).toBeGreaterThan(150)
     await one.pass(24 * HOUR)
     expect(count(smtp, 'EHLO')).toBe(tried)
-    expect((await condition())?.message).toMatch(/^No email was sent: .* Davit does not try again\.$/)
+    expect((await condition())?.message).toMatch(/^No email was sent: .* Davit will not try again\.$/)
   })
 })
 
@@ -234,7 +234,7 @@ describe('with several owners', () => {
       status: 'True',
       reason: 'PartlyMailed',
       message:
-        'Davit notified 2 of 3 owners by email. Address 2 of davit.dev/owner-emails: the mail server rejected the recipient (451 4.7.1). Davit keeps trying until a week after the endpoint was disabled.',
+        'Davit notified 2 of 3 owners by email. Address 2 of davit.dev/owner-emails: the mail server rejected the recipient (451 4.7.1). Davit will keep trying until a week after the endpoint was disabled.',
     })
     expect(JSON.stringify((await read()).status)).not.toContain('@')
     await one.pass(3 * HOUR)
@@ -262,7 +262,7 @@ describe('with several owners', () => {
       status: 'True',
       reason: 'PartlyMailed',
       message:
-        'Davit notified 2 of 3 owners by email. Address 3 of davit.dev/owner-emails: the mail server rejected the recipient (550 5.1.1). Davit does not try again.',
+        'Davit notified 2 of 3 owners by email. Address 3 of davit.dev/owner-emails: the mail server rejected the recipient (550 5.1.1). Davit will not try again.',
     })
     await (await process()).pass(24 * HOUR)
     expect(smtp.mails).toHaveLength(2)
@@ -277,7 +277,7 @@ describe('with several owners', () => {
       status: 'False',
       reason: 'MailRefused',
       message:
-        'No email has been sent yet. Addresses 1 and 2 of davit.dev/owner-emails: the mail server rejected the recipient (550 5.1.1). Address 3 of davit.dev/owner-emails: the mail server rejected the recipient (450 4.2.0). Address 4 of davit.dev/owner-emails: the address is not a valid email address. Davit keeps trying until a week after the endpoint was disabled.',
+        'No email has been sent yet. Addresses 1 and 2 of davit.dev/owner-emails: the mail server rejected the recipient (550 5.1.1). Address 3 of davit.dev/owner-emails: the mail server rejected the recipient (450 4.2.0). Address 4 of davit.dev/owner-emails: the address is not a valid email address. Davit will keep trying until a week after the endpoint was disabled.',
     })
     // The cluster operator reads what the server said.
     expect(logged.map(({ reply }) => reply)).toContain('450 4.2.0 later')

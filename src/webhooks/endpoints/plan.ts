@@ -331,7 +331,7 @@ const SOME_REJECTED: ConditionUpdate = {
   status: 'False',
   reason: 'CannotStoreDelivery',
   message:
-    'Some deliveries that succeeded on the first attempt have no WebhookDelivery because the API server rejected it. The Event CannotStoreDelivery names the quota or policy. The REST API lists all deliveries.',
+    'Some deliveries that succeeded on the first attempt have no WebhookDelivery because the API server rejected the object. The CannotStoreDelivery Event names the quota or policy. The REST API lists all deliveries.',
 }
 const ALL_COVERED: ConditionUpdate = {
   type: COVERAGE,
@@ -432,7 +432,7 @@ export function planChange(
 
 /** @param rejection how the API server rejects the object of a delivery that has not ended */
 export function cannotStore(rejection: string): Problem {
-  const message = `Davit cannot create a WebhookDelivery: ${withPeriod(rejection)} Davit continues to attempt the delivery from its log and retries the creation of the object. It cancels the delivery when the log can no longer keep it. Remove the quota or policy that prevents this.`
+  const message = `Davit cannot create a WebhookDelivery: ${withPeriod(rejection)} Davit keeps attempting the delivery from its log and keeps trying to create the object. If the delivery reaches the end of its retention in the log first, Davit cancels it. Remove the quota or policy that blocks the WebhookDelivery.`
   return { reason: 'CannotStoreDelivery', message }
 }
 

@@ -188,7 +188,7 @@ async function check(
   content: { data: EventData; dataText: string; happenedAt: number | undefined },
 ): Promise<Refusal | undefined> {
   if (!organizations.get(namespace) && !(await isOrganization(resources, namespace))) {
-    const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true.`
+    const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true. Ask your cluster operator to add it.`
     return { reason: 'NotAnOrganization', message }
   }
   // For the same reason as in `isOrganization`.

@@ -83,7 +83,7 @@ export class PublishQuota {
 
   #tooManyUnfinishedBytes(namespace: string, bytes: number): QuotaExceeded {
     const fullest = this.#fullest(namespace, (queue) => queue.bytes)
-    const most = fullest ? `, the largest part for the endpoint ${fullest.endpoint.name}` : ''
+    const most = fullest ? `, most of it for the endpoint ${fullest.endpoint.name}` : ''
     const fix = fullest
       ? 'Fix its receiver, or delete the endpoint. If the endpoint is disabled, fix its receiver, then enable the endpoint.'
       : 'Fix the receivers that are not accepting deliveries, or delete their endpoints. If an endpoint is disabled, fix its receiver, then enable the endpoint.'
