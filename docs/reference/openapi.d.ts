@@ -248,7 +248,7 @@ export interface paths {
         put?: never;
         /**
          * Publish several events
-         * @description Publishes up to 500 events, which may have up to 4,096 deliveries in total. By the time the response arrives, all accepted events are stored durably, in the order of the request. An invalid event is rejected, and the others are accepted. If the outcome is unknown, repeat the request with the same Idempotency-Key: Davit then publishes only the missing events.
+         * @description Publishes up to 500 events, which may have up to 4,096 deliveries in total. By the time the response arrives, all accepted events are stored durably, in the order of the request. An invalid event is rejected, and the others are accepted. If the outcome is unknown, repeat the request with the same Idempotency-Key: Davit then publishes only the missing events. Rejected events are checked again at each repeat.
          */
         post: operations["publishEvents"];
         delete?: never;
@@ -286,7 +286,7 @@ export interface paths {
         };
         /**
          * Stream events and deliveries
-         * @description Sends the organization's new events and the changes of its deliveries as server-sent events, for as long as the connection lasts:
+         * @description Sends the organization's new events and changes to its deliveries as server-sent events, for as long as the connection lasts:
          *
          *     - `event`: an event was accepted. The data is a `ListedEvent` as of that moment.
          *     - `delivery`: a delivery has changed. The data is a `DeliveryWithAttempts` with the current state. `attempts` contains at least the attempts since the previous message about this delivery.
@@ -821,7 +821,7 @@ export interface components {
             bake?: {
                 /** @enum {string} */
                 state: "pending" | "running" | "succeeded" | "failed";
-                /** @description number is the number of bakes of this template, with this one. */
+                /** @description number is the number of bakes of this template, including this one. */
                 number: number;
                 /**
                  * Format: date-time
@@ -2285,6 +2285,7 @@ export interface operations {
             404: components["responses"]["not_found"];
             405: components["responses"]["method_not_allowed"];
             408: components["responses"]["request_timeout"];
+            409: components["responses"]["unreadable"];
             414: components["responses"]["uri_too_long"];
             422: components["responses"]["invalid"];
             429: components["responses"]["rate_limited"];

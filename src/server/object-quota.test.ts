@@ -7,7 +7,7 @@ import { MemoryStore } from '../../test/support/memory-store.ts'
 import { leases, RESERVATION_LABEL } from '../apis/core-kinds.ts'
 import { webhookEndpoints } from '../apis/webhook-endpoint.ts'
 import { ApiError, type ResourceReader, type ResourceWriter } from '../kube/client.ts'
-import { ObjectQuota } from './object-quota.ts'
+import { ObjectQuota, removeExpiredReservationsForever } from './object-quota.ts'
 
 const ACME = 'acme'
 const SYSTEM = 'davit-system'
@@ -61,6 +61,15 @@ class Servers {
           return created
         }),
     }
+  }
+
+  /** As each REST server does. */
+  sweep(signal: AbortSignal): Promise<void> {
+    const log = { info: nothing, warn: nothing, error: nothing }
+    return removeExpiredReservationsForever(
+      { resources: this.api, namespace: SYSTEM, clock: this.clock, log },
+      signal,
+    )
   }
 
   get reserved(): string[] {
@@ -203,7 +212,27 @@ describe('a reservation', () => {
     expect(await codeOf(c.create('four'))).toBe('too_many_endpoints')
     await servers.clock.elapse(1000)
     expect(await codeOf(c.create('four'))).toBe('answered')
+    expect(servers.reserved).toEqual(['davit-api-webhookendpoints-three'])
+  })
+
+  test('of a server that died is removed a minute later at most, though nothing else is created', async () => {
+    const servers = new Servers(3)
+    const stopping = new AbortController()
+    const sweeping = servers.sweep(stopping.signal)
+    void servers.server().create('three', () => new Promise(nothing))
+    await servers.clock.elapse(2 * MINUTE)
+    void servers.server().create('four', () => new Promise(nothing))
+    await servers.clock.elapse(MINUTE - 1000)
+    expect(servers.reserved).toHaveLength(2)
+    await servers.clock.elapse(MINUTE)
+    expect(servers.reserved).toEqual(['davit-api-webhookendpoints-four'])
+    servers.api.fail(calling('list', leases), { before: new ApiError('Unavailable', 'away', { status: 0 }) })
+    await servers.clock.elapse(MINUTE)
+    await servers.clock.elapse(MINUTE)
     expect(servers.reserved).toEqual([])
+    stopping.abort()
+    await servers.clock.elapse(MINUTE)
+    await sweeping
   })
 
   test('is made anew where that of a dead server is too old to be used', async () => {

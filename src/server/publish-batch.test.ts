@@ -151,7 +151,7 @@ test('a batch that breaks off releases what it has reserved, and the problem say
   const large = 'x'.repeat(MAX_SEGMENT_BYTES / 2)
   await expect(publishing.publishBatch('acme', [event(large), event(large)], {})).rejects.toMatchObject({
     code: 'unavailable',
-    detail: expect.stringContaining('has accepted some events'),
+    detail: expect.stringContaining('has accepted only some of the events'),
   })
   expect([appends.length, reserved[0]?.appended, shown]).toEqual([1, false, []])
 })

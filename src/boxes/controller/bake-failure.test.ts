@@ -77,7 +77,7 @@ describe('a quota', () => {
     'failed quota: all: must specify cpu for: bake; memory for: bake',
     'failed quota: gpu: must specify limits.memory for: bake',
   ])('that needs more than the Pod says asks for no higher quota, and for no retry: %s', (words) => {
-    expect(fixOf(words)).toMatch(/counts a resource that the bake's Pod does not specify.*LimitRange/)
+    expect(fixOf(words)).toMatch(/covers a resource that the bake's Pod does not specify.*LimitRange/)
     expect(fixOf(words)).not.toMatch(/raise the quota/i)
     expect(retryOf(words)).toBeUndefined()
   })

@@ -38,6 +38,20 @@ test('a reservation shrinks to what was needed, and does not grow', () => {
   expect(load.bytes).toBe(0)
 })
 
+test('a reservation grows where there is room, and holds beyond that only what must be held', () => {
+  const load = new InFlightLimiter(LIMITS)
+  const reservation = load.reserve('acme', 100)
+  reservation.resizeTo(500)
+  expect(load.bytes).toBe(500)
+  expect(() => reservation.resizeTo(501)).toThrow(overloaded)
+  expect(load.bytes).toBe(500)
+  reservation.resizeTo(10)
+  reservation.hold(2_000)
+  expect(load.bytes).toBe(2_000)
+  reservation.release()
+  expect(load.bytes).toBe(0)
+})
+
 test('organizations that take their whole share leave memory to those that use little', () => {
   const load = new InFlightLimiter(LIMITS)
   load.reserve('acme', 500)

@@ -134,7 +134,7 @@ test('a body that grows beyond the limit is refused while it comes, and the clie
 })
 
 test('bodies together have a limit, and their room comes back', async () => {
-  const bed = await startServerBed({ limits: { bytesInFlight: 2_000 } })
+  const bed = await startServerBed({ limits: { bytesInFlight: 4_000 } })
   let release = () => {}
   bed.services.hold = new Promise<void>((resolve) => {
     release = resolve

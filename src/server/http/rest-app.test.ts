@@ -75,6 +75,15 @@ test('a list goes on where its cursor says, and the cursor is for that list alon
   expect(more.json).toMatchObject({ eventTypes: [{ name: 'environment.stopped' }], cursor: null })
 })
 
+test('a response has room until it is sent: a read waits for that, and what a write has done is told in any case', async () => {
+  const bed = await startServerBed({ limits: { bytesInFlight: 1_500 } })
+  const list = await ask(bed, `${ORG}/webhooks`, { key })
+  expect([list.status, list.json.code]).toEqual([503, 'overloaded'])
+  expect((await ask(bed, `${ORG}/webhooks?limit=1`, { key })).status).toBe(200)
+  expect((await ask(bed, `${ORG}/webhooks/${ID}`, { method: 'DELETE', key })).status).toBe(204)
+  expect((await ask(bed, `${ORG}/webhooks`, send('POST', draft))).status).toBe(201)
+})
+
 test('a time in a query may have any offset, and a cursor is for the instant', async () => {
   const bed = await startServerBed()
   const page = `${ORG}/webhooks/${ID}/deliveries`
