@@ -78,6 +78,7 @@ class Reader {
   readonly #watches: SharedWatches
   #at: number
   #stopping = new AbortController()
+  #watching = new AbortController()
 
   constructor(watches: SharedWatches, from: number) {
     this.#watches = watches
@@ -87,11 +88,17 @@ class Reader {
 
   stop(): void {
     this.#stopping.abort()
+    this.#watching.abort()
+  }
+
+  reopen(): void {
+    this.#watching.abort()
+    this.#watching = new AbortController()
   }
 
   async #run(): Promise<void> {
-    const { signal } = this.#stopping
-    while (!signal.aborted) {
+    while (!this.#stopping.signal.aborted) {
+      const { signal } = this.#watching
       try {
         for await (const events of this.#watches.watch(deliverySegments, {}, String(this.#at), signal))
           for (const event of events) this.#take(event)
@@ -187,6 +194,20 @@ describe('two readers of the same objects', () => {
     expect([first.errors.length, second.errors.length]).toEqual([1, 0])
   })
 
+  it('get a new one if they begin again, since theirs may be dead', async () => {
+    const log = new Log()
+    const watches = new SharedWatches(log, LARGE)
+    const readers = [new Reader(watches, 0), new Reader(watches, 0)]
+    await append(log, 2)
+    for (const reader of readers) reader.reopen()
+    await append(log, 2)
+    expect(readers.map(({ seen }) => seen)).toEqual([range(1, 4), range(1, 4)])
+    expect([log.opened, log.open]).toEqual([[0, 2], 1])
+    readers[0]?.reopen()
+    await append(log, 1)
+    expect([log.opened, log.open]).toEqual([[0, 2, 4], 2])
+  })
+
   it('close the stream when the last one leaves', async () => {
     const log = new Log()
     const watches = new SharedWatches(log, LARGE)
@@ -217,7 +238,7 @@ describe('streams', () => {
 const step = fc.oneof(
   fc.record({ what: fc.constant('append'), count: fc.integer({ min: 1, max: 8 }) }),
   fc.record({ what: fc.constant('begin'), behind: fc.nat(20) }),
-  fc.record({ what: fc.constantFrom('leave', 'fail', 'end') }),
+  fc.record({ what: fc.constantFrom('leave', 'reopen', 'fail', 'end') }),
 )
 
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never
@@ -237,6 +258,7 @@ class Story {
     if ('count' in one) await append(log, one.count)
     else if ('behind' in one) this.#begin(Math.max(0, log.newest - one.behind))
     else if (one.what === 'leave') await this.#leave()
+    else if (one.what === 'reopen') this.readers.at(-1)?.reader.reopen()
     else log.end(one.what === 'fail' ? new ApiError('Unavailable', '', { status: 0 }) : undefined)
     await settle()
   }

@@ -30,7 +30,7 @@ class SharedStream {
   #end: End | undefined
   #news = Promise.withResolvers<void>()
 
-  /** @param from the version after which it starts. @param onEnd called once, when no reader can join any more */
+  /** @param from the version after which it starts. @param onEnd called when no reader may join any more */
   constructor(from: number, maxBytes: number, onEnd: () => void) {
     this.#floor = from
     this.#maxBytes = maxBytes
@@ -70,6 +70,8 @@ class SharedStream {
       }
     } finally {
       signal.removeEventListener('abort', wake)
+      // It may have found out that the stream is dead, and begins again with another one.
+      if (signal.aborted) this.#onEnd()
       this.#readers -= 1
       if (this.#readers === 0) this.#close({})
     }
@@ -144,7 +146,9 @@ export class SharedWatches implements WatchSource {
     if (known?.hasAllAfter(from)) yield* joined(known.read(from, signal))
     else if (known) yield* this.#alone(key, this.#source.watch(type, query, resourceVersion, signal))
     else {
-      const stream = new SharedStream(from, this.#maxBytes, () => this.#streams.delete(key))
+      const stream: SharedStream = new SharedStream(from, this.#maxBytes, () => {
+        if (this.#streams.get(key) === stream) this.#streams.delete(key)
+      })
       this.#streams.set(key, stream)
       void stream.pump((ended) => this.#source.watch(type, query, resourceVersion, ended))
       yield* stream.read(from, signal)
