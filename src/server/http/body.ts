@@ -111,12 +111,13 @@ export class ArrivingBody {
   }
 
   #ignore(count: number): boolean {
-    this.#ignored = count
+    // Until something reads them, they wait in the socket, so that the client still gets its answer.
+    const isRead = this.#request.readableFlowing === true
+    this.#ignored = isRead ? count : 0
     this.#unread = undefined
     if (count === 0) this.#onTooSmall()
-    if (count > IGNORED_CHUNKS) this.#request.destroy()
-    // Until something reads them, they wait in the socket, so that the client still gets its answer.
-    return this.#request.readableFlowing === true
+    if (this.#ignored > IGNORED_CHUNKS) this.#request.destroy()
+    return isRead
   }
 
   #flush(): void {
