@@ -291,12 +291,11 @@ type Peer = { record: StoredPeerRecord; seenAt: number }
 type Waiter = {
   /** The version that has to be seen; undefined while it is not known. */
   needed: () => number | undefined
-  deadline: number
   end: (haveSeen: boolean) => void
 }
 
 const LOOK_EVERY_MS = 25
-/** With a watch, which may be silent because its connection is dead. Leases and waits end within this time as well. */
+/** With a watch, which may be silent because its connection is dead. Leases end within this time as well. */
 const LOOK_WITHOUT_NEWS_MS = 250
 const NEVER = new AbortController().signal
 /** Added to the lease, for slow calls. */
@@ -355,7 +354,6 @@ export class PeerServers {
     return new Promise((resolve) => {
       const waiter: Waiter = {
         needed,
-        deadline: clock.monotonic() + leaseMs + MARGIN_MS,
         end: (haveSeen) => {
           this.#waiters.delete(waiter)
           resolve(haveSeen)
@@ -365,10 +363,13 @@ export class PeerServers {
       if (this.#isLooking) this.#news.wake()
       else void this.#look()
     })
+          stop()
   }
 
   /** Removes the Leases of crashed replicas once a minute. */
   async collectExpiredForever(signal: AbortSignal): Promise<void> {
+      // Not a matter of the reader, which may itself wait for a response.
+      const stop = clock.after(leaseMs + MARGIN_MS, () => waiter.end(false))
     const { clock, log } = this.#options
     for (;;) {
       await sleep(clock, COLLECT_EVERY_MS, signal)
@@ -385,7 +386,7 @@ export class PeerServers {
 
   /** One reader for all waiters. */
   async #look(): Promise<void> {
-    const { clock, log } = this.#options
+    const { log } = this.#options
     this.#isLooking = true
     let isFailing = false
     while (this.#waiters.size > 0) {
@@ -398,8 +399,6 @@ export class PeerServers {
           })
         isFailing = true
       }
-      const now = clock.monotonic()
-      for (const waiter of [...this.#waiters]) if (now >= waiter.deadline) waiter.end(false)
       if (this.#waiters.size > 0) await this.#untilNews()
     }
     this.#isLooking = false
