@@ -16,9 +16,14 @@ class Records implements PeerRecords {
   writes = 0
   lists = 0
   isDown = false
+  /** Lists get no response. */
+  hangs = false
+  /** Names of records that cannot be removed. */
+  readonly locked = new Set<string>()
 
   async list() {
     this.lists += 1
+    if (this.hangs) await new Promise(() => undefined)
     return [...this.byName.values()]
   }
 
@@ -31,6 +36,7 @@ class Records implements PeerRecords {
   }
 
   async remove(name: string, version: string) {
+    if (this.locked.has(name)) throw new ApiError('Forbidden', 'a policy')
     if (this.byName.get(name)?.version !== version) throw new ApiError('Conflict', 'changed')
     this.byName.delete(name)
   }
@@ -206,18 +212,78 @@ test('one that lives and does not see it is not waited for without end', async (
   expect(answers).toEqual([false])
 })
 
-test('what a crashed one has left is taken away when it has long ended, and nothing of those that live', async () => {
-  const { clock, records, others, read } = await bed()
-  await read(120)
-  await records.write({ name: 'dead', session: 'dead.1', seen: 0, leaseMs: LEASE_MS }, undefined)
-  const over = new AbortController()
-  const tidying = others.collectExpiredForever(over.signal)
-  await clock.elapse(100_000)
-  expect([...records.byName.keys()].sort()).toEqual(['a', 'dead'])
-  await clock.elapse(100_000)
-  expect([...records.byName.keys()]).toEqual(['a'])
-  over.abort()
-  await tidying
+describe.each([1000, 5000, 250, 0])('while a list that began %d ms before gets no response', (before) => {
+  test('a wait ends when it should', async () => {
+    const { clock, records, others, read } = await bed()
+    await read(120)
+    records.hangs = true
+    void others.haveSeen(() => 130)
+    await clock.elapse(before)
+    const answers: boolean[] = []
+    void others.haveSeen(() => 130).then((haveSeen) => answers.push(haveSeen))
+    await clock.elapse(LEASE_MS + 1900)
+    expect(answers).toEqual([])
+    await clock.elapse(200)
+    expect(answers).toEqual([false])
+    expect(others.waiting).toBe(0)
+  })
+})
+
+describe('what crashed ones have left', () => {
+  async function collecting(...dead: string[]) {
+    const { clock, records, others, read } = await bed()
+    await read(120)
+    for (const name of dead)
+      await records.write({ name, session: `${name}.1`, seen: 0, leaseMs: LEASE_MS }, undefined)
+    const over = new AbortController()
+    const tidying = others.collectExpiredForever(over.signal)
+    const names = () => [...records.byName.keys()].sort()
+    const end = () => {
+      over.abort()
+      return tidying
+    }
+    return { clock, records, others, names, end }
+  }
+
+  test('is removed when it has been expired for a while, and nothing of those that live', async () => {
+    const { clock, names, end } = await collecting('dead')
+    // The first list of the collector shows it.
+    await clock.elapse(10_000 + LEASE_MS + 19_000)
+    expect(names()).toEqual(['a', 'dead'])
+    await clock.elapse(12_000)
+    expect(names()).toEqual(['a'])
+    await clock.elapse(100_000)
+    expect(names()).toEqual(['a'])
+    await end()
+  })
+
+  test('is removed sooner if the watch showed its last renewal', async () => {
+    const { clock, records, others, names, end } = await collecting('dead')
+    const last = records.byName.get('dead')
+    if (last) others.heard(last)
+    await clock.elapse(LEASE_MS + 19_000)
+    expect(names()).toEqual(['a', 'dead'])
+    await clock.elapse(12_000)
+    expect(names()).toEqual(['a'])
+    await end()
+  })
+
+  test.each([
+    { locked: ['d1'], left: ['a', 'd1'] },
+    { locked: ['d2'], left: ['a', 'd2'] },
+    { locked: ['d3'], left: ['a', 'd3'] },
+    { locked: ['d1', 'd2'], left: ['a', 'd1', 'd2'] },
+    { locked: ['d1', 'd2', 'd3'], left: ['a', 'd1', 'd2', 'd3'] },
+  ])('is removed but for $locked, which cannot be', async ({ locked, left }) => {
+    const { clock, records, names, end } = await collecting('d1', 'd2', 'd3')
+    for (const name of locked) records.locked.add(name)
+    await clock.elapse(60_000)
+    expect(names()).toEqual(left)
+    records.locked.clear()
+    await clock.elapse(12_000)
+    expect(names()).toEqual(['a'])
+    await end()
+  })
 })
 
 describe('with a watch of the records', () => {
@@ -273,7 +339,7 @@ describe('with a watch of the records', () => {
     const waiting = records.lists
     for (let time = 0; time < 100; time += 1) {
       show()
-      others.heard({ name: 'b', session: 'b.1', seen: 200 + time, leaseMs: LEASE_MS })
+      others.heard({ name: 'b', session: 'b.1', seen: 200 + time, leaseMs: LEASE_MS, version: `${time}` })
       await clock.elapse(2)
     }
     expect(records.lists).toBe(waiting)
@@ -317,5 +383,47 @@ describe('with a watch of the records', () => {
     wait(() => 200)
     await clock.elapse(1_000)
     expect(records.lists - before).toBeGreaterThanOrEqual(39)
+  })
+
+  describe('when another one died', () => {
+    /** @param agoMs how long before the change its last renewal was shown. @returns how long the change takes */
+    async function wait(agoMs: number, shown: (last: StoredPeerRecord) => StoredPeerRecord) {
+      const { clock, records, others } = await watched()
+      await records.write({ name: 'dead', session: 'dead.1', seen: 0, leaseMs: LEASE_MS }, undefined)
+      const last = records.byName.get('dead')
+      if (last) others.heard(shown(last))
+      for (let ms = 0; ms < agoMs; ms += 1000) await clock.elapse(Math.min(1000, agoMs - ms))
+      let answer: boolean | undefined
+      void others
+        .haveSeen(() => 120)
+        .then((haveSeen) => {
+          answer = haveSeen
+        })
+      const asked = clock.monotonic()
+      await clock.elapse(0)
+      while (answer === undefined) await clock.elapse(100)
+      return { answer, took: Math.floor((clock.monotonic() - asked) / 1000) }
+    }
+
+    test.each([
+      { agoMs: 0, took: 9 },
+      { agoMs: 3000, took: 6 },
+      { agoMs: 8000, took: 1 },
+      { agoMs: LEASE_MS, took: 0 },
+      { agoMs: 10_000, took: 0 },
+      { agoMs: 300_000, took: 0 },
+    ])('$agoMs ms before, a change waits for the rest of its lease', async ({ agoMs, took }) => {
+      expect(await wait(agoMs, (last) => last)).toEqual({ answer: true, took })
+    })
+
+    test.each([10_000, 60_000, 300_000])(
+      'and a renewal was not shown for %d ms, a change waits for its whole lease',
+      async (agoMs) => {
+        expect(await wait(agoMs, (last) => ({ ...last, version: 'before' }))).toEqual({
+          answer: true,
+          took: 9,
+        })
+      },
+    )
   })
 })

@@ -285,25 +285,24 @@ export class ReplicaHeartbeat {
   }
 }
 
-/** @param seenAt when this process first saw this version, monotonic */
+/** @property seenAt when a list or the watch first showed this version, monotonic; it was written before that */
 type Peer = { record: StoredPeerRecord; seenAt: number }
 
 type Waiter = {
   /** The version that has to be seen; undefined while it is not known. */
   needed: () => number | undefined
-  deadline: number
   end: (haveSeen: boolean) => void
 }
 
 const LOOK_EVERY_MS = 25
-/** With a watch, which may be silent because its connection is dead. Leases and waits end within this time as well. */
+/** With a watch, which may be silent because its connection is dead. Leases end within this time as well. */
 const LOOK_WITHOUT_NEWS_MS = 250
 const NEVER = new AbortController().signal
 /** Added to the lease, for slow calls. */
 const MARGIN_MS = 2000
-const COLLECT_EVERY_MS = 60_000
-/** After its end, a Lease is kept for so long. */
-const KEPT_MS = 60_000
+const COLLECT_EVERY_MS = 10_000
+/** After its end, a Lease is kept for so long: its replica may only have been suspended or cut off. */
+const KEPT_MS = 20_000
 
 export type PeerServersOptions = Pick<
   ReplicaHeartbeatOptions,
@@ -321,6 +320,8 @@ export class PeerServers {
   readonly #options: PeerServersOptions
   readonly #news: InterruptibleSleep
   readonly #peers = new Map<string, Peer>()
+  /** When the watch showed the latest version of each record. */
+  readonly #heard = new Map<string, { version: string; at: number }>()
   readonly #waiters = new Set<Waiter>()
   /** When the latest list was requested. */
   #asOf = Number.NEGATIVE_INFINITY
@@ -331,9 +332,15 @@ export class PeerServers {
     this.#news = new InterruptibleSleep(options.clock)
   }
 
-  /** The watch has shown a record. A renewal that says nothing new is no reason to look. */
-  heard({ name, seen }: PeerRecord): void {
-    if (name !== this.#options.name && this.#peers.get(name)?.record.seen !== seen) this.lookAgain()
+  /**
+   * The watch has shown a record. Only a list says what counts; this says from when on its lease is timed, and whether there is a
+   * reason to list: a renewal that says nothing new is none.
+   */
+  heard({ name, seen, version }: StoredPeerRecord): void {
+    const { name: own, clock } = this.#options
+    if (name === own) return
+    if (this.#heard.get(name)?.version !== version) this.#heard.set(name, { version, at: clock.monotonic() })
+    if (this.#peers.get(name)?.record.seen !== seen) this.lookAgain()
   }
 
   /** Something that a change may wait for has happened: a record is gone, or this replica has seen more itself. */
@@ -355,19 +362,21 @@ export class PeerServers {
     return new Promise((resolve) => {
       const waiter: Waiter = {
         needed,
-        deadline: clock.monotonic() + leaseMs + MARGIN_MS,
         end: (haveSeen) => {
+          stop()
           this.#waiters.delete(waiter)
           resolve(haveSeen)
         },
       }
+      // Not a matter of the reader, which may itself wait for a response.
+      const stop = clock.after(leaseMs + MARGIN_MS, () => waiter.end(false))
       this.#waiters.add(waiter)
       if (this.#isLooking) this.#news.wake()
       else void this.#look()
     })
   }
 
-  /** Removes the Leases of crashed replicas once a minute. */
+  /** Removes the Leases of crashed replicas. */
   async collectExpiredForever(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options
     for (;;) {
@@ -385,7 +394,7 @@ export class PeerServers {
 
   /** One reader for all waiters. */
   async #look(): Promise<void> {
-    const { clock, log } = this.#options
+    const { log } = this.#options
     this.#isLooking = true
     let isFailing = false
     while (this.#waiters.size > 0) {
@@ -398,8 +407,6 @@ export class PeerServers {
           })
         isFailing = true
       }
-      const now = clock.monotonic()
-      for (const waiter of [...this.#waiters]) if (now >= waiter.deadline) waiter.end(false)
       if (this.#waiters.size > 0) await this.#untilNews()
     }
     this.#isLooking = false
@@ -427,10 +434,12 @@ export class PeerServers {
     const now = clock.monotonic()
     const names = new Set(stored.map((record) => record.name))
     for (const gone of this.#peers.keys()) if (!names.has(gone)) this.#peers.delete(gone)
+    for (const gone of this.#heard.keys()) if (!names.has(gone)) this.#heard.delete(gone)
     for (const record of stored) {
       if (record.name === name) continue
       if (this.#peers.get(record.name)?.record.version === record.version) continue
-      this.#peers.set(record.name, { record, seenAt: now })
+      const heard = this.#heard.get(record.name)
+      this.#peers.set(record.name, { record, seenAt: heard?.version === record.version ? heard.at : now })
     }
   }
 
@@ -445,16 +454,19 @@ export class PeerServers {
     return this.#asOf - seenAt >= record.leaseMs + afterMs
   }
 
+  /** One that cannot be removed keeps none of the others. @throws the first error */
   async #collectExpired(): Promise<void> {
     const { records } = this.#options
     await this.#read()
-    for (const other of [...this.#peers.values()].filter((one) => this.#hasExpired(one, KEPT_MS))) {
+    const errors: unknown[] = []
+    for (const { record } of [...this.#peers.values()].filter((one) => this.#hasExpired(one, KEPT_MS))) {
       try {
-        await records.remove(other.record.name, other.record.version)
+        await records.remove(record.name, record.version)
       } catch (error) {
-        if (!isApiError(error, 'Conflict', 'NotFound')) throw error
+        if (!isApiError(error, 'Conflict', 'NotFound')) errors.push(error)
       }
     }
+    if (errors.length > 0) throw errors[0]
   }
 }
 

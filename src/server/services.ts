@@ -197,7 +197,7 @@ function createReplicas(options: ServerServicesOptions, watches: ServerWatches) 
   const shared = {
     name: writer,
     leaseMs,
-    records: apiLeases({ resources: api, namespace, clock }),
+    records: apiLeases({ resources: api, namespace, clock, deadlineMs: (leaseMs * 2) / 9 }),
     clock,
     log,
   }

@@ -1,4 +1,3 @@
-import { readDeliverySegment } from '../apis/delivery-segment.ts'
 import { eventType, eventTypes } from '../apis/event-type.ts'
 import { timeOfName } from '../apis/ids.ts'
 import { registryCredential, registryCredentials } from '../apis/registry-credential.ts'
@@ -19,7 +18,13 @@ import {
 } from '../webhooks/log/idempotency-keys.ts'
 import type { LogStore, StoredSegment } from '../webhooks/log/log-store.ts'
 import { LogTimes } from '../webhooks/log/log-times.ts'
-import { LARGEST_LOG_PAGE, LOG_PAGE, segmentBytes, storedAtOf } from '../webhooks/log/reader.ts'
+import {
+  LARGEST_LOG_PAGE,
+  LOG_PAGE,
+  readSharedSegment,
+  segmentBytes,
+  storedAtOf,
+} from '../webhooks/log/reader.ts'
 import { type ByteWindow, WRITTEN_MS, writtenBy } from '../webhooks/log/written-bytes.ts'
 import type { CredentialDirectory } from './credential-resource.ts'
 import { stillLoading } from './http/problems.ts'
@@ -235,7 +240,7 @@ type Reading = { bytes: number | undefined; clock: Clock; times: LogTimes; isNew
 function readSeenSegment(raw: StoredSegment, { bytes, clock, times, isNew }: Reading): SeenSegment {
   // A deletion changes the version, and its records were read before.
   if (raw.metadata.deletionTimestamp !== undefined) return NOTHING
-  const { metadata, spec } = readDeliverySegment(raw)
+  const { metadata, spec } = readSharedSegment(raw, bytes)
   const version = Number(metadata.resourceVersion)
   times.add(version, Math.min(spec.writtenAt, clock.now()))
   const records = keyRecordsOf(spec, version)

@@ -31,8 +31,8 @@ export class LogApi implements ResourceReader, WatchSource {
   down: ApiError | undefined
 
   /** @returns the version of the segment */
-  accept(name: string, events: readonly AcceptedEvent[]): number {
-    return this.#put('deliverysegments', name, { fields: { spec: segmentSpec(events, 'test', 0) } })
+  accept(name: string, events: readonly AcceptedEvent[], writtenAt = 0): number {
+    return this.#put('deliverysegments', name, { fields: { spec: segmentSpec(events, 'test', writtenAt) } })
   }
 
   tell(

@@ -43,7 +43,7 @@ export async function playServers(plan: {
   world.store.ways.calm()
   if (world.living().length === 0) world.join()
   for (const server of world.living()) Object.assign(server, { lag: 0, isMute: false })
-  await world.time.runUntil(world.time.now + 60_000 + 4 * LEASE_MS + 70_000)
+  await world.time.runUntil(world.time.now + 60_000 + 4 * LEASE_MS)
   const before = world.answers.late
   const living = world.living()
   let isAnswered = false

@@ -20,6 +20,8 @@ export const LEASE_MS = 9000
 export class ServerStore {
   readonly ways: SimulatedRecords
   readonly #byName = new Map<string, StoredPeerRecord>()
+  /** Called with each record that is written. */
+  readonly watchers = new Set<(record: StoredPeerRecord) => void>()
   /** The version of the endpoints; each change increments it. */
   version = 100
   #writes = 0
@@ -42,7 +44,9 @@ export class ServerStore {
           const held = this.#byName.get(record.name)
           if (held?.version !== over) throw new ApiError(held ? 'Conflict' : 'NotFound', 'not as said')
           this.#writes += 1
-          this.#byName.set(record.name, { ...record, version: String(this.#writes) })
+          const stored = { ...record, version: String(this.#writes) }
+          this.#byName.set(record.name, stored)
+          for (const show of this.watchers) show(stored)
           return String(this.#writes)
         }),
       remove: (name, version) =>
@@ -151,13 +155,14 @@ export function startSimulatedServer(world: {
   const rate = 0.98 + chance.fraction() * 0.04
   const clock = new SimulatedClock(time, { rate, wallOffset: chance.fraction() * 1e6 })
   const log = { info: () => undefined, warn: () => undefined, error: () => undefined }
+  const deliverLate = (deliver: () => void) => {
+    const ms = chance.fraction() < server.lag ? chance.fraction() * 20_000 : 1 + chance.fraction() * 60
+    time.at(ms, () => clock.run(deliver))
+  }
   const watch: LateWatch = new LateWatch(
     store,
     () => store.ways.call(clock, () => store.version),
-    (deliver) => {
-      const ms = chance.fraction() < server.lag ? chance.fraction() * 20_000 : 1 + chance.fraction() * 60
-      time.at(ms, () => clock.run(deliver))
-    },
+    deliverLate,
   )
   const shared = { name, leaseMs: LEASE_MS, records: store.of(clock, () => server.isMute), clock, log }
   const presence = new ReplicaHeartbeat({
@@ -168,7 +173,8 @@ export function startSimulatedServer(world: {
     behind: () => (watch.isListed ? undefined : 'being read'),
   })
   watch.onChange = () => presence.changed()
-  const others = new PeerServers(shared)
+  const others = new PeerServers({ ...shared, isWatching: () => true })
+  store.watchers.add((record) => deliverLate(() => others.heard(record)))
   const tidying = new AbortController()
   presence.start()
   void others.collectExpiredForever(tidying.signal)

@@ -6,7 +6,7 @@ import { secrets } from '../../apis/core-kinds.ts'
 import { deliverySegments } from '../../apis/delivery-segment.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import { webhookDeliveries } from '../../apis/webhook-delivery.ts'
-import { webhookEndpoints } from '../../apis/webhook-endpoint.ts'
+import { DISABLE_ANNOTATION, webhookEndpoints } from '../../apis/webhook-endpoint.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { ApiError } from '../../kube/client.ts'
 import { keysObject } from '../endpoints/signing-keys.ts'
@@ -78,8 +78,85 @@ it('shards are confirmed if nobody has claimed them since, and not otherwise', a
   expect(await done(other.takeOver.start(new Set([4]), signal))).toBe('done')
   expect(await done(bed.takeOver.confirm(mine, signal))).toBe(lost)
   expect(await done(bed.takeOver.confirm(new Set([3]), signal))).toBe('done')
-  const seen = bed.api.calls.slice(length).map(({ verb }) => verb)
-  expect(seen).not.toContain('list')
+  const lists = bed.api.calls.slice(length).filter(({ verb }) => verb === 'list')
+  expect(new Set(lists.map(({ plural }) => plural))).toEqual(new Set([webhookEndpoints.plural]))
+})
+
+const ref = { namespace: ORGANIZATION, name: 'one' }
+
+it.each([
+  {
+    what: 'was deleted',
+    change: (bed: EngineBed) => bed.store.delete(webhookEndpoints, ref),
+  },
+  {
+    what: 'was deleted and created again',
+    change: async (bed: EngineBed) => {
+      const { metadata, ...rest } = await bed.store.get(webhookEndpoints, ref)
+      await bed.store.delete(webhookEndpoints, ref)
+      await bed.store.create(webhookEndpoints, {
+        ...rest,
+        metadata: { ...ref, labels: metadata.labels ?? {} },
+      })
+    },
+  },
+  {
+    what: 'was disabled',
+    change: (bed: EngineBed) => bed.store.patch(webhookEndpoints, ref, { spec: { state: 'disabled' } }),
+  },
+  {
+    what: 'has to be disabled, as asked by annotation',
+    change: (bed: EngineBed) =>
+      bed.store.patch(webhookEndpoints, ref, {
+        metadata: { annotations: { [DISABLE_ANNOTATION]: '2026-01-31T12:00:00Z' } },
+      }),
+  },
+  {
+    what: 'is being deleted',
+    change: (bed: EngineBed) =>
+      bed.store.patch(webhookEndpoints, ref, { metadata: { deletionTimestamp: '2026-01-31T12:00:00Z' } }),
+  },
+])(
+  'an endpoint that $what while the Lease was lost gets nothing, though no watch shows it',
+  async ({ change }) => {
+    const bed = new EngineBed()
+    const one = await bed.endpoint('one')
+    const two = await bed.endpoint('two')
+    for (const { metadata } of [one, two]) bed.sender.answers.set(`/${metadata.name}`, 200)
+    const shards = new Set([one, two].map(({ metadata }) => shardOf(metadata.uid)))
+    const { signal } = new AbortController()
+    bed.engine.start()
+    const started = bed.takeOver.start(shards, signal)
+    await bed.elapse(20)
+    await started
+    bed.owns = () => false
+    bed.follower.addSegment(await bed.append(bed.event([one, two])))
+    await bed.elapse(90_000)
+    await change(bed)
+    const confirmed = bed.takeOver.confirm(shards, signal)
+    await bed.elapse(1000)
+    await confirmed
+    bed.owns = () => true
+    bed.engine.wake(shards)
+    await bed.elapse(60_000)
+    expect([bed.begun('one'), bed.begun('two').length]).toEqual([[], 1])
+  },
+)
+
+it('shards are not confirmed while endpoints cannot be read', async () => {
+  const bed = new EngineBed()
+  const { uid } = (await bed.endpoint('one')).metadata
+  const shards = new Set([shardOf(uid)])
+  const { signal } = new AbortController()
+  const started = bed.takeOver.start(shards, signal)
+  await bed.elapse(20)
+  await started
+  bed.api.fail(calling('list', webhookEndpoints), { before: new ApiError('Unavailable', 'down') }, 4)
+  const confirmed = bed.takeOver.confirm(shards, signal)
+  await bed.elapse(50)
+  expect(await stateOf(confirmed)).toBe('open')
+  await bed.elapse(60_000)
+  expect(await stateOf(confirmed)).toBe('done')
 })
 
 it('a shard that another replica has claimed meanwhile is not taken', async () => {

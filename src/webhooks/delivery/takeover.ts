@@ -146,13 +146,16 @@ export class ShardTakeover {
   }
 
   /**
-   * For shards that this replica had until its lease could not be renewed for a while.
+   * For shards that this replica had until its lease could not be renewed for a while. Endpoints may have been deleted meanwhile
+   * without an acknowledgement by a controller, since none lived, and the watch may be dead.
    * @throws Error if another replica has claimed one of them since, or if that cannot be told
    */
   async confirm(shards: ReadonlySet<number>, signal: AbortSignal): Promise<void> {
     await this.#turns.run(async () => {
       this.#assertHeld(shards)
       await this.#claim(shards, signal)
+      await this.#readEndpoints(signal)
+      this.#assertHeld(shards)
     })
   }
 

@@ -7,9 +7,10 @@ import { API_VERSION } from '../../apis/meta.ts'
 import { outcomeSegments } from '../../apis/outcome-segment.ts'
 import type { RawObject } from '../../kube/client.ts'
 import { createRandom } from '../../lib/time.ts'
+import { segmentSpec } from './codec.ts'
 import { SegmentNamer } from './kubernetes-store.ts'
 import { reachesLowWater, readLowWater } from './read-back.ts'
-import { readLoggedOutcomes } from './reader.ts'
+import { readLiveSegment, readLoggedOutcomes, readSharedSegment } from './reader.ts'
 
 const SYSTEM = 'davit-system'
 
@@ -167,3 +168,54 @@ async function writeBy(steps: readonly WriteStep[]): Promise<RawObject[]> {
   }
   return log
 }
+
+describe('a segment that two readers get from one watch', () => {
+  const NAME = '0'.repeat(26)
+
+  /** @param size of its body @returns the segment, and how often it was unpacked */
+  function segment(size = 10) {
+    const payload = JSON.stringify('x'.repeat(size))
+    const events = [{ event: { id: NAME, namespace: 'acme', type: 'a.b', payload }, targets: [] }]
+    const { packed, events: lines, ...spec } = segmentSpec(events, 'test', 1)
+    const text = packed === undefined ? { events: lines } : { packed }
+    let count = 0
+    const [field = ''] = Object.keys(text)
+    Object.defineProperty(spec, field, {
+      enumerable: true,
+      get: () => {
+        count += 1
+        return Object.values(text)[0]
+      },
+    })
+    const raw: RawObject = { metadata: { name: 's', resourceVersion: '7' }, spec }
+    return { raw, unpacked: () => count }
+  }
+
+  it.each([10, 5000, 100_000])('is unpacked once for each two, with a body of %d characters', (size) => {
+    const { raw, unpacked } = segment(size)
+    const read = [readSharedSegment(raw, 100), readSharedSegment(raw, 100)]
+    expect(unpacked()).toBe(1)
+    expect(read[0]?.spec.events[0]).toHaveLength(size + `${NAME} acme a.b - - ""`.length)
+    expect(read[1]).toEqual(read[0])
+    expect(readLiveSegment(raw, 100)?.bodies).toEqual([JSON.stringify('x'.repeat(size))])
+    readSharedSegment(raw, 100)
+    expect(unpacked()).toBe(2)
+  })
+
+  it('is not kept if it came by a list, which has objects of its own', () => {
+    const { raw, unpacked } = segment()
+    for (let reader = 1; reader <= 3; reader += 1) {
+      readSharedSegment(raw, undefined)
+      expect(unpacked()).toBe(reader)
+    }
+  })
+
+  it('is not kept for a reader that falls far behind', () => {
+    const all = Array.from({ length: 100 }, () => segment(100_000))
+    for (const { raw } of all) readSharedSegment(raw, 100)
+    for (const { raw } of all.toReversed()) readSharedSegment(raw, 100)
+    const again = all.filter(({ unpacked }) => unpacked() === 2)
+    expect(again.length).toBeGreaterThan(75)
+    expect(again.length).toBeLessThan(90)
+  })
+})

@@ -1,4 +1,10 @@
-import { decodeEventLine, deliverySegmentKind, readDeliverySegment } from '../../apis/delivery-segment.ts'
+import { LRUCache } from 'lru-cache'
+import {
+  type DeliverySegment,
+  decodeEventLine,
+  deliverySegmentKind,
+  readDeliverySegment,
+} from '../../apis/delivery-segment.ts'
 import { storedBytes } from '../../apis/log-format.ts'
 import { decodeLogRecords, readOutcomeSegment } from '../../apis/outcome-segment.ts'
 import type { PayloadRef } from '../../apis/webhook-delivery.ts'
@@ -16,6 +22,9 @@ import { writtenBy } from './written-bytes.ts'
 /** Segments per page of a list: few, since they may be large. Where they are small, a page may grow. */
 export const LOG_PAGE = 50
 export const LARGEST_LOG_PAGE = 1000
+
+/** Of a segment without its text, as JSON. */
+export const SEGMENT_OVERHEAD_BYTES = 800
 
 /** A younger segment was there when the first list was read: segments stay for two minutes, and lists go back by one. */
 const STILL_LISTED_MS = 30_000
@@ -60,12 +69,40 @@ export class OutcomeReadProgress {
   }
 }
 
+/** Characters of segments that one reader has unpacked and the other one has not taken yet. Those that share a watch are in step. */
+const MAX_UNPACKED_CHARACTERS = 2 * 1024 * 1024
+
+const unpackedByOther = new LRUCache<StoredSegment, DeliverySegment>({
+  maxSize: MAX_UNPACKED_CHARACTERS,
+  sizeCalculation: ({ spec: { events, deliveries } }) =>
+    events.reduce((sum, line) => sum + line.length, SEGMENT_OVERHEAD_BYTES + deliveries.length),
+})
+
 /**
- * Undefined if the segment is being deleted: that changes its version, and all of it was closed before.
+ * For two readers of one process that share a watch, and so get the same objects: the first one unpacks and checks a segment, the second
+ * one takes what that has found. It must not be changed.
+ * @param bytes known if it came by a watch; a list has objects of its own @throws ZodError if it is no segment
+ */
+export function readSharedSegment(raw: StoredSegment, bytes: number | undefined): DeliverySegment {
+  if (bytes === undefined) return readDeliverySegment(raw)
+  const known = unpackedByOther.get(raw)
+  if (known) {
+    unpackedByOther.delete(raw)
+    return known
+  }
+  const segment = readDeliverySegment(raw)
+  unpackedByOther.set(raw, segment)
+  return segment
+}
+
+/**
+ * For a reader that shares its watch with another one. Undefined if the segment is being deleted: that changes its version, and all of
+ * it was closed before.
  * @throws ZodError if it is no segment
  */
 export function readLiveSegment(raw: StoredSegment, bytes?: number): LogSegment | undefined {
-  return raw.metadata.deletionTimestamp === undefined ? readSegment(raw, bytes) : undefined
+  if (raw.metadata.deletionTimestamp !== undefined) return undefined
+  return toLogSegment(readSharedSegment(raw, bytes), bytes ?? segmentBytes(raw))
 }
 
 /** When a segment was stored, milliseconds since 1970: by its writer's clock if the API server did not say. */
@@ -75,9 +112,6 @@ export function storedAtOf(
 ): number {
   return Date.parse(creationTimestamp) || writtenAt
 }
-
-/** Of a segment without its text, as JSON. */
-export const SEGMENT_OVERHEAD_BYTES = 800
 
 /** About its size as JSON. */
 export function segmentBytes({ spec }: StoredSegment): number {
@@ -100,7 +134,7 @@ function toLogSegment({ metadata, spec }: ReturnType<typeof readDeliverySegment>
   }
 }
 
-/** As `readLiveSegment`, with what it adds to the store. @throws ZodError if it is no segment */
+/** For the only reader of a process, with what the segment adds to the store. Undefined if it is being deleted. @throws ZodError if it is no segment */
 function readCountedSegment(raw: StoredSegment, bytes = segmentBytes(raw)): CountedSegment | undefined {
   if (raw.metadata.deletionTimestamp !== undefined) return undefined
   const stored = readDeliverySegment(raw)
