@@ -74,11 +74,12 @@ export async function lastToEnd(
   note: (line: string) => void,
 ): Promise<string> {
   let left = controllers.length
+  const hint = left === 1 ? 'To see another controller take over, start with --controllers 2. ' : ''
   return await new Promise((resolve) => {
     for (const { replica, process, log } of controllers)
       void process.exited.then((exit) => {
         left -= 1
-        if (left === 0) resolve(`${replica} ${describeExit(exit)}. See its log: ${log}`)
+        if (left === 0) resolve(`${replica} ${describeExit(exit)}. ${hint}See its log: ${log}`)
         else for (const line of lossNotice(replica, exit)) note(line)
       })
   })

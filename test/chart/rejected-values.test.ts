@@ -243,6 +243,62 @@ const NAMES: [what: string, values: Values, path: string][] = [
   ['a dot in the name of an organization', { organizations: ['acme.eu'] }, '/organizations/0'],
 ]
 
+const SHARED = 'controller.serviceAccount.name and api.serviceAccount.name must differ'
+const accounts = (controller: Values, api: Values) => ({
+  controller: { serviceAccount: controller },
+  api: { serviceAccount: api },
+})
+
+const SAME_NAMES: [what: string, values: Values, words: string][] = [
+  ['a ServiceAccount of both roles', accounts({ name: 'davit' }, { name: 'davit' }), SHARED],
+  [
+    'a ServiceAccount of both roles that exists',
+    accounts({ name: 'davit', create: false }, { name: 'davit', create: false }),
+    SHARED,
+  ],
+  [
+    'a ServiceAccount of both roles that one of them creates',
+    accounts({ name: 'davit' }, { name: 'davit', create: false }),
+    SHARED,
+  ],
+  ['the default name of the other ServiceAccount', accounts({ name: 'davit-api' }, {}), SHARED],
+  [
+    'the default name with a prefix of its own',
+    { fullnameOverride: 'hooks', ...accounts({}, { name: 'hooks-controller' }) },
+    SHARED,
+  ],
+  [
+    'the ServiceAccount of the release test',
+    accounts({ name: 'davit-check' }, {}),
+    'controller.serviceAccount.name must not be davit-check',
+  ],
+  [
+    'the ServiceAccount of the Job before an uninstall',
+    accounts({}, { name: 'davit-stop' }),
+    'api.serviceAccount.name must not be davit-stop',
+  ],
+  [
+    'the ServiceAccount of the Job after an uninstall',
+    { nameOverride: 'hooks', ...accounts({}, { name: 'davit-hooks-cleanup', create: false }) },
+    'api.serviceAccount.name must not be davit-hooks-cleanup',
+  ],
+  [
+    'the namespace of the release test, as an organization',
+    { organizations: ['acme', 'davit-test'] },
+    'helm test would delete the namespace davit-test, which is in organizations',
+  ],
+  [
+    'the namespace of the release test, with a prefix of its own',
+    { fullnameOverride: 'acme', organizations: ['acme-test'] },
+    'helm test would delete the namespace acme-test, which is in organizations',
+  ],
+  [
+    'the namespace of the release test, as that of a receiver',
+    { clusterReceivers: [{ namespace: 'davit-test', service: 'receiver' }] },
+    'helm test would delete the namespace davit-test, which is in clusterReceivers',
+  ],
+]
+
 const PRIVILEGES: [what: string, context: Values][] = [
   ['the user root', { runAsUser: 0 }],
   ['that root may be the user', { runAsNonRoot: false }],
@@ -263,6 +319,21 @@ describe.each(HELMS)('%s rejects', (name) => {
 
   test.each(TWICE)('%s that is given twice', async (_, values, words) => {
     await expect(template(name, values, RELEASE)).rejects.toThrow(words)
+  })
+
+  test.each(SAME_NAMES)('%s, as the name of something else', async (_, values, words) => {
+    await expect(template(name, values, RELEASE)).rejects.toThrow(words)
+  })
+
+  test.each([
+    ['davit', 'davit-test'],
+    ['hooks', 'hooks-davit-test'],
+    ['my.davit', 'my-davit-test'],
+    ['d'.repeat(53), `${'d'.repeat(40)}-test`],
+  ])('the release %s in the namespace %s, which its test would delete', async (release, namespace) => {
+    await expect(template(name, {}, { name: release, namespace })).rejects.toThrow(
+      `helm test would delete the namespace ${namespace}, which is the namespace of the release`,
+    )
   })
 
   test.each(UNENCRYPTED)('%s without TLS', async (_, api, words) => {
@@ -287,6 +358,14 @@ describe('what is asked for by a value is taken', () => {
   ])('%s with TLS', async (_, api) => {
     expect(await template('helm4', { api }, RELEASE)).not.toEqual([])
   })
+})
+
+test.each<[string, Values]>([
+  ['a test that sends nothing', { helmTest: { delivery: false } }],
+  ['another prefix', { fullnameOverride: 'hooks' }],
+])('a release in the namespace davit-test is taken with %s', async (_, values) => {
+  const release = { name: 'davit', namespace: 'davit-test' }
+  expect(await template('helm4', values, release)).not.toEqual([])
 })
 
 test('variables, volumes and paths are taken where no value sets them', async () => {

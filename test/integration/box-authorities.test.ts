@@ -29,7 +29,7 @@ describe('where an organization lacks them', () => {
     const template = await bed.templateWhen('shop', code('ca_missing'))
     expect(template.status?.bake?.failure).toMatchObject({
       step: 'check',
-      message: expect.stringContaining('the ConfigMap davit-bake-ca'),
+      message: expect.stringContaining('ConfigMap davit-bake-ca'),
       fix: expect.stringContaining('Create or correct the ConfigMap'),
     })
     expect(conditionsOf(template)).toMatchObject({

@@ -2,6 +2,8 @@
 
 {{- define "davit.checks" -}}
 {{- include "davit.checkLabels" . }}
+{{- include "davit.checkServiceAccounts" . }}
+{{- include "davit.checkTestNamespace" . }}
 {{- include "davit.checkEncryption" . }}
 {{- include "davit.checkBakes" . }}
 {{- include "davit.checkTwice" (dict "value" "imagePullSecrets" "list" .Values.imagePullSecrets "keys" (list "name")) }}
@@ -103,6 +105,41 @@
 {{- end }}
 {{- if hasKey .Values.metrics.prometheusRule.alertLabels "severity" }}
 {{- fail "metrics.prometheusRule.alertLabels: must not contain severity, which the chart sets" }}
+{{- end }}
+{{- end }}
+
+{{- /* RBAC and the admission policies tell the Pods apart by their ServiceAccounts, whether the chart creates these or not. */}}
+{{- define "davit.checkServiceAccounts" -}}
+{{- $own := list (include "davit.test.name" .) }}
+{{- range list "stop" "cleanup" }}
+{{- $own = append $own (include "davit.hook.name" (dict "root" $ "role" .)) }}
+{{- end }}
+{{- $controller := include "davit.controller.serviceAccount" . }}
+{{- $api := include "davit.api.serviceAccount" . }}
+{{- if eq $controller $api }}
+{{- fail (printf "controller.serviceAccount.name and api.serviceAccount.name must differ: with the one ServiceAccount %s, the controller and the REST API would have each other's permissions" $api) }}
+{{- end }}
+{{- range $role, $name := dict "controller" $controller "api" $api }}
+{{- if has $name $own }}
+{{- fail (printf "%s.serviceAccount.name must not be %s: the chart creates and deletes a ServiceAccount with this name for a Job or a test" $role $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Helm deletes a namespace of this name before the release test, and all that is in it. */}}
+{{- define "davit.checkTestNamespace" -}}
+{{- if include "davit.test.delivers" . }}
+{{- $test := include "davit.test.organization" . }}
+{{- $used := dict .Release.Namespace "the namespace of the release" }}
+{{- range .Values.organizations }}
+{{- $_ := set $used . "in organizations" }}
+{{- end }}
+{{- range .Values.clusterReceivers }}
+{{- $_ := set $used .namespace "in clusterReceivers" }}
+{{- end }}
+{{- if hasKey $used $test }}
+{{- fail (printf "helmTest.delivery: helm test would delete the namespace %s, which is %s. Set fullnameOverride to another name, or helmTest.delivery to false" $test (get $used $test)) }}
+{{- end }}
 {{- end }}
 {{- end }}
 

@@ -104,6 +104,11 @@ app.kubernetes.io/component: {{ .role }}
 {{ include "davit.fullname" . }}-check
 {{- end }}
 
+{{- /* The namespace that exists only during the test. */}}
+{{- define "davit.test.organization" -}}
+{{ include "davit.fullname" . }}-test
+{{- end }}
+
 {{- define "davit.test.host" -}}
 {{ include "davit.test.name" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}
 {{- end }}

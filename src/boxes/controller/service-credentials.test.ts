@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { bakeStatus } from '../../apis/bake.ts'
 import type { BoxTemplateSpec } from '../../apis/box-template.ts'
 import type { RegistryCredential } from '../../apis/registry-credential.ts'
+import { FIXES } from './outcome.ts'
 import { type BakeView, prepareBake } from './service-credentials.ts'
 
 const ECR = '123456789012.dkr.ecr.eu-west-1.amazonaws.com'
@@ -70,6 +71,12 @@ function prepare({ service, credential: given = credential(), ...change }: Chang
   })
 }
 
+/** Every four words that follow each other. */
+function rowsOfWords(text: string): string[] {
+  const words = text.toLowerCase().match(/[\w./=-]*\w/g) ?? []
+  return words.slice(3).map((_, at) => words.slice(at, at + 4).join(' '))
+}
+
 describe('what is wrong before there is a Job', () => {
   const rows: [
     given: string,
@@ -79,7 +86,7 @@ describe('what is wrong before there is a Job', () => {
     [
       'a namespace that is no organization',
       { isOrganization: false },
-      { code: 'not_an_organization', words: ['davit.dev/organization=true'], service: undefined },
+      { code: 'not_an_organization', words: ['davit.dev/organization is missing'], service: undefined },
     ],
     [
       'an image that cannot be read',
@@ -89,7 +96,7 @@ describe('what is wrong before there is a Job', () => {
     [
       'a credential on a catalog service',
       { service: { kind: 'catalog' } },
-      { code: 'catalog_credential', words: ['must not have a credential'] },
+      { code: 'catalog_credential', words: ['from a public registry'] },
     ],
     [
       'a credential that is not there',
@@ -99,7 +106,7 @@ describe('what is wrong before there is a Job', () => {
     [
       'a credential of another host',
       { credential: credential({ registry: 'quay.io' }) },
-      { code: 'host_mismatch', words: ['rc_ghcr is for quay.io, but the image is in ghcr.io'] },
+      { code: 'host_mismatch', words: ['rc_ghcr is for quay.io, and the image is in ghcr.io.'] },
     ],
     [
       'a credential of another port',
@@ -114,12 +121,12 @@ describe('what is wrong before there is a Job', () => {
     [
       'a credential for another region of ECR',
       { credential: ecr(), service: { image: `${ECR.replace('eu-west-1', 'us-east-1')}/api` } },
-      { code: 'ecr_region_mismatch', words: [ECR, 'the regions eu-west-1 and us-east-1 differ'] },
+      { code: 'ecr_region_mismatch', words: [`rc_ghcr is for ${ECR}, and`, 'us-east-1'] },
     ],
     [
       'a credential for another account of ECR',
       { credential: ecr(), service: { image: `${ECR.replace('1234', '9999')}/api` } },
-      { code: 'ecr_account_mismatch', words: ['the accounts 123456789012 and 999956789012 differ'] },
+      { code: 'ecr_account_mismatch', words: [`rc_ghcr is for ${ECR}, and`, '999956789012'] },
     ],
     [
       'a credential for the same ECR under another name',
@@ -136,7 +143,7 @@ describe('what is wrong before there is a Job', () => {
       { credential: credential({}, { observedGeneration: -1 }) },
       {
         code: 'credential_not_ready',
-        words: ['has not yet processed the latest change to the credential rc_ghcr'],
+        words: ['has not yet processed the latest change to rc_ghcr'],
         waits: true,
       },
     ],
@@ -145,7 +152,7 @@ describe('what is wrong before there is a Job', () => {
       { credential: credential({}, { ...READY, observedGeneration: 1 }) },
       {
         code: 'credential_not_ready',
-        words: ['has not yet processed the latest change to the credential rc_ghcr'],
+        words: ['has not yet processed the latest change to rc_ghcr'],
         waits: true,
       },
     ],
@@ -162,7 +169,7 @@ describe('what is wrong before there is a Job', () => {
       },
       {
         code: 'credential_not_ready',
-        words: ['rc_ghcr is not ready (SecretMissing). SecretMissing it is.'],
+        words: ['rc_ghcr has the reason SecretMissing. SecretMissing it is.'],
         waits: true,
       },
     ],
@@ -195,7 +202,7 @@ describe('what is wrong before there is a Job', () => {
     [
       'no image for bakes',
       { bakeImage: undefined },
-      { code: 'bake_image_missing', words: ['DAVIT_BAKE_IMAGE'], service: undefined },
+      { code: 'bake_image_missing', words: ['No bake image is configured.'], service: undefined },
     ],
   ]
 
@@ -207,8 +214,15 @@ describe('what is wrong before there is a Job', () => {
     for (const words of want.words) expect(problem?.message).toContain(words)
   })
 
+  test.for(rows)('of %s, the details do not repeat the fix', ([, change]) => {
+    const { problem } = prepare(change)
+    if (problem === undefined) throw new Error('there is no problem')
+    const ofFix = rowsOfWords(FIXES[problem.code])
+    expect(rowsOfWords(problem.message).filter((row) => ofFix.includes(row))).toEqual([])
+  })
+
   test.for([
-    ['nothing', 'the ConfigMap trust (DAVIT_BAKE_CA_CONFIG_MAP), which does not exist in the namespace'],
+    ['nothing', 'The namespace has no ConfigMap trust (DAVIT_BAKE_CA_CONFIG_MAP).'],
     ['no certificates', 'no PEM certificate under the key ca.crt'],
     ['refused', 'is not allowed to read'],
     ['certificates', undefined],

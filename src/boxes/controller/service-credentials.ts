@@ -31,6 +31,7 @@ export type FoundCa = BakeCa & { found: 'certificates' | 'no certificates' | 'no
 export type BakeProblem = {
   service?: string | undefined
   code: BakeFailureCode
+  /** Only what the fix of the code, which users read before it, does not say. */
   message: string
   /** Whether it may go away without a change of the template. */
   waits: boolean
@@ -47,16 +48,9 @@ export function prepareBake(
   view: BakeView,
 ): { services: PreparedService[]; problem?: never } | { services?: never; problem: BakeProblem } {
   const { isOrganization, exceededQuota, bakeImage, spec } = view
-  if (!isOrganization)
-    return wrong(
-      'not_an_organization',
-      'The namespace is not an organization: it does not have the label davit.dev/organization=true.',
-    )
+  if (!isOrganization) return wrong('not_an_organization', 'The label davit.dev/organization is missing.')
   if (exceededQuota !== undefined)
-    return wrong(
-      'too_many_templates',
-      `The organization has reached its template limit: ${exceededQuota} older templates exist (DAVIT_MAX_TEMPLATES_PER_ORGANIZATION).`,
-    )
+    return wrong('too_many_templates', `${exceededQuota} older templates exist.`)
   const services: PreparedService[] = []
   for (const service of spec.services) {
     const { prepared, problem } = prepareService(view, service)
@@ -65,8 +59,7 @@ export function prepareBake(
   }
   const missing = missingObject(view)
   if (missing) return missing
-  if (bakeImage === undefined)
-    return wrong('bake_image_missing', 'No bake image is configured (DAVIT_BAKE_IMAGE).')
+  if (bakeImage === undefined) return wrong('bake_image_missing', 'No bake image is configured.')
   return { services: services.map((service) => nameOtherCredentials(service, services)) }
 }
 
@@ -74,26 +67,23 @@ function missingObject({ spec, missing, ca }: BakeView): { problem: BakeProblem 
   if (missing.serviceAccount)
     return wrong(
       'service_account_missing',
-      `spec.instanceRole references the ServiceAccount ${spec.instanceRole?.serviceAccountName}, which does not exist.`,
+      `spec.instanceRole references the ServiceAccount ${spec.instanceRole?.serviceAccountName}.`,
       { waits: true },
     )
   if (missing.output)
     return wrong(
       'output_missing',
-      `spec.output references the PersistentVolumeClaim ${spec.output?.persistentVolumeClaim}, which does not exist.`,
+      `spec.output references the PersistentVolumeClaim ${spec.output?.persistentVolumeClaim}.`,
       { waits: true },
     )
   if (ca === undefined || ca.found === 'certificates') return undefined
-  const caProblem = {
-    nothing: 'which does not exist in the namespace',
-    'no certificates': `which has no PEM certificate under the key ${ca.key}`,
-    refused: 'which the controller is not allowed to read',
+  const configMap = `ConfigMap ${ca.configMap} (DAVIT_BAKE_CA_CONFIG_MAP)`
+  const message = {
+    nothing: `The namespace has no ${configMap}.`,
+    'no certificates': `The ${configMap} has no PEM certificate under the key ${ca.key}.`,
+    refused: `The controller is not allowed to read the ${configMap}.`,
   }[ca.found]
-  return wrong(
-    'ca_missing',
-    `Bakes must trust the certificate authorities in the ConfigMap ${ca.configMap} (DAVIT_BAKE_CA_CONFIG_MAP), ${caProblem}.`,
-    { waits: true },
-  )
+  return wrong('ca_missing', message, { waits: true })
 }
 
 /** If several credentials are for one host, users wonder which one is used where. */
@@ -127,16 +117,10 @@ function prepareService(
   if (problem !== undefined) return wrong('invalid_image', `The image reference ${problem}.`)
   const plain = { name, image: imageName(reference) }
   if (id === undefined) return { prepared: plain }
-  if (kind === 'catalog')
-    return wrong(
-      'catalog_credential',
-      'A service of kind catalog must not have a credential: its image comes from a public registry.',
-    )
+  if (kind === 'catalog') return wrong('catalog_credential', 'Catalog images come from a public registry.')
   const credential = credentials.get(id.slice(CREDENTIAL_PREFIX.length))
   if (credential === undefined)
-    return wrong('credential_unknown', `The credential ${id} does not exist in the namespace.`, {
-      waits: true,
-    })
+    return wrong('credential_unknown', `registryCredentialId is ${id}.`, { waits: true })
   const mismatch = hostMismatch(id, credential, reference)
   if (mismatch) return mismatch
   const ordered = orderedCredential(id, credential, reference)
@@ -145,25 +129,20 @@ function prepareService(
   return { prepared: { ...plain, credential: ordered, why } }
 }
 
-/** Compares the credential's host with the image's. Of ECR hosts it tells whether account or region differs. */
+/** Compares the credential's host with the image's. Of ECR hosts, the code tells whether account or region differs. */
 function hostMismatch(id: string, { spec }: RegistryCredential, { registry }: ImageReference) {
   const { host } = parseRegistryHost(spec.registry)
   // A credential with an invalid host is not ready, and its own status says why.
   if (host === undefined || host === registry) return undefined
   const mine = parseEcrHost(host).ecr
   const theirs = parseEcrHost(registry).ecr
-  const both = `The credential ${id} is for ${host}, but the image is in ${registry}`
-  if (!mine || !theirs) return wrong('host_mismatch', `${both}.`)
-  if (mine.account !== theirs.account)
-    return wrong(
-      'ecr_account_mismatch',
-      `${both}: the accounts ${mine.account} and ${theirs.account} differ.`,
-    )
-  if (mine.region !== theirs.region)
-    return wrong('ecr_region_mismatch', `${both}: the regions ${mine.region} and ${theirs.region} differ.`)
+  const both = `${id} is for ${host}, and the image is in ${registry}.`
+  if (!mine || !theirs) return wrong('host_mismatch', both)
+  if (mine.account !== theirs.account) return wrong('ecr_account_mismatch', both)
+  if (mine.region !== theirs.region) return wrong('ecr_region_mismatch', both)
   return wrong(
     'host_mismatch',
-    `${both}. Both names refer to the same registry, but a credential is valid only for the name that it was created for.`,
+    `${both} Both names refer to the same registry, but a credential is valid only for the name that it was created for.`,
   )
 }
 
@@ -192,13 +171,13 @@ function isBehind({ metadata, status }: RegistryCredential): boolean {
 
 function notReady(id: string, credential: RegistryCredential): { problem: BakeProblem } {
   if (isBehind(credential)) {
-    const message = `Davit has not yet processed the latest change to the credential ${id}.`
+    const message = `Davit has not yet processed the latest change to ${id}.`
     return wrong('credential_not_ready', message, { waits: true })
   }
   const ready = readyCondition(credential)
   const stalled = credential.status?.conditions?.find(({ type }) => type === 'Stalled')
   const message = ready
-    ? `The credential ${id} is not ready (${ready.reason}). ${ready.message}`
-    : `The credential ${id} is not ready because Davit has not processed it yet.`
+    ? `${id} has the reason ${ready.reason}. ${ready.message}`
+    : `Davit has not processed ${id} yet.`
   return wrong('credential_not_ready', message, { waits: stalled?.status !== 'True' })
 }

@@ -32,7 +32,8 @@ const INSIST_AFTER_MS = 40_000
 export function spawnProcess<C extends Calls>(path: string, options: SpawnOptions = {}): RemoteProcess<C> {
   const child = fork(path, options.args ?? [], {
     execArgv: [...(options.execArgv ?? [])],
-    env: { ...process.env, ...options.env },
+    // Of the test run, and not a setting that Davit knows.
+    env: { ...process.env, DAVIT_TESTS: undefined, ...options.env },
     serialization: 'advanced',
     stdio: ['ignore', options.stdout ?? 'ignore', 'inherit', 'ipc'],
   })

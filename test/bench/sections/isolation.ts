@@ -200,7 +200,8 @@ export async function whileItHangs<T>(bed: Bed, route: EndpointRoute, work: () =
   return await whileEnabled(bed, [route], work)
 }
 
-async function whileEnabled<T>(
+/** The same for several. */
+export async function whileEnabled<T>(
   bed: Bed,
   routes: readonly EndpointRoute[],
   work: () => Promise<T>,

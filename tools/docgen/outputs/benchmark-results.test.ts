@@ -24,13 +24,22 @@ const MEASURED = {
   about: { machine: '2 cores of a kind, 24 GiB, Linux 6.0-a-host' },
 }
 
-test('without results, the page has the command of each section', () => {
-  const page = pageWith({})
-  for (const section of ['rest-publishing', 'rest-tls', 'rest-replicas'])
-    expect(page).toContain(
-      `There are no results yet. To measure, run \`npm run bench -- --only ${section}\`.`,
-    )
+const ALL = {
+  'rest-publishing': { ...MEASURED, restPublishing: publishingResult },
+  'rest-tls': { ...MEASURED, restTls: tlsResult },
+  'rest-replicas': { ...MEASURED, restReplicas: replicasResult },
+}
+
+test.for([
+  [[], 'To get these results, run `npm run bench -- --only rest-publishing,rest-tls,rest-replicas`.'],
+  [['rest-tls'], 'To get the other results, run `npm run bench -- --only rest-publishing,rest-replicas`.'],
+  [['rest-publishing', 'rest-tls'], 'To get the other results, run `npm run bench -- --only rest-replicas`.'],
+  [['rest-publishing', 'rest-tls', 'rest-replicas'], undefined],
+] as const)('with the results of %j, one sentence has the command for the others', ([names, sentence]) => {
+  const page = pageWith(Object.fromEntries(names.map((name) => [name, ALL[name]])))
   expect(page).toMatch(/^Before\.[\s\S]*After\.\n$/)
+  expect(page.match(/^### /gm) ?? []).toHaveLength(names.length)
+  expect(page.match(/^To get .*$/gm)).toEqual(sentence === undefined ? null : [sentence])
 })
 
 test.for([
@@ -45,7 +54,6 @@ test.for([
     expect(page).toContain(`Measured with \`npm run bench -- --only ${name}\` on 2026-01-31.`)
     expect(page).toContain('Machine: 2 cores of a kind, 24 GiB. Versions: node v24.21.0.')
     expect(page).not.toContain('a-host')
-    expect(page.match(/There are no results yet/g)).toHaveLength(2)
   },
 )
 

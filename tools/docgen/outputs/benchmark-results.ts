@@ -25,16 +25,26 @@ export const benchmarkResults: Output = {
     const page = read(PAGE)
     if (page === undefined) throw new NoPlaceError(`${PAGE} is missing, but results are written to it`)
     const sections = Object.keys(HEADINGS) as RestLoadSection[]
-    const content = sections.map((section) => resultsOf(section, read)).join('\n')
-    return [{ path: PAGE, content: putSection(PAGE, page, { ...SECTION, content }) }]
+    const results = sections.map((section) => resultsOf(section, read))
+    const missing = sections.filter((_, index) => results[index] === undefined)
+    const parts = [...results.filter((result) => result !== undefined), ...measuring(missing, sections)]
+    return [{ path: PAGE, content: putSection(PAGE, page, { ...SECTION, content: parts.join('\n') }) }]
   },
 }
 
-function resultsOf(section: RestLoadSection, read: (path: string) => string | undefined): string {
+/** How to get the results that are missing. */
+function measuring(missing: readonly RestLoadSection[], all: readonly RestLoadSection[]): string[] {
+  if (missing.length === 0) return []
+  const which = missing.length === all.length ? 'these results' : 'the other results'
+  return [`To get ${which}, run \`npm run bench -- --only ${missing.join()}\`.\n`]
+}
+
+/** Undefined if it was not measured. */
+function resultsOf(section: RestLoadSection, read: (path: string) => string | undefined): string | undefined {
   const command = `npm run bench -- --only ${section}`
   const text = read(`bench/results/${section}.json`)
   const heading = `### ${HEADINGS[section]}\n\n`
-  if (text === undefined) return `${heading}There are no results yet. To measure, run \`${command}\`.\n`
+  if (text === undefined) return undefined
   const file = restLoadFile.parse(JSON.parse(text))
   const tables = restLoadTables(file).map(tableOf)
   return `${heading}Measured with \`${command}\` on ${file.measuredAt.slice(0, 10)}.\n${originOf(section, file)}\n\n${tables.join('\n')}`
