@@ -192,9 +192,12 @@ export const registryCredentialStatus = z
           describe:
             'mark identifies the value of the Secret, so that Davit stores a new version only if the value changes. It reveals nothing without the installation key.',
         }).optional(),
+        recordedAt: instant(
+          'recordedAt is when Davit recorded the Secret, just before deleting it.',
+        ).optional(),
         returns: z.int32().min(0).optional().meta({
           description:
-            'returns is the number of times that the Secret was created again with the same value after Davit had deleted it. After three times, Davit no longer deletes it.',
+            'returns is the number of times that the Secret was created again after Davit had deleted it: with the same value, or with another value within ten minutes. After three times, Davit no longer deletes it.',
         }),
       })
       .optional()

@@ -2,6 +2,7 @@ import { createContext, Script } from 'node:vm'
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { LRUCache } from 'lru-cache'
 import { fieldOf } from './json.ts'
+import { hasEndlessReference } from './schema-circles.ts'
 
 /**
  * JSON Schema 2020-12 by ajv. Schemas come from the platform, data from tenants, so a schema may be careless but must
@@ -160,6 +161,7 @@ function compile(schema: Record<string, unknown>, { checkSchema, probeLimit }: C
   }
   checkSchema(schema)
   const check = compileWith(schema, false)
+  if (hasEndlessReference(schema)) throw new SchemaError(ENDLESS)
   probe(check, probeLimit)
   let all: ValidateFunction | undefined
   return {

@@ -46,6 +46,8 @@ describe('a server that answers', () => {
     script: SmtpScript
     want: string
     scope?: 'server' | 'email'
+    /** Default: by the first digit of the reply. */
+    isPermanent?: boolean
     login?: string
   }[] = [
     {
@@ -113,6 +115,32 @@ describe('a server that answers', () => {
       scope: 'email',
     },
     {
+      given: '552 to the recipient, for a full mailbox',
+      script: to('RCPT', '552 5.2.2 mailbox full'),
+      want: 'the mail server rejected the recipient (552 5.2.2)',
+      scope: 'email',
+      isPermanent: false,
+    },
+    {
+      given: '552 to the recipient, without an enhanced code',
+      script: to('RCPT', '552 too many recipients'),
+      want: 'the mail server rejected the recipient (552)',
+      scope: 'email',
+      isPermanent: false,
+    },
+    {
+      given: '552 to the recipient, with the code of too many recipients',
+      script: to('RCPT', '552-5.5.3 too many\r\n552 5.5.3 recipients'),
+      want: 'the mail server rejected the recipient (552 5.5.3)',
+      scope: 'email',
+      isPermanent: false,
+    },
+    {
+      given: '552 to the sender',
+      script: to('MAIL', '552 5.3.4 too big'),
+      want: 'the mail server rejected the sender (552 5.3.4). Ask your cluster operator to check DAVIT_SMTP_FROM',
+    },
+    {
       given: '552 to DATA',
       script: to('DATA', '552 5.3.4 too big'),
       want: 'the mail server rejected the email (552 5.3.4)',
@@ -132,10 +160,11 @@ describe('a server that answers', () => {
     },
   ]
 
-  test.each(cases)('$given was reached', async ({ script, want, scope = 'server' }) => {
+  test.each(cases)('$given was reached', async ({ script, want, scope = 'server', isPermanent }) => {
     const smtp = await opened(startScriptedSmtp(script))
     const refusal = await refusalBy(smtp)
-    expect(refusal).toMatchObject({ reason: want, scope, isPermanent: /\(5/.test(want) })
+    const lasts = isPermanent ?? /\(5/.test(want)
+    expect(refusal).toMatchObject({ reason: want, scope, isPermanent: lasts })
     // Its own words stay with the cluster operator.
     expect(refusal.reason).not.toMatch(/corp\.internal|10\.0\.0\.7|sorry|busy/)
     expect(refusal.reply).toMatch(/^[45]\d\d/)

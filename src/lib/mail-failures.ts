@@ -7,7 +7,7 @@ import { oneLine } from './text.ts'
 export type MailFailure = {
   /** For owners: Davit's words and the codes of the reply. The server's own text may name hosts and policies of the cluster operator. */
   reason: string
-  /** The same email would get the same reply (RFC 5321 §4.2.1: 5yz). */
+  /** The same email would get the same reply (RFC 5321 §4.2.1: 5yz, but see TOO_MANY_RECIPIENTS). */
   isPermanent: boolean
   /** `server`: it would reject every email, until a setting is changed. `email`: it rejected this one, or this recipient. */
   scope: 'server' | 'email'
@@ -51,7 +51,7 @@ export function mailFailureOf(error: unknown): MailFailure {
   const verb = String(command ?? '').split(' ', 1)[0] ?? ''
   return {
     reason: reasonOfReply(verb, reply),
-    isPermanent: reply.isPermanent,
+    isPermanent: reply.isPermanent && !(verb === 'RCPT' && reply.code === TOO_MANY_RECIPIENTS),
     scope: (verb === 'RCPT' || verb === 'DATA') && !isAboutAccess(reply) ? 'email' : 'server',
     // The response to a login may repeat the credentials: drop it.
     ...(verb === 'AUTH' ? {} : { reply: reply.text }),
@@ -93,6 +93,8 @@ function advice(what: string): string {
 /** The server closes the connection, whatever it was asked (RFC 5321 §3.8). */
 const CLOSING = '421'
 const LOGIN_REQUIRED = '530'
+/** Some servers reply with it to a recipient too many, or to a full mailbox, so as RCPT's reply it is temporary (RFC 5321 §4.5.3.1.10). */
+const TOO_MANY_RECIPIENTS = '552'
 
 function reasonOfReply(verb: string, { code, codes }: Reply): string {
   if (code === LOGIN_REQUIRED)

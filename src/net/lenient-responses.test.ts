@@ -97,6 +97,151 @@ test('each response of a connection is normalized, and what follows it is not', 
   }
 })
 
+const CHUNKED = `${OK}transfer-encoding: chunked\r\n\r\n`
+
+describe('a chunked body', () => {
+  test.each([
+    {
+      name: 'with a trailer that is continued',
+      after: '0\r\nx-a: b\r\n c\r\n\r\n',
+      want: '0\r\nx-a: b c\r\n\r\n',
+    },
+    {
+      name: 'with a trailer that ends with spaces',
+      after: '0\r\nx-a: b \t\r\n\r\n',
+      want: '0\r\nx-a: b\r\n\r\n',
+    },
+    {
+      name: 'with two such fields',
+      after: '0\r\nx-a: b \r\nx-c:\r\n\td\r\n e \r\n\r\n',
+      want: '0\r\nx-a: b\r\nx-c: d e\r\n\r\n',
+    },
+    {
+      name: 'with a space before the semicolon',
+      after: '2 ;a=b\r\nok\r\n0\r\n\r\n',
+      want: '2\r\nok\r\n0\r\n\r\n',
+    },
+    {
+      name: 'with spaces around it',
+      after: '2 \t; a = "b"; c\r\nok\r\n0\r\n\r\n',
+      want: '2\r\nok\r\n0\r\n\r\n',
+    },
+    { name: 'with spaces after a size', after: '2  \r\nok\r\n000 \r\n\r\n', want: '2\r\nok\r\n000\r\n\r\n' },
+    {
+      name: 'with an extension of the last chunk and a trailer',
+      after: '00 ; a\r\nx-a: b\r\n c\r\n\r\n',
+      want: '00\r\nx-a: b c\r\n\r\n',
+    },
+    { name: 'whose data looks like framing', after: '7\r\n0\r\n \r\n\r\r\n0\r\n\r\n' },
+    { name: 'that is plain', after: 'A\r\n0123456789\r\n1\r\n0\r\n0\r\nx-a: b\r\n\r\n' },
+    { name: 'and what follows it', after: '0\r\n\r\nx \r\n y' },
+    { name: 'without a size', after: '\r\nx: y \r\n\r\n' },
+    {
+      name: 'with another text after a size',
+      after: '2 x \r\nok\r\n0\r\n\r\n',
+      want: '2x \r\nok\r\n0\r\n\r\n',
+    },
+    { name: 'with a bare line feed after a size', after: '2\nok\r\n0 \r\n\r\n' },
+    {
+      name: 'with a bare carriage return in an extension',
+      after: '2;a\rb \r\nok\r\n',
+      want: '2\rb \r\nok\r\n',
+    },
+    { name: 'with data that is too long', after: '2\r\nokay\r\n0 ;x\r\n\r\n' },
+    { name: 'with a size beyond all numbers', after: `${'f'.repeat(20)} ;x\r\nok \r\n` },
+  ])('$name', ({ after, want = after }) => {
+    expect(normalized(CHUNKED + after)).toBe(CHUNKED + want)
+    expect(normalized(CHUNKED, after)).toBe(CHUNKED + want)
+    expect(normalized(...(CHUNKED + after))).toBe(CHUNKED + want)
+  })
+
+  test.each([
+    { name: 'in capitals', fields: 'Transfer-Encoding: Chunked', isChunked: true },
+    { name: 'after another coding', fields: 'transfer-encoding: gzip, chunked', isChunked: true },
+    {
+      name: 'in a second field',
+      fields: 'transfer-encoding: gzip\r\nx: y\r\ntransfer-encoding:chunked',
+      isChunked: true,
+    },
+    { name: 'on a continued line', fields: 'transfer-encoding:\r\n chunked', isChunked: true },
+    { name: 'not as the last coding', fields: 'transfer-encoding: chunked, gzip', isChunked: false },
+    {
+      name: 'not as the last field',
+      fields: 'transfer-encoding: chunked\r\ntransfer-encoding: gzip',
+      isChunked: false,
+    },
+    { name: 'in another field', fields: 'x-transfer-encoding: chunked', isChunked: false },
+    { name: 'in a value', fields: 'vary: transfer-encoding: chunked', isChunked: false },
+  ])('is known by its coding: $name', ({ fields, isChunked }) => {
+    const after = '0\r\nx: y \r\n\r\n'
+    for (const all of [fields, `${fields}\r\nx: a\r\n b`]) {
+      const bytes = `${OK}${all}\r\n\r\n${after}`
+      const found = normalized(bytes)
+      expect(found.endsWith(isChunked ? '0\r\nx: y\r\n\r\n' : after)).toBe(true)
+      expect(normalized(...bytes)).toBe(found)
+    }
+  })
+
+  test('has extensions up to a limit, in all of its chunks', () => {
+    const extension = `;${'x'.repeat(1000)}`
+    const small = normalized(CHUNKED, ...Array<string>(16).fill(`1${extension}\r\n-\r\n`), '0\r\n\r\n')
+    expect(small).toBe(`${CHUNKED}${'1\r\n-\r\n'.repeat(16)}0\r\n\r\n`)
+    expect(() => normalized(CHUNKED, ...Array<string>(17).fill(`1${extension}\r\n-\r\n`))).toThrow(
+      errors.HeadersOverflowError,
+    )
+    expect(() => normalized(CHUNKED, '1', ...Array<string>(17).fill(extension))).toThrow(
+      errors.HeadersOverflowError,
+    )
+  })
+
+  const space = fc.constantFrom('', ' ', '\t', ' \t ')
+  const extension = fc
+    .tuple(space, space, fc.constantFrom('a', 'a=b', 'a = "b;c"', ''))
+    .map(([before, after, text]) => `${before};${after}${text}`)
+  const chunk = fc
+    .tuple(
+      fc.string({ unit: fc.constantFrom('\r', '\n', '0', ';', ' ', 'x'), minLength: 1, maxLength: 20 }),
+      fc.array(extension, { maxLength: 2 }),
+      space,
+    )
+    .map(([data, extensions, end]) => ({
+      data,
+      line: `${data.length.toString(16)}${extensions.join('')}${end}`,
+    }))
+  const field = fc
+    .tuple(
+      fc.constantFrom('x-a', 'digest'),
+      fc.array(fc.constantFrom('b', 'c', '0'), { minLength: 1, maxLength: 3 }),
+      fc.constantFrom('\r\n ', ' \r\n\t', ' '),
+      space,
+    )
+    .map(([name, words, fold, end]) => ({
+      given: `${name}: ${words.join(fold)}${end}`,
+      want: `${name}: ${words.join(' ')}`,
+    }))
+
+  test('is the same body with a plain framing, however it is cut into packets', () => {
+    fc.assert(
+      fc.property(
+        fc.array(chunk, { maxLength: 5 }),
+        fc.array(extension, { maxLength: 1 }),
+        fc.array(field, { maxLength: 3 }),
+        fc.array(fc.nat(400), { maxLength: 10 }),
+        (chunks, lastExtensions, fields, cuts) => {
+          const lines = (all: readonly string[]) => all.map((line) => `${line}\r\n`).join('')
+          const given = `${lines(chunks.map(({ line, data }) => `${line}\r\n${data}`))}0${lastExtensions.join('')}\r\n${lines(fields.map((one) => one.given))}\r\n`
+          const want = `${lines(chunks.map(({ data }) => `${data.length.toString(16)}\r\n${data}`))}0\r\n${lines(fields.map((one) => one.want))}\r\n`
+          const text = CHUNKED + given
+          const at = [0, ...cuts.filter((cut) => cut <= text.length).sort((a, b) => a - b), text.length]
+          const parts = at.slice(1).map((end, i) => text.slice(at[i], end))
+          expect(normalized(...parts)).toBe(CHUNKED + want)
+          expect(normalized(...text)).toBe(CHUNKED + want)
+        },
+      ),
+    )
+  })
+})
+
 const piece = fc.constantFrom(
   '\r',
   '\n',
@@ -112,7 +257,8 @@ const piece = fc.constantFrom(
   '1',
   '',
 )
-const bytes = fc.array(piece, { maxLength: 40 }).map((pieces) => pieces.join(''))
+const chunked = fc.constantFrom(CHUNKED, '2', '0', ';', ' ;x', 'ok')
+const bytes = fc.array(fc.oneof(piece, chunked), { maxLength: 40 }).map((pieces) => pieces.join(''))
 
 test('how bytes are cut into packets does not change what the parser gets', () => {
   fc.assert(

@@ -1,11 +1,12 @@
 import type { Socket } from 'node:net'
 import { errors } from 'undici'
+import { ChunkedBody } from './chunked-body.ts'
 
 /**
  * Lets undici read responses that RFC 9110 and RFC 9112 ask a client to accept, and that undici and its parser reject: an interim
- * response that was not asked for (RFC 9110 §15.2), such as the 100 that some proxies always send, header lines that are continued on
- * the next line (RFC 9112 §5.2), and spaces after a length (RFC 9112 §5). The bytes are changed between the socket and undici, which
- * has no option for any of them. All else reaches undici as it came.
+ * response that was not asked for (RFC 9110 §15.2), such as the 100 that some proxies always send, field lines of a header or a trailer
+ * that are continued on the next line (RFC 9112 §5.2), spaces after a length (RFC 9112 §5), and spaces around chunk extensions. The
+ * bytes are changed between the socket and undici, which has no option for any of them. All else reaches undici as it came.
  */
 
 /** As much of an interim response as of a final one. */
@@ -39,9 +40,10 @@ type Gap = 'none' | 'spaces' | 'line end' | 'fold'
  *
  *   start --a status from 100 to 199 except 101--> interim --empty line--> start
  *   start --any other byte--> head --empty line, or a bare line feed--> body --next request--> start
+ *   head --empty line, and the body is chunked--> chunks --the last chunk--> trailer --empty line, or a bare line feed--> body
  */
 export class ResponseNormalizer {
-  #state: 'start' | 'interim' | 'head' | 'body' = 'start'
+  #state: 'start' | 'interim' | 'head' | 'chunks' | 'trailer' | 'body' = 'start'
   /** The start of a status line that may be that of an interim response. */
   #held: Buffer = EMPTY
   #gap: Gap = 'none'
@@ -50,6 +52,8 @@ export class ResponseNormalizer {
   #inFields = false
   #interimBytes = 0
   #interimLineLength = 0
+  #coding = new TransferCoding()
+  #chunks = new ChunkedBody()
 
   /** The next bytes are the response to a request that is being sent. */
   expectResponse(): void {
@@ -61,9 +65,9 @@ export class ResponseNormalizer {
   /** What to parse; may be empty. @throws HeadersOverflowError if an interim response is too large */
   push(chunk: Buffer): Buffer {
     if (this.#state === 'body') return chunk
-    if (this.#state === 'start' && this.#held.length === 0 && isPlainHead(chunk)) {
-      this.#state = 'body'
-      return chunk
+    if (this.#state === 'start' && this.#held.length === 0) {
+      const end = endOfPlainHead(chunk)
+      if (end !== undefined) return this.#passHead(chunk, end)
     }
     let rest = this.#held.length > 0 ? Buffer.concat([this.#held, chunk]) : chunk
     this.#held = EMPTY
@@ -72,7 +76,34 @@ export class ResponseNormalizer {
       if (!next) return EMPTY
       rest = next
     }
-    return this.#readHead(rest)
+    return this.#state === 'chunks' ? this.#readChunks(rest) : this.#readFields(rest)
+  }
+
+  #passHead(bytes: Buffer, end: number): Buffer {
+    const head = bytes.subarray(0, end)
+    const coding = new TransferCoding()
+    if (CODING_NAME.test(head.toString('latin1'))) for (const byte of head) coding.see(byte)
+    this.#startBody(coding.isChunked)
+    if (this.#state === 'body') return bytes
+    return joined([head, this.#readChunks(bytes.subarray(end))])
+  }
+
+  #startBody(isChunked: boolean): void {
+    this.#state = isChunked ? 'chunks' : 'body'
+    this.#chunks = new ChunkedBody()
+  }
+
+  #readChunks(bytes: Buffer): Buffer {
+    const parts: Buffer[] = []
+    const after = this.#chunks.read(bytes, (part) => void parts.push(part))
+    if (after?.kind === 'trailer') {
+      this.#startFields('trailer')
+      parts.push(this.#readFields(after.rest))
+    } else if (after) {
+      this.#state = 'body'
+      parts.push(after.rest)
+    }
+    return joined(parts)
   }
 
   /** @returns undefined if more bytes are needed */
@@ -87,12 +118,19 @@ export class ResponseNormalizer {
       return undefined
     }
     const isInterim = INTERIM.test(start)
-    this.#state = isInterim ? 'interim' : 'head'
+    this.#interimLineLength = 0
+    if (isInterim) this.#state = 'interim'
+    else this.#startFields('head')
+    return rest
+  }
+
+  /** The line before the fields is next: the status line, or the rest of the line of the last chunk. */
+  #startFields(state: 'head' | 'trailer'): void {
+    this.#state = state
     this.#gap = 'none'
     this.#afterCr = false
     this.#inFields = false
-    this.#interimLineLength = 0
-    return rest
+    this.#coding = new TransferCoding()
   }
 
   /** @returns what follows the interim response; undefined if it has not ended */
@@ -111,13 +149,13 @@ export class ResponseNormalizer {
     return undefined
   }
 
-  #readHead(bytes: Buffer): Buffer {
+  #readFields(bytes: Buffer): Buffer {
     // Room for the gap that may be left of the bytes before.
-    const out = new Output(bytes.length + 4)
+    const out = new Output(bytes.length + 4, this.#coding)
     for (const [at, byte] of bytes.entries()) {
       if (this.#afterCr && byte === LF) {
         this.#afterCr = false
-        if (this.#gap === 'line end') return this.#endHead(out, bytes, at)
+        if (this.#gap === 'line end') return this.#endFields(out, bytes, at)
         this.#endLine(out)
       } else if (byte === LF) {
         this.#flush(out)
@@ -151,11 +189,13 @@ export class ResponseNormalizer {
     this.#gap = 'line end'
   }
 
-  #endHead(out: Output, bytes: Buffer, at: number): Buffer {
+  #endFields(out: Output, bytes: Buffer, at: number): Buffer {
     this.#flush(out)
     out.add(CR)
-    this.#state = 'body'
-    return out.with(bytes.subarray(at))
+    out.add(LF)
+    const rest = bytes.subarray(at + 1)
+    this.#startBody(this.#state === 'head' && this.#coding.isChunked)
+    return out.with(this.#state === 'chunks' ? this.#readChunks(rest) : rest)
   }
 
   #flush(out: Output): void {
@@ -172,32 +212,70 @@ export class ResponseNormalizer {
 
 class Output {
   readonly #bytes: Buffer
+  readonly #coding: TransferCoding
   #length = 0
 
-  constructor(size: number) {
+  /** @param coding sees all bytes */
+  constructor(size: number, coding: TransferCoding) {
     this.#bytes = Buffer.allocUnsafe(size)
+    this.#coding = coding
   }
 
   add(byte: number): void {
     this.#bytes[this.#length] = byte
     this.#length += 1
+    this.#coding.see(byte)
   }
 
   /** All bytes, and `rest` after them. */
   with(rest: Buffer): Buffer {
-    const bytes = this.#bytes.subarray(0, this.#length)
-    return rest.length === 0 ? bytes : Buffer.concat([bytes, rest])
+    return joined([this.#bytes.subarray(0, this.#length), rest])
   }
 }
 
-/** A whole head that the parser understands: almost every response. */
-function isPlainHead(chunk: Buffer): boolean {
+const MAX_CODING_LINE = 256
+const CODING_NAME = /transfer-encoding/i
+const CODING_FIELD = /^transfer-encoding:(.*)\r$/i
+
+/** Whether a head announces a chunked body. A field that is longer than any in use does not, nor does what the parser rejects. */
+class TransferCoding {
+  #line = ''
+  #before = 0
+  #hasBareLf = false
+  /** Of all fields so far, the coding that was applied last (RFC 9112 §6.1). */
+  #last = ''
+
+  get isChunked(): boolean {
+    return this.#last === 'chunked' && !this.#hasBareLf
+  }
+
+  see(byte: number): void {
+    if (byte === LF) this.#endLine()
+    else if (this.#line.length < MAX_CODING_LINE) this.#line += String.fromCharCode(byte)
+    this.#before = byte
+  }
+
+  #endLine(): void {
+    if (this.#before !== CR) this.#hasBareLf = true
+    const [, codings] = CODING_FIELD.exec(this.#line) ?? []
+    if (codings !== undefined) this.#last = codings.split(',').at(-1)?.trim().toLowerCase() ?? ''
+    this.#line = ''
+  }
+}
+
+function joined(parts: readonly Buffer[]): Buffer {
+  const [first = EMPTY, ...others] = parts.filter(({ length }) => length > 0)
+  return others.length === 0 ? first : Buffer.concat([first, ...others])
+}
+
+/** Where a whole head ends that the parser understands, as almost every one is. */
+function endOfPlainHead(chunk: Buffer): number | undefined {
   if (chunk.length < INTERIM_LENGTH || chunk[CODE_AT] === DIGIT_1 || chunk[0] === CR || chunk[0] === LF)
-    return false
+    return undefined
   const end = chunk.indexOf(HEAD_END)
-  if (end < 0) return false
+  if (end < 0) return undefined
   const head = chunk.subarray(0, end + 2)
-  return UNUSUAL.every((bytes) => !head.includes(bytes))
+  return UNUSUAL.some((bytes) => head.includes(bytes)) ? undefined : end + HEAD_END.length
 }
 
 /** undici reads a socket with `read` alone. Call it before undici gets the socket. */

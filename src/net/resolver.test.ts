@@ -8,6 +8,7 @@ import {
   type MachineNames,
   type NameServer,
   parseHosts,
+  parseNdots,
   parseSearchList,
   type ResolverOptions,
 } from './resolver.ts'
@@ -16,7 +17,7 @@ function coded(code: string): Error {
   return Object.assign(new Error(code), { code })
 }
 
-const NOTHING: MachineNames = { hosts: new Map(), search: [] }
+const NOTHING: MachineNames = { hosts: new Map(), search: [], ndots: 1 }
 
 /** Addresses, the code of the failure, or no answer. */
 type Given = string[] | string | 'silence'
@@ -74,15 +75,19 @@ describe('names that DNS does not have as written', () => {
   const machine = {
     hosts: new Map([['receiver.acme', ['10.0.0.1']]]),
     search: ['davit.svc.cluster.local', 'svc.cluster.local', 'cluster.local'],
+    ndots: 5,
   }
   const inCluster = (name: string): Answers | undefined =>
     name === 'hooks.billing.svc.cluster.local' ? { v4: ['10.96.0.7'], v6: 'ENODATA' } : undefined
 
   test('are names of the hosts file, or of a domain of the search list', async () => {
     const resolve = resolver(nameServer(inCluster, machine).server, { machineNames: true })
-    expect(await resolve('receiver.acme')).toEqual({ addresses: ['10.0.0.1'], isMachineName: true })
-    expect(await resolve('hooks.billing')).toEqual({ addresses: ['10.96.0.7'], isMachineName: true })
-    expect(await resolve('hooks.billing.svc')).toEqual({ addresses: ['10.96.0.7'], isMachineName: true })
+    expect(await resolve('receiver.acme')).toMatchObject({ addresses: ['10.0.0.1'], isMachineName: true })
+    expect(await resolve('hooks.billing')).toMatchObject({ addresses: ['10.96.0.7'], isMachineName: true })
+    expect(await resolve('hooks.billing.svc')).toMatchObject({
+      addresses: ['10.96.0.7'],
+      isMachineName: true,
+    })
   })
 
   test.each([
@@ -128,11 +133,124 @@ describe('names that DNS does not have as written', () => {
     await givenUp
   })
 
-  test('are not the result of a name server in trouble', async () => {
-    const { server, asked } = nameServer({ v4: 'ESERVFAIL', v6: 'ENOTFOUND' }, machine)
+  test('with as many dots as ndots are not looked for because of a name server in trouble', async () => {
+    const { server, asked } = nameServer({ v4: 'ESERVFAIL', v6: 'ENOTFOUND' }, { ...machine, ndots: 2 })
     const resolve = resolver(server, { machineNames: true })
-    await expect(resolve('x.example')).rejects.toMatchObject({ code: 'ESERVFAIL' })
-    expect(asked).toEqual(['A x.example', 'AAAA x.example'])
+    await expect(resolve('a.b.example')).rejects.toMatchObject({ code: 'ESERVFAIL' })
+    expect(asked).toEqual(['A a.b.example', 'AAAA a.b.example', 'machine'])
+  })
+})
+
+describe('a cluster whose DNS has a dead upstream', () => {
+  const machine = {
+    hosts: new Map([['gateway.corp.example', ['10.0.0.1']]]),
+    search: ['davit.svc.cluster.local', 'svc.cluster.local', 'cluster.local', 'corp.example'],
+    ndots: 5,
+  }
+  /** What the DNS of the cluster replies to all but its own names. */
+  const clusterWith = (upstream: Answers) =>
+    nameServer((name) => {
+      if (name === 'hooks.billing.svc.cluster.local') return { v4: ['10.96.0.7'], v6: 'ENODATA' }
+      return name.endsWith('.cluster.local') ? undefined : upstream
+    }, machine)
+
+  const TROUBLE: readonly Answers[] = [
+    { v4: 'ESERVFAIL', v6: 'ESERVFAIL' },
+    { v4: 'EREFUSED', v6: 'EREFUSED' },
+    { v4: 'ETIMEOUT', v6: 'ETIMEOUT' },
+    { v4: 'ENODATA', v6: 'ESERVFAIL' },
+    { v4: 'ETIMEOUT', v6: 'ENOTFOUND' },
+    { v4: 'silence', v6: 'silence' },
+    { v4: 'silence', v6: 'ESERVFAIL' },
+  ]
+
+  async function found(hostname: string, upstream: Answers, ms = 1000) {
+    const clock = new FakeClock()
+    const { server, asked } = clusterWith(upstream)
+    const result = resolver(server, { clock, machineNames: true })(hostname).then(
+      ({ addresses, isMachineName }) => ({ addresses, isMachineName }),
+      (error: NodeJS.ErrnoException) => error.code,
+    )
+    await clock.elapse(ms)
+    return { result: await Promise.race([result, settle().then(() => 'waiting')]), asked }
+  }
+
+  describe.each(TROUBLE)('that replies $v4 and $v6', (upstream) => {
+    test.each(['hooks.billing', 'hooks.billing.svc'])('finds %s in its search list', async (hostname) => {
+      const { result } = await found(hostname, upstream)
+      expect(result).toEqual({ addresses: ['10.96.0.7'], isMachineName: true })
+    })
+
+    test('finds the names of the hosts file', async () => {
+      const { result } = await found('gateway.corp.example', upstream)
+      expect(result).toEqual({ addresses: ['10.0.0.1'], isMachineName: true })
+    })
+
+    test('finds a whole name at once', async () => {
+      const { result, asked } = await found('hooks.billing.svc.cluster.local', upstream, 0)
+      expect(result).toEqual({ addresses: ['10.96.0.7'], isMachineName: false })
+      expect(asked).not.toContain('machine')
+    })
+  })
+
+  test.each(TROUBLE)('does not hide its error from unknown names: $v4 and $v6', async (upstream) => {
+    const { result } = await found('nobody.billing', upstream)
+    const codes = [upstream.v4, upstream.v6]
+    if (codes.includes('silence')) expect(result).toBe('waiting')
+    else expect(result).toBe(codes.find((code) => code !== 'ENODATA' && code !== 'ENOTFOUND'))
+  })
+
+  test('is given a second before the search list is tried', async () => {
+    const { result, asked } = await found('hooks.billing', { v4: 'silence', v6: 'silence' }, 999)
+    expect(result).toBe('waiting')
+    expect(asked).toEqual(['A hooks.billing', 'AAAA hooks.billing'])
+  })
+
+  test('may also have a dead domain in the search list', async () => {
+    const dead = nameServer(
+      (name) => {
+        if (name === 'hooks.billing.svc.cluster.local') return { v4: ['10.96.0.7'], v6: 'ENODATA' }
+        return name.endsWith('.corp.example') ? { v4: 'ESERVFAIL', v6: 'ETIMEOUT' } : undefined
+      },
+      { ...machine, search: ['corp.example', 'svc.cluster.local'] },
+    )
+    const resolve = resolver(dead.server, { machineNames: true })
+    expect(await resolve('hooks.billing')).toMatchObject({ addresses: ['10.96.0.7'] })
+    await expect(resolve('nobody.billing')).rejects.toMatchObject({ code: 'ENOTFOUND' })
+  })
+
+  describe('that is only slow', () => {
+    async function slow(answer: Given, search: (name: string) => Answers | undefined = () => undefined) {
+      const clock = new FakeClock()
+      const late = Promise.withResolvers<string[]>()
+      const { server, asked } = nameServer(search, machine)
+      const resolve4 = (name: string) => (name === 'hooks.example' ? late.promise : server.resolve4(name))
+      const resolve = createResolver({ clock, machineNames: true, server: { ...server, resolve4 } })
+      const running = resolve('hooks.example')
+      const result = running.catch((error: NodeJS.ErrnoException) => error.code)
+      await clock.elapse(1000)
+      if (typeof answer === 'string') late.reject(coded(answer))
+      else late.resolve(answer)
+      await settle()
+      return { result: await Promise.race([result, settle().then(() => 'waiting')]), asked }
+    }
+
+    test('is waited for after the search list', async () => {
+      const { result } = await slow(['1.1.1.1'])
+      expect(result).toEqual({ addresses: ['1.1.1.1'], isMachineName: false })
+    })
+
+    test('ends the search', async () => {
+      const isSilent = (name: string): Answers | undefined =>
+        name === 'hooks.example' ? undefined : { v4: 'silence', v6: 'silence' }
+      const { result, asked } = await slow(['1.1.1.1'], isSilent)
+      expect(result).toMatchObject({ addresses: ['1.1.1.1'] })
+      expect(asked).not.toContain('A hooks.example.svc.cluster.local')
+    })
+
+    test('has its error thrown', async () => {
+      expect((await slow('ESERVFAIL')).result).toBe('ESERVFAIL')
+    })
   })
 })
 
@@ -153,6 +271,18 @@ test.each([
   { text: '', want: [] },
 ])('a resolver configuration has the search list $want', ({ text, want }) => {
   expect(parseSearchList(text)).toEqual(want)
+})
+
+test.each([
+  { text: 'search a\noptions ndots:5\n', want: 5 },
+  { text: 'options timeout:1 ndots:2 attempts:3', want: 2 },
+  { text: 'options ndots:2\n options\tndots:3\r\n', want: 3 },
+  { text: 'options ndots:99', want: 15 },
+  { text: 'options ndots:0', want: 0 },
+  { text: '# options ndots:5\noptions xndots:4 ndots:x\nsearch ndots:3', want: 1 },
+  { text: '', want: 1 },
+])('a resolver configuration has ndots $want: $text', ({ text, want }) => {
+  expect(parseNdots(text)).toBe(want)
 })
 
 test('localhost is never a question for DNS', async () => {
@@ -182,7 +312,7 @@ test('200 names whose server hangs do not keep others waiting', async () => {
 })
 
 test('names of one organization that are slow to be looked for keep no name of another one waiting', async () => {
-  const machine = { hosts: new Map(), search: ['svc.cluster.local'] }
+  const machine = { hosts: new Map(), search: ['svc.cluster.local'], ndots: 5 }
   const { server, asked } = nameServer((name) => {
     if (/^slow-\d+\.example\.svc/.test(name)) return { v4: 'silence', v6: 'silence' }
     return name === 'receiver.acme.svc.cluster.local' ? { v4: ['10.96.0.7'], v6: 'ENODATA' } : undefined

@@ -17,8 +17,11 @@ import { addressClass } from './egress-policy.ts'
  */
 export type Resolve = (hostname: string, signal?: AbortSignal) => Promise<readonly string[]>
 
-/** `isMachineName`: DNS does not have the name as written; the machine's hosts file or search list does. */
-export type ResolvedName = { addresses: readonly string[]; isMachineName: boolean }
+/** What was found in DNS as written, or else by the machine's hosts file or search list. */
+export type ResolvedName = { addresses: readonly string[]; isMachineName: false } | MachineName
+
+/** `asWritten`: the answer of DNS for the name as written, which may still have addresses if it is late. */
+type MachineName = { addresses: readonly string[]; isMachineName: true; asWritten: Promise<Answer> }
 
 /** @param hostname with a dot at the end: only as written */
 export type ResolveName = (hostname: string, signal?: AbortSignal) => Promise<ResolvedName>
@@ -37,6 +40,8 @@ export type MachineNames = {
   hosts: ReadonlyMap<string, readonly string[]>
   /** Domains without a dot at the end, in the order in which they are tried. */
   search: readonly string[]
+  /** Names with fewer dots are completed with a domain of the search list even if DNS does not respond to them as written. */
+  ndots: number
 }
 
 export type ResolverOptions = {
@@ -52,6 +57,11 @@ const QUERY_TIMEOUT_MS = 2000
 const QUERY_TRIES = 2
 /** How long the first answer waits for the other family (RFC 8305 §3). Some servers never answer one of the two. */
 const RESOLUTION_DELAY_MS = 50
+/**
+ * How long DNS may take for a name as written before the machine's own names are tried as well. The DNS of a cluster whose upstream is
+ * dead stays silent for `receiver.acme.svc`, but knows `receiver.acme.svc.cluster.local`.
+ */
+const SILENCE_MS = 1000
 /** Questions that nobody waits for end by their timeouts. Beyond this number, look-ups wait for both answers. */
 const MAX_OPEN_QUESTIONS = 4096
 const MAX_ADDRESSES = 6
@@ -59,6 +69,7 @@ const MAX_NAME_LENGTH = 253
 
 const NOT_FOUND: ReadonlySet<unknown> = new Set(['ENOTFOUND', 'ENODATA'])
 
+/** Without an address, there is an error. */
 type Answer = { addresses: readonly string[]; error?: unknown }
 type Answers = { v4?: Answer; v6?: Answer }
 type Running = { result: Promise<ResolvedName>; waiting: number }
@@ -117,28 +128,63 @@ export function createResolver(options: ResolverOptions): ResolveName {
     const name = hostname.replace(/\.$/, '')
     // RFC 6761: never a question for DNS.
     if (/(^|\.)localhost$/.test(name)) return { addresses: ['127.0.0.1', '::1'], isMachineName: false }
-    try {
+    if (!options.machineNames || hostname !== name)
       return { addresses: await query(name), isMachineName: false }
-    } catch (error) {
-      if (!options.machineNames || hostname !== name || !isNotFound(error)) throw error
-      const addresses = await findOnMachine(name, isWanted)
-      if (!addresses) throw error
-      return { addresses, isMachineName: true }
+    const asked = answerOf(() => query(name))
+    if (await isFoundSoon(asked)) return { addresses: (await asked).addresses, isMachineName: false }
+    return await findEither(name, asked, isWanted)
+  }
+
+  /** False once the answer is another one, or has not arrived in time. */
+  function isFoundSoon(asked: Promise<Answer>): Promise<boolean> {
+    return new Promise((settled) => {
+      const stop = clock.after(SILENCE_MS, () => settled(false))
+      void asked.then(({ error }) => {
+        stop()
+        settled(error === undefined)
+      })
+    })
+  }
+
+  /** What is found first: the name as written, or a name of the machine. @throws the error of the name as written */
+  async function findEither(
+    name: string,
+    asked: Promise<Answer>,
+    isWanted: () => boolean,
+  ): Promise<ResolvedName> {
+    let isFound = false
+    const asWritten = asked.then(({ addresses, error }) => {
+      if (error !== undefined) throw error
+      isFound = true
+      return { addresses, isMachineName: false as const }
+    })
+    const onMachine = findOnMachine(name, asked, () => isWanted() && !isFound).then((addresses) => {
+      if (!addresses) throw new Error('the machine does not know the name')
+      return { addresses, isMachineName: true as const, asWritten: asked }
+    })
+    try {
+      return await Promise.any([asWritten, onMachine])
+    } catch {
+      return await asWritten
     }
   }
 
   /** Undefined if the machine does not know the name either, or nobody needs it any more. */
   async function findOnMachine(
     name: string,
+    asked: Promise<Answer>,
     isWanted: () => boolean,
   ): Promise<readonly string[] | undefined> {
-    const { hosts, search } = (await server.machineNames?.()) ?? NO_NAMES
+    const { hosts, search, ndots } = (await server.machineNames?.()) ?? NO_NAMES
     const known = hosts.get(name)
     if (known) return known.slice(0, MAX_ADDRESSES)
+    const isShort = name.split('.').length <= ndots
+    if (!isShort && !isNotFound((await asked).error)) return undefined
     const names = search.map((domain) => `${name}.${domain}`)
     for (const full of names.filter(({ length }) => length <= MAX_NAME_LENGTH)) {
-      const found = isWanted() ? await query(full).catch(unlessNotFound) : undefined
-      if (found) return found
+      // A domain whose server is in trouble does not hide the names of the next one.
+      const { addresses } = isWanted() ? await answerOf(() => query(full)) : NO_ANSWER
+      if (addresses.length > 0) return addresses
     }
     return undefined
   }
@@ -173,7 +219,7 @@ export function createResolver(options: ResolverOptions): ResolveName {
 }
 
 /** Never rejects. */
-async function answerOf(question: () => Promise<string[]>): Promise<Answer> {
+async function answerOf(question: () => Promise<readonly string[]>): Promise<Answer> {
   try {
     return { addresses: await question() }
   } catch (error) {
@@ -225,7 +271,8 @@ export function createNameServer(addresses?: readonly string[]): NameServer {
     resolve6: (hostname) => ask((queries) => queries.resolve6(hostname)),
     async machineNames() {
       const [hosts, config] = await Promise.all(['/etc/hosts', '/etc/resolv.conf'].map(textOf))
-      return { hosts: parseHosts(hosts ?? ''), search: parseSearchList(config ?? '') }
+      const text = config ?? ''
+      return { hosts: parseHosts(hosts ?? ''), search: parseSearchList(text), ndots: parseNdots(text) }
     },
   }
 }
@@ -252,7 +299,8 @@ function createQueries(addresses: readonly string[] | undefined, tries = QUERY_T
   return queries
 }
 
-const NO_NAMES: MachineNames = { hosts: new Map(), search: [] }
+const NO_NAMES: MachineNames = { hosts: new Map(), search: [], ndots: 1 }
+const NO_ANSWER: Answer = { addresses: [] }
 const MAX_SEARCH_DOMAINS = 32
 const MAX_HOSTS_LENGTH = 2 ** 20
 
@@ -293,6 +341,16 @@ export function parseSearchList(text: string): string[] {
     .slice(0, MAX_SEARCH_DOMAINS)
 }
 
+const MAX_NDOTS = 15
+
+/** @param text of a resolv.conf, whose last `ndots` counts */
+export function parseNdots(text: string): number {
+  const given = [...text.matchAll(/^[ \t]*options[ \t](.*)$/gm)].flatMap(([, options = '']) =>
+    [...options.matchAll(/(?:^|\s)ndots:(\d+)/g)].map(([, value]) => Number(value)),
+  )
+  return Math.min(given.at(-1) ?? NO_NAMES.ndots, MAX_NDOTS)
+}
+
 /** Alternates the families, so that a machine without one of them soon gets to the other. */
 function interleave(v4: readonly string[], v6: readonly string[]): string[] {
   const mixed: string[] = []
@@ -307,11 +365,6 @@ function mostTelling(...errors: unknown[]): unknown {
   const given = errors.filter((error) => error !== undefined)
   const trouble = given.find((error) => !isNotFound(error))
   return trouble ?? given[0] ?? Object.assign(new Error('no address'), { code: 'ENOTFOUND' })
-}
-
-/** @throws error if the name may exist nevertheless */
-function unlessNotFound(error: unknown): undefined {
-  if (!isNotFound(error)) throw error
 }
 
 /** The name does not exist, or has no addresses: no name server had a problem. */

@@ -67,6 +67,25 @@ describe('the ETag of an endpoint', () => {
     expect(await codeOf(bed.endpoints.remove(id, { ifMatch: etag }))).toBe('answered')
   })
 
+  const key = (n: number, expiresAt?: string) => ({
+    fingerprint: `${n}`.repeat(16),
+    createdAt: `2026-01-0${n}T00:00:00.000Z`,
+    ...(expiresAt === undefined ? {} : { expiresAt }),
+  })
+  test.each([
+    { what: 'one of two keys', before: [key(2), key(1, LATER)], after: [key(2)] },
+    { what: 'two of three keys', before: [key(3), key(2, LATER), key(1, LATER)], after: [key(3)] },
+    { what: 'the middle one', before: [key(3), key(2, LATER), key(1)], after: [key(3), key(1)] },
+    { what: 'the last key', before: [key(1, LATER)], after: [] },
+  ])('stays when $what ends, which only the list without an ETag shows', async ({ before, after }) => {
+    const { bed, id, patch } = await made()
+    await patch({ status: { signingSecrets: before } }, { subresource: 'status' })
+    const [seen, keys] = [await bed.endpoints.get(id), await bed.endpoints.secrets(id)]
+    await patch({ status: { signingSecrets: after } }, { subresource: 'status' })
+    expect(await bed.endpoints.get(id)).toEqual(seen)
+    expect(await bed.endpoints.secrets(id)).not.toEqual(keys)
+  })
+
   test('changes with a field of the spec that no response shows', async () => {
     const { bed, id, patch, etag } = await made()
     await patch({ metadata: { generation: 2 }, spec: { signingSecret: { name: 'shared' } } }, {})

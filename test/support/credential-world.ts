@@ -136,7 +136,8 @@ export class CredentialWorld {
     const { storedInputSecret: stored } = this
     const isSameValue = stored !== undefined && stored.mark === markAt(stored)
     const mark = markAt({ uid, resourceVersion })
-    return { state: 'usable', uid, resourceVersion, retained, mark, isSameValue, owner }
+    const createdAt = this.now
+    return { state: 'usable', uid, resourceVersion, createdAt, retained, mark, isSameValue, owner }
   }
 
   /** Checks the rules that hold for every step, whatever the answers. */

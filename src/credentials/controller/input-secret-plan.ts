@@ -19,6 +19,8 @@ export type UsableInputSecret = {
   state: 'usable'
   uid: string
   resourceVersion: string
+  /** Milliseconds since 1970; 0 if that is unknown. */
+  createdAt: number
   retained: boolean
   mark: string
   isSameValue: boolean
@@ -30,12 +32,14 @@ export type UsableInputSecret = {
 
 /**
  * One version of an input Secret; what status.handover records. A version of Davit before marks of every Secret recorded none.
- * `returns`: how often the Secret was created again with this value after Davit had deleted it.
+ * `recordedAt`: when it was recorded, which is just before Davit deletes it. `returns`: how often the Secret was created again after Davit
+ * had deleted it, with this value, or at once with another one.
  */
 export type InputSecretRef = {
   uid: string
   resourceVersion: string
   mark?: string | undefined
+  recordedAt?: string | undefined
   returns?: number | undefined
 }
 
@@ -63,10 +67,10 @@ export type StoredInputSecretAction = {
 export function planStoredInputSecret(
   found: UsableInputSecret,
   stored: InputSecretRef | undefined,
+  now: number,
 ): StoredInputSecretAction | undefined {
   const { uid, resourceVersion, mark, retained } = found
-  const returns = returnsOf(found, stored)
-  const inputSecret = { uid, resourceVersion, mark, ...(returns === 0 ? {} : { returns }) }
+  const inputSecret = refOf(found, returnsOf(found, stored), now)
   const isOther = stored?.uid !== uid
   // Recorded before it is deleted, so that the returns of a Secret are counted.
   if (isOther && !retained)
@@ -95,6 +99,34 @@ function returnsOf(found: UsableInputSecret, stored: InputSecretRef | undefined)
   return stored?.uid === found.uid ? before : Math.min(before + 1, MAX_RETURNS)
 }
 
+/** A Secret that is created within this time after Davit deleted the one before was hardly created by a person who rotates the value. */
+const AT_ONCE_MS = 10 * 60_000
+
+/** Of a value that is not stored yet. */
+function returnsWithNewValue(found: UsableInputSecret, stored: InputSecretRef | undefined): number {
+  if (isForAll(found) || stored === undefined) return 0
+  const before = stored.returns ?? 0
+  // Changed in place: one more is deleted, and kept if it comes back at once.
+  if (stored.uid === found.uid) return Math.min(before, MAX_RETURNS - 1)
+  const { recordedAt } = stored
+  const isAtOnce = recordedAt !== undefined && found.createdAt - Date.parse(recordedAt) <= AT_ONCE_MS
+  return isAtOnce ? Math.min(before + 1, MAX_RETURNS) : 0
+}
+
+/** What to record once the value of the Secret, which is another one, is stored. */
+export function inputSecretToStore(
+  found: UsableInputSecret,
+  stored: InputSecretRef | undefined,
+  now: number,
+): InputSecretRef {
+  return refOf(found, returnsWithNewValue(found, stored), now)
+}
+
+function refOf({ uid, resourceVersion, mark }: UsableInputSecret, returns: number, now: number) {
+  const recordedAt = new Date(now).toISOString()
+  return { uid, resourceVersion, mark, recordedAt, ...(returns === 0 ? {} : { returns }) }
+}
+
 /** Whether Davit leaves a Secret in the cluster whose value is stored. */
 export function isKept(found: UsableInputSecret, stored: InputSecretRef | undefined): boolean {
   return isForAll(found) || returnsOf(found, stored) >= MAX_RETURNS
@@ -121,6 +153,6 @@ export function keptInputSecret(
   }
   if (stored?.uid !== found.uid || (stored.returns ?? 0) < MAX_RETURNS) return undefined
   const by = writer === undefined ? '' : ` It was last written by the field manager ${writer}.`
-  const message = `After Davit stored the value of the Secret ${name} and deleted the Secret, it was created again ${MAX_RETURNS} times with the same value. Davit therefore no longer deletes it.${by} Set the annotation ${RETAIN} where the Secret is defined, or stop creating it and delete it.`
+  const message = `After Davit stored the value of the Secret ${name} and deleted the Secret, it was created again ${MAX_RETURNS} times. Davit therefore no longer deletes it.${by} Set the annotation ${RETAIN} where the Secret is defined, or stop creating it and delete it.`
   return { reason: 'CreatedAgain', message }
 }

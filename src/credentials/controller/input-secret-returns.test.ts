@@ -1,4 +1,4 @@
-/** An input Secret that comes back with the value that is stored already: who creates it again, and what that costs. */
+/** An input Secret that comes back, with the value that is stored already or another one: who creates it again, and what that costs. */
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { REGION, SecretsWorld } from '../../../test/support/secrets/secrets-world.ts'
@@ -49,13 +49,18 @@ async function createAgain(world: SecretsWorld, value: string, metadata: Metadat
   await world.elapse(MINUTE)
 }
 
-/** Creates the Secret whenever it is gone. @returns how often it did */
-async function keepCreating(world: SecretsWorld, metadata: Metadata, ms: number): Promise<number> {
+/** Creates the Secret whenever it is gone. @param nextValue the creation, counted from 1 @returns how often it did */
+async function keepCreating(
+  world: SecretsWorld,
+  metadata: Metadata,
+  ms: number,
+  nextValue: (count: number) => string = () => 'v-1',
+): Promise<number> {
   let count = 0
   for (let passed = 0; passed < ms; passed += 2000) {
     if (!(await isThere(world))) {
-      await create(world, 'v-1', metadata)
       count += 1
+      await create(world, nextValue(count), metadata)
     }
     await world.elapse(2000)
   }
@@ -168,7 +173,9 @@ describe('an input Secret without the retain annotation that is recreated after 
     await world.elapse(MINUTE)
     expect([valuesIn(world), await isThere(world)]).toEqual([['v-1', 'v-2'], false])
     expect(conditionOf(world, 'InputSecretKept')).toBeUndefined()
-    expect(statusOf(world)?.handover).not.toHaveProperty('returns')
+    // Whatever created it again may do so with the new value, too.
+    await keepCreating(world, BY_SCRIPT, 20 * MINUTE, () => 'v-2')
+    expect([valuesIn(world), await isThere(world)]).toEqual([['v-1', 'v-2'], true])
   })
 
   test('loses the condition once it is deleted for good', async () => {
@@ -187,6 +194,70 @@ describe('an input Secret without the retain annotation that is recreated after 
     await world.elapse(5000)
     await createAgain(world, 'v-1', {})
     expect([valuesIn(world), await isThere(world)]).toEqual([['v-1'], false])
+  })
+})
+
+describe('an input Secret that is recreated after each deletion with other values', () => {
+  const all = (count: number) => Array.from({ length: count }, (_, i) => `v-${i + 1}`)
+
+  test.each<{ what: string; nextValue: (count: number) => string; want: string[] }>([
+    { what: 'always another one', nextValue: (count) => `v-${count + 1}`, want: all(4) },
+    {
+      what: 'two by turns',
+      nextValue: (count) => `v-${1 + (count % 2)}`,
+      want: ['v-1', 'v-2', 'v-1', 'v-2'],
+    },
+    { what: 'first the same, then others', nextValue: (count) => `v-${Math.max(1, count)}`, want: all(3) },
+    { what: 'one other, which is the same then', nextValue: () => 'v-2', want: ['v-1', 'v-2'] },
+  ])('$what: three deletions, and then a condition', async ({ nextValue, want }) => {
+    const world = await stored(BY_SCRIPT)
+    expect(await keepCreating(world, BY_SCRIPT, 20 * MINUTE, nextValue)).toBe(3)
+    expect([valuesIn(world), await isThere(world)]).toEqual([want, true])
+    expect(conditionOf(world, 'InputSecretKept')).toMatchObject({
+      status: 'True',
+      reason: 'CreatedAgain',
+      message: expect.stringContaining(
+        'After Davit stored the value of the Secret handover and deleted the Secret, it was created again 3 times. Davit therefore no longer deletes it.',
+      ),
+    })
+    await world.restart()
+    await world.elapse(20 * MINUTE)
+    expect([valuesIn(world), await isThere(world)]).toEqual([want, true])
+  })
+
+  test('takes two versions for each value that is written into the one that stays', async () => {
+    const world = await stored(BY_SCRIPT)
+    await keepCreating(world, BY_SCRIPT, 20 * MINUTE, (count) => `v-${count + 1}`)
+    for (const hour of [1, 2]) {
+      await world.handOver('acme', 'handover', `refreshed-${hour}`)
+      expect(await keepCreating(world, BY_SCRIPT, 60 * MINUTE, () => `generated-${hour}`)).toBe(1)
+    }
+    const written = ['refreshed-1', 'generated-1', 'refreshed-2', 'generated-2']
+    expect(valuesIn(world)).toEqual([...all(4), ...written])
+    expect(conditionOf(world, 'InputSecretKept')?.reason).toBe('CreatedAgain')
+  })
+
+  test.each([
+    { what: 'a quarter of an hour', ms: 15 * MINUTE },
+    { what: 'an hour', ms: 60 * MINUTE },
+    { what: 'a day', ms: 24 * 60 * MINUTE },
+  ])('is one that a person rotates if $what passes in between: each is deleted', async ({ ms }) => {
+    const world = await stored(BY_SCRIPT)
+    for (const count of [2, 3, 4, 5, 6]) {
+      await world.elapse(ms)
+      await createAgain(world, `v-${count}`, BY_SCRIPT)
+      expect(await isThere(world)).toBe(false)
+    }
+    expect(valuesIn(world)).toEqual(all(6))
+    expect(conditionOf(world, 'InputSecretKept')).toBeUndefined()
+    expect(statusOf(world)?.handover).not.toHaveProperty('returns')
+  })
+
+  test('is one that a person corrects twice at once', async () => {
+    const world = await stored(BY_SCRIPT)
+    for (const count of [2, 3]) await createAgain(world, `v-${count}`, BY_SCRIPT)
+    expect([valuesIn(world), await isThere(world)]).toEqual([all(3), false])
+    expect(conditionOf(world, 'InputSecretKept')).toBeUndefined()
   })
 })
 

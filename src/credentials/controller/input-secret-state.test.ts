@@ -10,6 +10,7 @@ const FOUND: UsableInputSecret = {
   state: 'usable',
   uid: 'u-1',
   resourceVersion: '8',
+  createdAt: 0,
   retained: false,
   mark: 'm',
   isSameValue: false,

@@ -25,7 +25,13 @@ describe('a Secret that is handed over', () => {
   test('is read with what names this very version of it, and its value is in no text', async () => {
     const found = await read(await bed())
     const named = { uid: 'uid-101', resourceVersion: '101', mark: 'uid-101 101 9' }
-    expect(found.facts).toEqual({ state: 'usable', retained: false, isSameValue: false, ...named })
+    expect(found.facts).toEqual({
+      state: 'usable',
+      retained: false,
+      isSameValue: false,
+      createdAt: 0,
+      ...named,
+    })
     expect(found.value?.reveal()).toBe('the value')
     expect(JSON.stringify(found)).not.toContain('the value')
   })

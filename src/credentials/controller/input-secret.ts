@@ -74,6 +74,7 @@ function examine(
   const facts = {
     state: 'usable',
     ...{ uid, resourceVersion, retained, mark, isSameValue },
+    createdAt: Date.parse(metadata.creationTimestamp ?? '') || 0,
     ...(owner === undefined ? {} : { owner }),
     ...(writer === undefined ? {} : { writer }),
   } as const

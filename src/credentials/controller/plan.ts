@@ -28,6 +28,7 @@ import { type CloudFailure, failureText, type ListedParameter } from '../cloud.t
 import {
   type InputSecretFacts,
   type InputSecretRef,
+  inputSecretToStore,
   isForAll,
   isKept,
   isStoredInputSecret,
@@ -466,13 +467,12 @@ const SECRET_REQUIRED =
   'No secret is stored. Reference a Secret of type davit.dev/registry-secret in spec.secretRef, or provide the secret through the REST API.'
 
 function planInputSecret(facts: CredentialFacts, found: UsableInputSecret): CredentialAction {
-  const { stored, storedInputSecret, listing, account } = facts
-  const { uid, resourceVersion, mark } = found
-  const inputSecret = { uid, resourceVersion, mark }
+  const { stored, storedInputSecret, listing, account, now } = facts
+  const inputSecret = inputSecretToStore(found, storedInputSecret, now)
   const isStored = stored && isStoredInputSecret(found, storedInputSecret)
   const drift = listing.state === 'recorded' ? listing.drift : undefined
   const isLost = drift?.kind === 'missing' || drift?.kind === 'replaced'
-  const afterwards = isStored && !isLost ? planStoredInputSecret(found, storedInputSecret) : undefined
+  const afterwards = isStored && !isLost ? planStoredInputSecret(found, storedInputSecret, now) : undefined
   // An account may fail for ever; a stored value needs no copy in the cluster for that long.
   if (account.state === 'stalled' && afterwards && !isKept(found, storedInputSecret)) return afterwards
   const notReady = waitForAccount(facts)

@@ -35,7 +35,7 @@ function digestOf(uid: string, address: string): string {
 }
 
 /** The owners without a final result. */
-export function openRecipients({ uid, owners }: Recipients, final: readonly OwnerEmail[]): string[] {
+function openRecipients({ uid, owners }: Recipients, final: readonly OwnerEmail[]): string[] {
   const known = new Set(final.map(({ digest }) => digest))
   return [...new Set(owners)].filter((address) => !known.has(digestOf(uid, address)))
 }
@@ -67,12 +67,19 @@ export type NoticeState = Recipients & {
   isTooLate: boolean
 }
 
+/** The owners whom another email may reach. */
+export function reachableRecipients(
+  recipients: Recipients,
+  final: readonly OwnerEmail[],
+  refused: MailResult['refused'],
+): string[] {
+  const rejected = new Set(refused.filter(({ isPermanent }) => isPermanent).map(({ address }) => address))
+  return openRecipients(recipients, final).filter((address) => !rejected.has(address))
+}
+
 /** Whether another email may reach someone. */
-export function isOpen({ refused, isTooLate, ...state }: NoticeState): boolean {
-  const open = openRecipients(state, state.final)
-  const isGivenUp = (address: string) =>
-    refused.some((refusal) => refusal.address === address && refusal.isPermanent)
-  return !isTooLate && open.some((address) => !isGivenUp(address))
+export function isOpen({ refused, isTooLate, final, ...recipients }: NoticeState): boolean {
+  return !isTooLate && reachableRecipients(recipients, final, refused).length > 0
 }
 
 /** What the status has of it; a field that is not needed any more is null. */

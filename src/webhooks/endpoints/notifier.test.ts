@@ -298,6 +298,54 @@ describe('with several owners', () => {
     })
   })
 
+  test.each([
+    { rejection: '550 5.7.1 relaying denied', other: '451 4.7.1 greylisted' },
+    { rejection: '554 5.7.1 relay access denied', other: '450 4.2.1 mailbox is busy' },
+    { rejection: '530 5.7.0 log in first', other: '452 4.2.2 mailbox is full' },
+    { rejection: '530 authentication required', other: '421 4.7.0 too many errors' },
+    { rejection: '550 5.1.1 no such user', other: '552 5.2.2 mailbox is full' },
+    { rejection: '550 5.7.509 not allowed', other: '552 too many recipients' },
+  ])('$rejection is not tried again while another owner is at $other', async ({ rejection, other }) => {
+    const reply = (command: string) => {
+      if (command.startsWith('RCPT TO:<ann')) return rejection
+      return command.startsWith('RCPT TO:<bob') ? other : undefined
+    }
+    const smtp = await opened(startScriptedSmtp({ reply }))
+    const { process, condition } = await world([ANN, BOB], mailerTo(smtp))
+    const first = await process()
+    await first.pass(24 * HOUR)
+    expect(count(smtp, `RCPT TO:<${ANN}`)).toBe(1)
+    expect(count(smtp, `RCPT TO:<${BOB}`)).toBeGreaterThan(20)
+    const message = (await condition())?.message ?? ''
+    for (const text of [rejection, other]) expect(message).toContain(`(${/^[\d. ]*\d/.exec(text)?.[0]})`)
+    expect(message).toMatch(/Davit will keep trying until a week after the endpoint was disabled\.$/)
+  })
+
+  test('an owner who gets the email late does not bring back those whom the server rejects', async () => {
+    const replies: Record<string, string> = {
+      [ANN]: '550 5.7.1 relaying denied',
+      [BOB]: '451 4.7.1 greylisted',
+      [CAT]: '530 5.7.0 log in first',
+    }
+    const smtp = await opened(startSmtpServer({ replies }))
+    const { process, condition, setOwners, results } = await world([ANN, BOB, CAT], mailerTo(smtp))
+    const one = await process()
+    await one.pass(2 * HOUR)
+    delete replies[BOB]
+    await one.pass(48 * HOUR)
+    expect(smtp.mails.map(({ to }) => to)).toEqual([[BOB]])
+    expect(await condition()).toEqual({
+      status: 'True',
+      reason: 'PartlyMailed',
+      message: `Davit notified 1 of 3 owners by email. Address 1 of davit.dev/owner-emails: the mail server rejected the recipient (550 5.7.1). Address 3 of davit.dev/owner-emails: the mail server requires a login (530 5.7.0). Ask your cluster operator to add a user name and a password to DAVIT_SMTP_URL. Davit will try again only after its controller restarts.`,
+    })
+    const tries = results.length
+    setOwners([ANN, CAT])
+    await one.pass(HOUR)
+    // Other owners are another notification.
+    expect(results).toHaveLength(tries + 1)
+  })
+
   test('an owner who corrects a rejected address gets the email', async () => {
     const smtp = await opened(startSmtpServer({ replies: { [BOB]: '550 5.1.1 no such user' } }))
     const { process, condition, setOwners } = await world([ANN, BOB], mailerTo(smtp))

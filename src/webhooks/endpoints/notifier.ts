@@ -20,7 +20,7 @@ import {
   type NoticeState,
   noticeStatus,
   OWNERS_NOTIFIED,
-  openRecipients,
+  reachableRecipients,
 } from './notice.ts'
 import { conditionOf, disabledText } from './plan.ts'
 
@@ -85,6 +85,14 @@ type NoticeRecord = {
   isAnswered: boolean
 }
 
+/** What this process knows of the owners. */
+type KnownResults = {
+  /** Also in the status, but an API server with an older CRD does not keep it. */
+  final: OwnerEmail[]
+  /** Permanent rejections. Those by the server's configuration are not final, but are not worth another email of this process. */
+  rejected: MailResult['refused']
+}
+
 const RETRIES = { firstMs: 60_000, longestMs: 3_600_000 }
 const GIVE_UP_AFTER_MS = 7 * 24 * 3_600_000
 const STATUS_RETRY_MS = 5000
@@ -135,15 +143,14 @@ export class DisabledNotifier {
   async #notify(notice: DisabledNotice): Promise<void> {
     const { clock } = this.#options
     const { signal } = this.#stopping
-    /** An API server with an older CRD does not keep it. */
-    let final: OwnerEmail[] = []
+    let known: KnownResults = { final: [], rejected: [] }
     for (let failures = 1; !signal.aborted; failures += 1) {
       const status = this.#statusOf(notice)
       // The new owner of its shard notifies: its first pass over the endpoint starts that.
       if (!status || isNotified(status) || !this.#isOurs(notice)) return
-      final = mergeFinal(status.ownerEmails ?? [], final)
-      const found = await this.#next(notice, status, final)
-      final = found.final
+      const final = mergeFinal(status.ownerEmails ?? [], known.final)
+      const found = await this.#next(notice, status, { ...known, final })
+      known = found
       await this.#record(notice, found)
       if (!found.isOpen) {
         this.#ended.set(notice.uid, this.#keyOf(notice))
@@ -182,17 +189,18 @@ export class DisabledNotifier {
   async #next(
     notice: DisabledNotice,
     status: WebhookEndpointStatus,
-    before: OwnerEmail[],
-  ): Promise<NoticeRecord & { final: OwnerEmail[]; isOpen: boolean }> {
+    { final: before, rejected: rejectedBefore }: KnownResults,
+  ): Promise<NoticeRecord & KnownResults & { isOpen: boolean }> {
     const { mailer, metrics } = this.#options
     const { namespace, uid, disabledAt } = notice
     const owners = this.#ownersOf(namespace)
-    const to = openRecipients({ uid, owners }, before)
+    const rejected = rejectedBefore.filter(({ address }) => owners.includes(address))
+    const to = reachableRecipients({ uid, owners }, before, rejected)
     if (!mailer || (owners.length === 0 && before.length === 0)) {
       metrics.mailed(mailer ? 'no_owners' : 'no_mail_server')
       const condition = mailer ? noOwners(namespace) : NO_MAIL_SERVER
       const describe = () => ({ condition, ownerEmails: null })
-      return { describe, isAnswered: false, final: before, isOpen: false }
+      return { describe, isAnswered: false, final: before, rejected, isOpen: false }
     }
     const result = to.length === 0 ? NOTHING : await this.#mail(mailer, notice, status, to)
     const final = finalAfter(uid, before, result)
@@ -200,14 +208,15 @@ export class DisabledNotifier {
       uid,
       owners,
       final,
-      refused: result.refused,
+      refused: [...rejected, ...result.refused],
       isTooLate: this.#isTooLate(disabledAt),
     }
     if (to.length > 0) metrics.mailed(result.accepted.length > 0 ? 'mailed' : 'refused')
     const isAnswered = final.length > before.length
     const describe: NoticeRecord['describe'] = (stored) =>
       noticeStatus({ ...state, final: mergeFinal(stored, final) })
-    return { describe, isAnswered, final, isOpen: isOpen(state) }
+    const lasting = state.refused.filter(({ isPermanent }) => isPermanent)
+    return { describe, isAnswered, final, rejected: lasting, isOpen: isOpen(state) }
   }
 
   async #mail(

@@ -149,11 +149,16 @@ async function addressesOf(
 ): Promise<readonly string[]> {
   const { queryName, isInternalName } = target
   try {
-    const { addresses, isMachineName } = await resolve(queryName, signal)
-    // Any name may be tried with the machine's search list, and most do not exist there.
-    if (isMachineName && !isInternalName && !addresses.every(permits))
-      throw new ForbiddenAddressError(queryName, { seemsUnknown: true })
-    return addresses
+    const found = await resolve(queryName, signal)
+    if (found.isMachineName && !found.addresses.every(permits)) {
+      // It reads as if the machine did not know the name.
+      const { addresses, error } = await found.asWritten
+      if (addresses.length > 0) return addresses
+      if (!isNotFound(error)) throw error
+      // Any name may be tried with the machine's search list, and most do not exist there.
+      if (!isInternalName) throw new ForbiddenAddressError(queryName, { seemsUnknown: true })
+    }
+    return found.addresses
   } catch (error) {
     if (isInternalName && isNotFound(error)) throw new UnknownInternalNameError(queryName)
     throw error

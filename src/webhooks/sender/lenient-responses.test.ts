@@ -154,6 +154,33 @@ describe('a field that is continued on the next line is read', () => {
   })
 })
 
+describe('a chunked response', () => {
+  test.each([
+    { name: 'with a trailer that is continued', body: '2\r\nok\r\n0\r\nx-a: b\r\n c\r\n\r\n' },
+    { name: 'with a trailer that ends with spaces', body: '2\r\nok\r\n0\r\nx-a: b \t\r\nx-c: d \r\n\r\n' },
+    { name: 'with a plain trailer', body: '2\r\nok\r\n0\r\nx-a: b\r\n\r\n' },
+    { name: 'with spaces around a semicolon', body: '1 ; a=b\r\no\r\n1\t;c\r\nk\r\n0 ;d\r\n\r\n' },
+    { name: 'with spaces around an equals sign', body: '2;a = "b"\r\nok\r\n0\r\n\r\n' },
+    { name: 'with a space after a size', body: '2 \r\nok\r\n0 \r\nx-a:\r\n b\r\n\r\n' },
+  ])('$name is read, and its connection is kept', async ({ body }) => {
+    const bytes = `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${body}`
+    for (const outcome of await outcomesOf(bytes))
+      expect(outcome).toMatchObject({ kind: 'response', code: 200, response: 'ok' })
+    const to = await answering((socket) => void socket.write(bytes))
+    for (let i = 0; i < 3; i += 1) expect(await send.send(request(to.url))).toMatchObject({ response: 'ok' })
+    expect(to.connections()).toBe(1)
+  })
+
+  test.each([
+    { name: 'without a size', body: ' \r\nok\r\n0\r\n\r\n' },
+    { name: 'with a text after a size', body: '2 x\r\nok\r\n0\r\n\r\n' },
+    { name: 'with too much data', body: '2\r\nokay\r\n0\r\n\r\n' },
+  ])('$name is still not valid', async ({ body }) => {
+    for (const outcome of await outcomesOf(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${body}`))
+      expect(outcome).toMatchObject({ class: 'protocol', error: 'response is not valid HTTP' })
+  })
+})
+
 test.each([
   { name: 'a switch of protocols that nobody asked for', bytes: 'HTTP/1.1 101 X\r\n\r\n' },
   { name: 'a status below 100', bytes: 'HTTP/1.1 099 X\r\n\r\n' },

@@ -207,23 +207,27 @@ describe('whether a name exists inside of the cluster cannot be found out', () =
   ])
 
   /** Each question takes a while, as it does on a network. */
-  function clusterDns(): NameServer {
-    const noSuchName = () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' }))
+  function clusterDns(upstream = 'ENOTFOUND'): NameServer {
+    const noSuchName = (name: string) => {
+      const code = name.endsWith('.cluster.local') ? 'ENOTFOUND' : upstream
+      return Promise.reject(Object.assign(new Error('no'), { code }))
+    }
     return {
       resolve4: async (name) => {
         clock.advance(3)
-        return IN_CLUSTER.get(name) ?? (await noSuchName())
+        return IN_CLUSTER.get(name) ?? (await noSuchName(name))
       },
       resolve6: noSuchName,
       machineNames: async () => ({
         hosts: new Map([['gateway', ['192.168.0.1']]]),
         search: ['davit.svc.cluster.local', 'svc.cluster.local', 'cluster.local'],
+        ndots: 5,
       }),
     }
   }
 
-  async function shown(host: string, allowed = ['127.0.0.0/8']) {
-    const outcome = await sender(allowed, clusterDns()).send(request(`https://${host}/`))
+  async function shown(host: string, allowed = ['127.0.0.0/8'], upstream?: string) {
+    const outcome = await sender(allowed, clusterDns(upstream)).send(request(`https://${host}/`))
     if (outcome.kind !== 'failure') throw new Error(`${host} responded`)
     const { class: _, ...rest } = outcome
     return rest
@@ -243,6 +247,26 @@ describe('whether a name exists inside of the cluster cannot be found out', () =
     // And so it does where no network is allowed: most of these names are then rejected as they are.
     expect(await shown(exists, [])).toEqual(await shown(not, []))
     expect(dialled.addresses).toEqual([])
+  })
+
+  describe.each(['ESERVFAIL', 'EREFUSED', 'ETIMEOUT'])('nor while the upstream DNS says %s', (upstream) => {
+    test.each([
+      { exists: 'kubernetes.default.svc.cluster.local', not: 'nobody.default.svc.cluster.local' },
+      { exists: 'kubernetes.default.svc', not: 'nobody.default.svc' },
+      { exists: 'kubernetes.default', not: 'nobody.default' },
+      { exists: 'gateway', not: 'nobody' },
+    ])('the one that exists reads the same: $exists', async ({ exists, not }) => {
+      const { latencyMs: _, ...found } = await shown(exists, undefined, upstream)
+      const { latencyMs: __, ...unknown } = await shown(not, undefined, upstream)
+      expect(found).toEqual(unknown)
+      expect(dialled.addresses).toEqual([])
+    })
+
+    test('one at an allowed address is reached', async () => {
+      const send = sender(['127.0.0.0/8'], clusterDns(upstream))
+      for (const host of ['receiver.acme', 'receiver.acme.svc'])
+        expect(await send.send(request(`http://${host}:${everywhere.port}/`))).toMatchObject({ code: 200 })
+    })
   })
 
   test('names that only public DNS can have say that they do not exist', async () => {
@@ -304,7 +328,7 @@ test('the dialler judges a literal itself, before the first packet', async () =>
 
 test('a connection that ends up elsewhere than at a vetted address is given up', async () => {
   const policy = createAddressPolicy({ allowed: ['127.0.0.1/32'] })
-  const found = { addresses: ['127.0.0.1'], isMachineName: false }
+  const found = { addresses: ['127.0.0.1'], isMachineName: false as const }
   const dial = createDialTarget(policy, async () => found, undefined)
   const target = {
     origin: '',
