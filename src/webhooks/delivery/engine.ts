@@ -359,6 +359,10 @@ export class DeliveryEngine implements EngineActions {
     this.#work.add(work, queue, how === 'settles')
   }
 
+  runInTurn(work: () => Promise<unknown>, queue: EndpointQueue): void {
+    this.#work.addInTurn(work, queue)
+  }
+
   /** Finishes a delivery. One with an object needs an `ended` record: the log has no other trace of its end. */
   end(delivery: Delivery): void {
     if (this.objectBacked.has(delivery)) this.recordEnd(delivery)

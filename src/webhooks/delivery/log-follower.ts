@@ -13,7 +13,7 @@ import type { DedupeIndex } from '../log/idempotency-keys.ts'
 import { OutcomeReadProgress } from '../log/reader.ts'
 import type { LogDelivery, LoggedOutcomes, LogSegment } from '../log/store.ts'
 import { waitForNext } from './attempt.ts'
-import { startOwnedWork } from './context.ts'
+import { startOwedWork, startOwnedWork } from './context.ts'
 import type { Delivery, OpenEntry, OpenSegment, UnresolvedEntry } from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
 import { statusFromLog } from './plan.ts'
@@ -81,10 +81,13 @@ function promoteOwed({ ctx }: DeliveryEngine, delivery: Delivery, status: Webhoo
   delivery.stage = 'sending'
   storage.status = status
   delivery.attempts = status.attemptCount ?? 0
-  startOwnedWork(ctx, delivery.queue, async () => {
+  // A later takeover has set it back, and owes it what the log says by then.
+  const wasReset = () => delivery.storage.kind === 'log' && delivery.storage !== storage
+  startOwedWork(ctx, delivery.queue, async () => {
+    if (delivery.left || wasReset()) return
     await recordCreation(ctx, delivery, storage)
     await promoteToObject(ctx, delivery, storage)
-    if (!delivery.left) waitForNext(ctx, delivery, storage.status)
+    if (!delivery.left && !wasReset()) waitForNext(ctx, delivery, storage.status)
   })
 }
 

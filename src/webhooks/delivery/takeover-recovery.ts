@@ -9,7 +9,7 @@ import { copyString } from '../../lib/text.ts'
 import type { Begun } from '../log/crash-series.ts'
 import { attemptsOf } from '../log/fold.ts'
 import { cancelObject, leaveUnread, writeDecidedStatus } from './attempt.ts'
-import { retryUntilDurable, startOwnedWork } from './context.ts'
+import { retryUntilDurable, startOwedWork } from './context.ts'
 import {
   type Delivery,
   dueTime,
@@ -72,7 +72,7 @@ function endDecided({ ctx }: DeliveryEngine, delivery: Delivery, wasRestored: bo
       else
         await writeDecidedStatus(ctx, delivery, object, (before) => exhaustedStatus(before, ctx.clock.now()))
     })
-  startOwnedWork(ctx, queue, wasRestored ? write : () => ctx.streaks.exhausted(queue.endpoint, id, write))
+  startOwedWork(ctx, queue, wasRestored ? write : () => ctx.streaks.exhausted(queue.endpoint, id, write))
 }
 
 export type RecoveryOptions = {
@@ -285,7 +285,7 @@ export class RecoveryFromObjects {
     if (isKnown) delivery.queue.restore(delivery)
     else this.#engine.add(delivery)
     const decide = setAside(ctx, delivery, begun)
-    startOwnedWork(ctx, delivery.queue, () =>
+    startOwedWork(ctx, delivery.queue, () =>
       retryUntilDurable(ctx, 'store attempt that crashed a controller', async () => {
         const object = await ctx.objects.find(delivery)
         if (!object) return ctx.engine.drop(delivery)
