@@ -37,7 +37,7 @@ type Suspect = { delivery: Delivery; start: () => void }
 
 export class CarefulAttempts {
   readonly #options: CarefulAttemptsOptions
-  readonly #places = new Semaphore({ atOnce: MAX_BEGUN })
+  readonly #places = new Semaphore({ atOnce: MAX_BEGUN, reserves: true })
   #suspects: Suspect[] = []
   #isTrying = false
 
