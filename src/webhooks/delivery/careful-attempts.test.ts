@@ -13,6 +13,7 @@ function start() {
     outcomes: { record: async () => 1 },
     clock: new FakeClock(),
     giveUp: new AbortController().signal,
+    attemptMs: 20_000,
   })
   const ends: (() => void)[] = []
   const begin = (namespace: string, count: number) => {

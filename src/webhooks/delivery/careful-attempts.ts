@@ -3,7 +3,6 @@ import { type Clock, pollUntil, sleep } from '../../lib/time.ts'
 import { type BegunAttempts, CAREFUL_FROM_ENDS, MAX_BEGUN } from '../log/crash-series.ts'
 import type { ShardClaims } from '../log/fencing.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
-import { ATTEMPT_DEADLINE_MS } from './context.ts'
 import type { Delivery } from './endpoint-queue.ts'
 
 /**
@@ -18,11 +17,6 @@ const SUSPECTS_AFTER_MS = 5000
  * may take its time, like one whose endpoint is disabled.
  */
 const LONGEST_TURN_MS = 2000
-/**
- * For a suspect that an earlier owner has tried alone, and after which it tried others that are as suspicious: until its attempt is over.
- * What ends this process then is this attempt.
- */
-const LONGEST_SECOND_TURN_MS = ATTEMPT_DEADLINE_MS + LONGEST_TURN_MS
 
 export type CarefulAttemptsOptions = {
   claims: Pick<ShardClaims, 'endsOf'>
@@ -30,6 +24,8 @@ export type CarefulAttemptsOptions = {
   outcomes: Pick<OutcomeRecorder, 'record'>
   clock: Clock
   giveUp: AbortSignal
+  /** An attempt is over after so long. */
+  attemptMs: number
 }
 
 /** @property start queues it */
@@ -103,9 +99,10 @@ export class CarefulAttempts {
   }
 
   async #try({ delivery, start }: Suspect): Promise<void> {
-    const { begun, clock, giveUp } = this.#options
+    const { begun, clock, giveUp, attemptMs } = this.#options
     const wasAlone = begun.at(delivery, delivery.attempts)?.isAlone === true
-    const until = clock.monotonic() + (wasAlone ? LONGEST_SECOND_TURN_MS : LONGEST_TURN_MS)
+    // An earlier owner tried others after it. If this process ends before its attempt is over, that was the cause.
+    const until = clock.monotonic() + LONGEST_TURN_MS + (wasAlone ? attemptMs : 0)
     const isOver = () => delivery.left || !delivery.isSuspect || delivery.queue.driver !== 'us'
     if (isOver()) return
     start()
