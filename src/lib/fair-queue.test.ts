@@ -132,4 +132,15 @@ describe('a capacity', () => {
     expect(capacity.hasRoom('greedy')).toBe(false)
     expect(capacity.hasRoom('modest')).toBe(true)
   })
+
+  test.each([{ given: [100] }, { given: [1000] }, { given: [90, 5] }, { given: [5000, 1, 1] }])(
+    'keeps some for others although $given were taken without asking',
+    ({ given }) => {
+      const capacity = new SharedCapacity(100)
+      for (const [number, amount] of given.entries()) capacity.take(`greedy-${number}`, amount)
+      expect([capacity.hasRoom('greedy-0'), capacity.hasRoom('modest')]).toEqual([false, true])
+      for (const [number, amount] of given.entries()) capacity.give(`greedy-${number}`, amount)
+      expect([capacity.used, capacity.hasRoom('greedy-0')]).toEqual([0, true])
+    },
+  )
 })

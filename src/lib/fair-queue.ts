@@ -104,10 +104,22 @@ export class FairQueue<T> {
 /** Sums by key, and their total. A key whose sum is zero takes no memory. */
 export class KeyedSums {
   readonly #sums = new Map<string, number>()
+  readonly #maxPerKey: number
   #total = 0
+  #fairTotal = 0
+
+  /** @param maxPerKey of one key in `fairTotal`; default: everything */
+  constructor(maxPerKey = Number.POSITIVE_INFINITY) {
+    this.#maxPerKey = maxPerKey
+  }
 
   get total(): number {
     return this.#total
+  }
+
+  /** The total in which a key counts no more than it may have, so that one that has more stops itself and not the others. */
+  get fairTotal(): number {
+    return this.#fairTotal
   }
 
   of(key: string): number {
@@ -115,8 +127,10 @@ export class KeyedSums {
   }
 
   add(key: string, by: number): void {
+    const before = this.of(key)
+    const sum = before + by
     this.#total += by
-    const sum = this.of(key) + by
+    this.#fairTotal += Math.min(sum, this.#maxPerKey) - Math.min(before, this.#maxPerKey)
     if (sum === 0) this.#sums.delete(key)
     else this.#sums.set(key, sum)
   }
@@ -147,12 +161,13 @@ function shareOf(reserve: number, least: number): number {
 export class SharedCapacity {
   readonly #max: number
   readonly #maxOfOrganization: number
-  readonly #used = new KeyedSums()
+  readonly #used: KeyedSums
 
   /** @param maxOfOrganization default: all but the reserve */
   constructor(max: number, maxOfOrganization = max) {
     this.#max = max
     this.#maxOfOrganization = maxOfOrganization
+    this.#used = new KeyedSums(Math.min(maxOfOrganization, max - Math.floor(max * RESERVE)))
   }
 
   get used(): number {
@@ -173,7 +188,8 @@ export class SharedCapacity {
    * nothing waits for ever.
    */
   hasRoom(organization: string): boolean {
-    const used = { organization: this.#used.of(organization), all: this.#used.total }
+    // Not everything that is taken was asked for: one organization with too much must not stop the others.
+    const used = { organization: this.#used.of(organization), all: this.#used.fairTotal }
     return remainingShare(used, { organization: this.#maxOfOrganization, all: this.#max }) > 0
   }
 

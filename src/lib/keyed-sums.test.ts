@@ -10,3 +10,15 @@ test('sums are kept by key and in total, and one that is back at zero counts as 
   sums.add('a', -4)
   expect([sums.of('a'), sums.total]).toEqual([0, 2])
 })
+
+test('a fair total counts no key with more than it may have', () => {
+  const sums = new KeyedSums(5)
+  sums.add('a', 3)
+  sums.add('b', 4)
+  expect(sums.fairTotal).toBe(7)
+  sums.add('a', 10)
+  sums.add('b', 1)
+  expect([sums.total, sums.fairTotal]).toEqual([18, 10])
+  sums.add('a', -9)
+  expect([sums.total, sums.fairTotal]).toEqual([9, 9])
+})

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { settle } from '../../test/support/fake-clock.ts'
-import { Semaphore } from './semaphore.ts'
+import { Semaphore, type Urgency } from './semaphore.ts'
 
 function work(slots: Semaphore) {
   const begun: string[] = []
   const ends = new Map<string, () => void>()
-  const begin = (name: string, urgent = false, group = '') =>
+  const begin = (name: string, urgency: Urgency = 'normal', group = '') =>
     slots.run(
       () => {
         begun.push(name)
@@ -13,7 +13,7 @@ function work(slots: Semaphore) {
         ends.set(name, () => resolve(name))
         return promise
       },
-      { urgent, group },
+      { urgency, group },
     )
   const end = async (name: string) => {
     ends.get(name)?.()
@@ -36,17 +36,32 @@ describe('slots', () => {
   it('let urgent work go before what waits', async () => {
     const { begun, begin, end } = work(new Semaphore({ atOnce: 1 }))
     for (const name of ['a', 'b']) void begin(name)
-    void begin('c', true)
+    void begin('c', 'urgent')
     await end('a')
     await end('c')
     expect(begun).toEqual(['a', 'c', 'b'])
   })
 
+  it.each([
+    { given: ['canWait', 'normal', 'urgent'] },
+    { given: ['normal', 'canWait', 'urgent', 'canWait', 'normal'] },
+    { given: ['canWait', 'canWait', 'normal', 'normal'] },
+    { given: ['urgent', 'canWait', 'urgent'] },
+  ] satisfies { given: Urgency[] }[])('go to the most urgent first: $given', async ({ given }) => {
+    const { begun, begin, end } = work(new Semaphore({ atOnce: 1 }))
+    void begin('first')
+    given.forEach((urgency, number) => void begin(`${urgency} ${number}`, urgency, `group ${number % 2}`))
+    for (let number = 0; number <= given.length; number += 1) await end(begun[number] ?? '')
+    const order = ['urgent', 'normal', 'canWait']
+    const want = given.toSorted((a, b) => order.indexOf(a) - order.indexOf(b))
+    expect(begun.slice(1).map((name) => name.split(' ')[0])).toEqual(want)
+  })
+
   it('are left to a group that uses none, if they are reserved, and each group keeps its order', async () => {
     const { begun, begin, end } = work(new Semaphore({ atOnce: 10, reserves: true }))
-    for (let number = 0; number < 12; number += 1) void begin(`a${number}`, false, 'a')
+    for (let number = 0; number < 12; number += 1) void begin(`a${number}`, 'normal', 'a')
     expect(begun).toHaveLength(9)
-    for (const name of ['b0', 'b1']) void begin(name, false, 'b')
+    for (const name of ['b0', 'b1']) void begin(name, 'normal', 'b')
     expect(begun).toHaveLength(10)
     await end('b0')
     expect(begun.slice(9)).toEqual(['b0', 'b1'])

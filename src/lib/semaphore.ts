@@ -33,16 +33,24 @@ export type SemaphoreLimits = {
   waiting?: { max: number; full: () => Error }
 }
 
+type RunOptions = { urgency?: Urgency; group?: string }
+
 type Waiting = { start(): void; reject(error: Error): void }
 
+/** `canWait`: of work that nothing else waits for. */
+export type Urgency = 'urgent' | 'normal' | 'canWait'
+
 /**
- * Bounds how many tasks run at once. The rest waits: urgent ones before the others, and each of the two in turns by group, so that the many
- * tasks of one group delay only that group.
+ * Bounds how many tasks run at once. The rest waits: more urgent ones before the others, and those of one urgency in turns by group, so
+ * that the many tasks of one group delay only that group.
  */
 export class Semaphore {
   readonly #limits: SemaphoreLimits
-  readonly #urgent = new FairQueue<Waiting>()
-  readonly #others = new FairQueue<Waiting>()
+  readonly #queues: Record<Urgency, FairQueue<Waiting>> = {
+    urgent: new FairQueue(),
+    normal: new FairQueue(),
+    canWait: new FairQueue(),
+  }
   readonly #running: SharedCapacity
 
   constructor(limits: SemaphoreLimits) {
@@ -55,9 +63,10 @@ export class Semaphore {
   }
 
   /** The result of `work`. @throws the error of the limit, and whatever `work` throws */
-  async run<T>(work: () => Promise<T>, { urgent = false, group = '' } = {}): Promise<T> {
+  async run<T>(work: () => Promise<T>, how: RunOptions = {}): Promise<T> {
+    const { urgency = 'normal', group = '' } = how
     if (this.#mayStart(group)) this.#running.take(group, 1)
-    else await this.#turn(urgent ? this.#urgent : this.#others, group)
+    else await this.#turn(this.#queues[urgency], group)
     try {
       return await work()
     } finally {
@@ -73,13 +82,15 @@ export class Semaphore {
   /** Before anything else runs, so that no new task gets in between. */
   #startNext(): void {
     const mayStart = (group: string) => this.#mayStart(group)
-    const next = this.#urgent.take(mayStart) ?? this.#others.take(mayStart)
+    const { urgent, normal, canWait } = this.#queues
+    const next = urgent.take(mayStart) ?? normal.take(mayStart) ?? canWait.take(mayStart)
     next?.start()
   }
 
   #turn(queue: FairQueue<Waiting>, group: string): Promise<void> {
     const { waiting } = this.#limits
-    if (waiting && this.#urgent.size + this.#others.size >= waiting.max) {
+    const { urgent, normal, canWait } = this.#queues
+    if (waiting && urgent.size + normal.size + canWait.size >= waiting.max) {
       const displaced = queue.takeFromLargest(group)
       if (!displaced) throw waiting.full()
       displaced.reject(waiting.full())

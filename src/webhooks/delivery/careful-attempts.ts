@@ -1,6 +1,6 @@
 import { Semaphore } from '../../lib/semaphore.ts'
 import { type Clock, pollUntil, sleep } from '../../lib/time.ts'
-import { CAREFUL_FROM_ENDS, MAX_BEGUN } from '../log/crash-series.ts'
+import { type BegunAttempts, CAREFUL_FROM_ENDS, MAX_BEGUN } from '../log/crash-series.ts'
 import type { ShardClaims } from '../log/fencing.ts'
 import type { OutcomeRecorder } from '../log/store.ts'
 import type { Delivery } from './endpoint-queue.ts'
@@ -20,9 +20,12 @@ const LONGEST_TURN_MS = 2000
 
 export type CarefulAttemptsOptions = {
   claims: Pick<ShardClaims, 'endsOf'>
+  begun: Pick<BegunAttempts, 'at'>
   outcomes: Pick<OutcomeRecorder, 'record'>
   clock: Clock
   giveUp: AbortSignal
+  /** An attempt is over after so long. */
+  attemptMs: number
 }
 
 /** @property start queues it */
@@ -30,7 +33,7 @@ type Suspect = { delivery: Delivery; start: () => void }
 
 export class CarefulAttempts {
   readonly #options: CarefulAttemptsOptions
-  readonly #places = new Semaphore({ atOnce: MAX_BEGUN })
+  readonly #places = new Semaphore({ atOnce: MAX_BEGUN, reserves: true })
   #suspects: Suspect[] = []
   #isTrying = false
 
@@ -96,8 +99,10 @@ export class CarefulAttempts {
   }
 
   async #try({ delivery, start }: Suspect): Promise<void> {
-    const { clock, giveUp } = this.#options
-    const until = clock.monotonic() + LONGEST_TURN_MS
+    const { begun, clock, giveUp, attemptMs } = this.#options
+    const wasAlone = begun.at(delivery, delivery.attempts)?.isAlone === true
+    // An earlier owner tried others after it. If this process ends before its attempt is over, that was the cause.
+    const until = clock.monotonic() + LONGEST_TURN_MS + (wasAlone ? attemptMs : 0)
     const isOver = () => delivery.left || !delivery.isSuspect || delivery.queue.driver !== 'us'
     if (isOver()) return
     start()

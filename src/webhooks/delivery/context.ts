@@ -1,9 +1,10 @@
-import { ownsAlone, type ShardOwnership, withOwnership } from '../../ha/ownership.ts'
+import { ownershipHere, ownsAlone, type ShardOwnership, withOwnership } from '../../ha/ownership.ts'
 import type { ResourceReader } from '../../kube/client.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { SharedCapacity } from '../../lib/fair-queue.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { DeliveryMetrics, FinishedState } from '../../lib/metrics.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
 import { backoffMs, type Clock, exponentialMs, type Random, sleep } from '../../lib/time.ts'
 import { type EndpointDirectory, type EndpointIdentity, recordEndpointEvent } from '../endpoints/directory.ts'
 import type { EndpointHealth } from '../endpoints/health.ts'
@@ -79,6 +80,8 @@ export interface EngineActions {
   addView(delivery: Delivery, storage: InLog, view: { body: EventBody; isPromised: boolean }): void
   /** Tracks work that a handoff has to wait for. @param how `settles` if too much of it must stop the queue */
   runInBackground(work: Promise<unknown>, queue: EndpointQueue, how?: 'settles'): void
+  /** The same for work that there may be for any number of deliveries at once: it starts when it is its turn. */
+  runInTurn(work: () => Promise<unknown>, queue: EndpointQueue): void
   /** Gives the entries of the segment that were only counted a delivery in their queue. */
   addCounted(opened: OpenSegment): void
 }
@@ -130,6 +133,15 @@ export function startOwnedWork(
   withOwnership(shards, queue.shard, () => engine.runInBackground(work(), queue))
 }
 
+/** For what a takeover owes to each of many deliveries. Does nothing if the shard is lost before its turn. */
+export function startOwedWork(
+  { shards, engine }: Pick<EngineContext, 'shards' | 'engine'>,
+  queue: EndpointQueue,
+  work: () => Promise<unknown>,
+): void {
+  withOwnership(shards, queue.shard, () => engine.runInTurn(work, queue))
+}
+
 export function warnOnEndpoint(
   { directory, events }: EngineContext,
   endpoint: EndpointIdentity,
@@ -142,11 +154,15 @@ export function warnOnEndpoint(
 
 /** Work under way above which nothing new is sent. */
 const MAX_UNDER_WAY = 4096
+/** Of work that waits for its turn: enough to keep all calls about objects busy while records are written. */
+const MAX_IN_TURN = 128
 
 export class BackgroundWork {
   readonly #ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>
   readonly #onEnd: (queue: EndpointQueue) => void
   readonly #underWay = new SharedCapacity(MAX_UNDER_WAY)
+  readonly #turns = new Semaphore({ atOnce: MAX_IN_TURN, reserves: true })
+  #waiting = 0
 
   constructor(ctx: Pick<EngineContext, 'giveUp' | 'log' | 'shards'>, onEnd: (queue: EndpointQueue) => void) {
     this.#ctx = ctx
@@ -154,7 +170,7 @@ export class BackgroundWork {
   }
 
   get size(): number {
-    return this.#underWay.used
+    return this.#underWay.used + this.#waiting
   }
 
   /** Whether the organization may have more work under way. */
@@ -163,21 +179,48 @@ export class BackgroundWork {
   }
 
   add(work: Promise<unknown>, queue: EndpointQueue, settles = false): void {
-    const { namespace } = queue.endpoint
-    this.#underWay.take(namespace, 1)
     queue.busy += 1
     if (settles) queue.settling += 1
-    void work
-      .catch((error: unknown) => {
-        // If the shard was lost, its new owner continues.
-        if (this.#ctx.giveUp.aborted || hasLostShard(this.#ctx)) return
-        this.#ctx.log.error('delivery_task_failed', 'delivery task failed', { error })
-      })
-      .then(() => {
-        this.#underWay.give(namespace, 1)
-        queue.busy -= 1
-        if (settles) queue.settling -= 1
-        this.#onEnd(queue)
-      })
+    void this.#run(() => work, queue).then(() => {
+      if (settles) queue.settling -= 1
+      this.#ended(queue)
+    })
+  }
+
+  /**
+   * Starts the work when it is the turn of its organization. Until then a handover waits for it, but it does not stop anybody from sending.
+   * It runs in the ownership epoch of the call, or not at all: if the shard was taken over again, that takeover has found the same work.
+   */
+  addInTurn(work: () => Promise<unknown>, queue: EndpointQueue): void {
+    queue.busy += 1
+    this.#waiting += 1
+    const asAdded = ownershipHere()
+    const act = async () => {
+      this.#waiting -= 1
+      if (!this.#isGivenUp()) await this.#run(work, queue)
+    }
+    const group = queue.endpoint.namespace
+    void this.#turns.run(() => asAdded(act), { group }).then(() => this.#ended(queue))
+  }
+
+  async #run(work: () => Promise<unknown>, { endpoint: { namespace } }: EndpointQueue): Promise<void> {
+    this.#underWay.take(namespace, 1)
+    try {
+      await work()
+    } catch (error) {
+      // If the shard was lost, its new owner continues.
+      if (!this.#isGivenUp()) this.#ctx.log.error('delivery_task_failed', 'delivery task failed', { error })
+    } finally {
+      this.#underWay.give(namespace, 1)
+    }
+  }
+
+  #isGivenUp(): boolean {
+    return this.#ctx.giveUp.aborted || hasLostShard(this.#ctx)
+  }
+
+  #ended(queue: EndpointQueue): void {
+    queue.busy -= 1
+    this.#onEnd(queue)
   }
 }

@@ -83,7 +83,8 @@ export class DeliveryEngine implements EngineActions {
 
   constructor(options: EngineOptions) {
     this.#options = options
-    this.ctx = { ...options, engine: this, careful: new CarefulAttempts(options) }
+    const careful = new CarefulAttempts({ ...options, attemptMs: ATTEMPT_DEADLINE_MS })
+    this.ctx = { ...options, engine: this, careful }
     const { clock, log, payloads, segments, shards } = options
     segments.onBodyClosed = (body) => payloads.drop(body)
     this.#timers = new Timers<Delivery>({ clock, log }, (delivery) => this.#makeDue(delivery))
@@ -357,6 +358,10 @@ export class DeliveryEngine implements EngineActions {
 
   runInBackground(work: Promise<unknown>, queue: EndpointQueue, how?: 'settles'): void {
     this.#work.add(work, queue, how === 'settles')
+  }
+
+  runInTurn(work: () => Promise<unknown>, queue: EndpointQueue): void {
+    this.#work.addInTurn(work, queue)
   }
 
   /** Finishes a delivery. One with an object needs an `ended` record: the log has no other trace of its end. */

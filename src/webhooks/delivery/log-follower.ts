@@ -13,7 +13,7 @@ import type { DedupeIndex } from '../log/idempotency-keys.ts'
 import { OutcomeReadProgress } from '../log/reader.ts'
 import type { LogDelivery, LoggedOutcomes, LogSegment } from '../log/store.ts'
 import { waitForNext } from './attempt.ts'
-import { startOwnedWork } from './context.ts'
+import { startOwedWork, startOwnedWork } from './context.ts'
 import type { Delivery, OpenEntry, OpenSegment, UnresolvedEntry } from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
 import { statusFromLog } from './plan.ts'
@@ -66,7 +66,7 @@ async function resumeEntry(engine: DeliveryEngine, { opened, open }: UnresolvedE
   }
   const begun = attemptBegunBefore(engine.ctx, delivery)
   if (attemptsOf(state).length > 0) promoteOwed(engine, delivery, statusFromLog(state))
-  else if (begun?.isAlone) promoteOwed(engine, delivery, setAside(engine.ctx, delivery, begun)({}))
+  else if (begun?.isLikelyCause) promoteOwed(engine, delivery, setAside(engine.ctx, delivery, begun)({}))
   else {
     delivery.isSuspect = begun !== undefined
     delivery.stage = delivery.isSuspect ? 'waiting' : 'queued'
@@ -81,10 +81,13 @@ function promoteOwed({ ctx }: DeliveryEngine, delivery: Delivery, status: Webhoo
   delivery.stage = 'sending'
   storage.status = status
   delivery.attempts = status.attemptCount ?? 0
-  startOwnedWork(ctx, delivery.queue, async () => {
+  // A later takeover has set it back, and owes it what the log says by then.
+  const wasReset = () => delivery.storage.kind === 'log' && delivery.storage !== storage
+  startOwedWork(ctx, delivery.queue, async () => {
+    if (delivery.left || wasReset()) return
     await recordCreation(ctx, delivery, storage)
     await promoteToObject(ctx, delivery, storage)
-    if (!delivery.left) waitForNext(ctx, delivery, storage.status)
+    if (!delivery.left && !wasReset()) waitForNext(ctx, delivery, storage.status)
   })
 }
 
@@ -263,17 +266,27 @@ export class LogFollower {
     }
     if (record.kind === 'ended') return
     const open = opened?.open.get(position.index)
-    if (!opened || !open || this.claims.isFenced(shardOfEntry(open), version, writer)) return
+    if (!opened || !open) this.#noteOutcome(record)
+    else if (!this.claims.isFenced(shardOfEntry(open), version, writer))
+      this.#applyToEntry(opened, open, sequenced)
+  }
+
+  #applyToEntry(opened: OpenSegment, open: OpenEntry, sequenced: SequencedRecord): void {
+    const { record, writer } = sequenced
     const state = fold(open.state, sequenced, (attempt) => attempt)
     if (state === open.state) return
     open.state = state
-    // Neither tells how an attempt has ended.
-    if (record.kind !== 'moved' && record.kind !== 'creating') this.#engine.ctx.begun.delete(position)
+    this.#noteOutcome(record)
     if (writer !== this.#options.writer) this.#applyRemote(opened, open, record)
     else if (record.kind === 'moved') this.#applyOwnPromotion(open)
     if (!isClosed(state)) return
     this.#engine.uncountEntry(opened, open)
-    segments.close(opened, position.index)
+    this.#engine.ctx.segments.close(opened, record.position.index)
+  }
+
+  #noteOutcome({ kind, position }: OutcomeRecord): void {
+    // Neither tells how an attempt has ended.
+    if (kind !== 'moved' && kind !== 'creating') this.#engine.ctx.begun.delete(position)
   }
 
   #noteEnd({ record, version, writer }: SequencedRecord): void {

@@ -19,7 +19,7 @@ import {
   type ResourceWriter,
   UnreadableError,
 } from '../../kube/client.ts'
-import { Semaphore } from '../../lib/semaphore.ts'
+import { Semaphore, type Urgency } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import { objectBytes } from '../log/written-bytes.ts'
@@ -31,7 +31,7 @@ import { isFinal } from './plan.ts'
 
 type Resources = ResourceReader & ResourceWriter
 
-/** What an object is made of, and whether it is a view. */
+/** What an object is made of, and whether it is a view, which waits for all that holds the state of a delivery. */
 type Stored = { status: WebhookDeliveryStatus | undefined; body: EventBody; isView: boolean }
 
 /** An object in the store. `status`: absent where it was only just made; `isUnwritten`: a view whose status is missing. */
@@ -85,7 +85,7 @@ export class DeliveryObjects {
   /** @throws ApiError `NotFound` if it was deleted; UnreadableError */
   async read(delivery: Delivery): Promise<WebhookDelivery> {
     const ref = deliveryRef(delivery)
-    const how = { urgent: true, group: ref.namespace }
+    const how = { urgency: 'urgent', group: ref.namespace } as const
     const raw = await this.#slots.run(() => this.#resources.get(webhookDeliveries, ref), how)
     const { data } = webhookDelivery.safeParse(raw)
     if (!data) throw new UnreadableError(webhookDeliveryKind.kind, `${ref.namespace}/${ref.name}`)
@@ -120,7 +120,7 @@ export class DeliveryObjects {
       const { payloadRef } = payload
       if (payloadRef) this.#listener.onReferred?.(deliveryRef(delivery), payloadRef.segment)
       if (status && (created.isUnwritten || isBehind(created.status, status)))
-        await this.writeStatus(delivery, created.version, status, { urgent: false })
+        await this.writeStatus(delivery, created.version, status, urgencyOf(isView))
       return { kind: 'stored' }
     } catch (error) {
       if (isApiError(error, 'Terminating', 'NotFound')) return { kind: 'namespaceGone' }
@@ -142,14 +142,14 @@ export class DeliveryObjects {
     delivery: Delivery,
     version: string,
     status: WebhookDeliveryStatus,
-    how = { urgent: true },
+    urgency: Urgency = 'urgent',
   ): Promise<string> {
     // A merge patch ignores absent fields, so it has to remove this one by name.
     const removed = isFinal(status.state) ? { nextAttemptAt: null } : {}
     const patch = { metadata: { resourceVersion: version }, status: { ...removed, ...status } }
     const options = { subresource: 'status', answer: 'metadata' } as const
     const write = () => this.#resources.patch(webhookDeliveries, deliveryRef(delivery), patch, options)
-    const written = await this.#slots.run(write, { ...how, group: delivery.queue.endpoint.namespace })
+    const written = await this.#slots.run(write, { urgency, group: delivery.queue.endpoint.namespace })
     this.#reportWrite(delivery, status.attempts?.length ?? 0)
     const { resourceVersion = version } = written.metadata
     if (isFinal(status.state)) delivery.endVersion = resourceVersion
@@ -172,7 +172,8 @@ export class DeliveryObjects {
     try {
       const object = this.#newObject(delivery, storage, content)
       const create = () => this.#resources.create(webhookDeliveries, object, { answer: 'metadata' })
-      const created = await this.#slots.run(create, { group: delivery.queue.endpoint.namespace })
+      const how = { urgency: urgencyOf(content.isView), group: delivery.queue.endpoint.namespace }
+      const created = await this.#slots.run(create, how)
       this.#reportWrite(delivery, 0)
       return { version: created.metadata.resourceVersion ?? '' }
     } catch (error) {
@@ -236,6 +237,11 @@ export class DeliveryObjects {
       spec,
     }
   }
+}
+
+/** Reads and statuses after an attempt are urgent, since a queue waits for them. A new object holds up its own delivery at most. */
+function urgencyOf(isView: boolean): Urgency {
+  return isView ? 'canWait' : 'normal'
 }
 
 function versionOf({ metadata, status, isUnwritten }: WebhookDelivery): Existing {

@@ -1,6 +1,6 @@
 import { messageId } from '../../apis/ids.ts'
 import type { WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
-import type { Begun } from '../log/crash-series.ts'
+import type { Begun, FoundBegun } from '../log/crash-series.ts'
 import { type EngineContext, warnOnEndpoint } from './context.ts'
 import type { Delivery } from './endpoint-queue.ts'
 import { setAsideStatus } from './plan.ts'
@@ -11,7 +11,7 @@ import { setAsideStatus } from './plan.ts'
 export function attemptBegunBefore(
   { begun, claims, writer }: Pick<EngineContext, 'begun' | 'claims' | 'writer'>,
   { version, index, attempts, queue: { shard } }: Delivery,
-): Begun | undefined {
+): FoundBegun | undefined {
   const found = begun.at({ version, index }, attempts)
   if (!found || found.writer === writer || claims.wasReleasedCleanly(shard)) return undefined
   return claims.isFenced(shard, found.version, found.writer) ? undefined : found

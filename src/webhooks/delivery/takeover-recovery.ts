@@ -1,15 +1,20 @@
-import { parsePosition } from '../../apis/delivery-segment.ts'
+import { type Position, parsePosition } from '../../apis/delivery-segment.ts'
 import { deliveryObjectName, messageId, nameOfMessage } from '../../apis/ids.ts'
 import { isRestored } from '../../apis/meta.ts'
-import { type DeliveryOutline, deliveryOutline, webhookDeliveryKind } from '../../apis/webhook-delivery.ts'
+import {
+  type DeliveryOutline,
+  deliveryOutline,
+  type WebhookDelivery,
+  webhookDeliveryKind,
+} from '../../apis/webhook-delivery.ts'
 import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
 import { type RawObject, UnreadableError } from '../../kube/client.ts'
 import { inGroups } from '../../lib/semaphore.ts'
 import { copyString } from '../../lib/text.ts'
-import type { Begun } from '../log/crash-series.ts'
+import { type Begun, MAX_BEGUN } from '../log/crash-series.ts'
 import { attemptsOf } from '../log/fold.ts'
 import { cancelObject, leaveUnread, writeDecidedStatus } from './attempt.ts'
-import { retryUntilDurable, startOwnedWork } from './context.ts'
+import { retryUntilDurable, startOwedWork } from './context.ts'
 import {
   type Delivery,
   dueTime,
@@ -20,7 +25,7 @@ import {
 import type { DeliveryEngine } from './engine.ts'
 import type { LogFollower } from './log-follower.ts'
 import { deliveryRef } from './objects.ts'
-import { exhaustedStatus, isFinal } from './plan.ts'
+import { exhaustedStatus, hasEndedController, isFinal } from './plan.ts'
 import { isSameDelivery, offsetKey } from './remote-deliveries.ts'
 import { attemptBegunBefore, setAside } from './set-aside.ts'
 
@@ -72,8 +77,11 @@ function endDecided({ ctx }: DeliveryEngine, delivery: Delivery, wasRestored: bo
       else
         await writeDecidedStatus(ctx, delivery, object, (before) => exhaustedStatus(before, ctx.clock.now()))
     })
-  startOwnedWork(ctx, queue, wasRestored ? write : () => ctx.streaks.exhausted(queue.endpoint, id, write))
+  startOwedWork(ctx, queue, wasRestored ? write : () => ctx.streaks.exhausted(queue.endpoint, id, write))
 }
+
+/** A delivery that an earlier owner has begun to send. It is `sending` until it is decided whether it is suspicious. */
+type Parked = { delivery: Delivery; wasRestored: boolean }
 
 export type RecoveryOptions = {
   engine: DeliveryEngine
@@ -96,6 +104,7 @@ export class RecoveryFromObjects {
   readonly #organizations: ReadonlyMap<string, string>
   /** Ended, perhaps without a record of that. */
   readonly #unrecorded: Delivery[] = []
+  readonly #parked: Parked[] = []
   /** Objects of those shards that show no end. */
   unfinished = 0
   /** The newest segment that one of them came from. */
@@ -131,6 +140,7 @@ export class RecoveryFromObjects {
     if (this.#seen.has(outline.metadata.uid)) return undefined
     this.#seen.add(outline.metadata.uid)
     const delivery = deliveryFromObject(this.#engine, outline)
+    if (delivery) this.#noteKnownOutcomes(delivery, outline)
     if (delivery && this.#shards.has(delivery.queue.shard)) this.#addOurs(outline, delivery, known)
     else if (delivery?.queue.driver === 'others') this.#addRemote(outline, delivery)
     return outline
@@ -143,13 +153,7 @@ export class RecoveryFromObjects {
 
   async #lookUp(key: string, delivery: Delivery, signal: AbortSignal): Promise<void> {
     const { ctx } = this.#engine
-    const giveUp = AbortSignal.any([ctx.giveUp, signal])
-    const object = await retryUntilDurable({ ...ctx, giveUp }, 'read WebhookDelivery', () =>
-      ctx.objects.find(delivery).catch((error: unknown) => {
-        if (error instanceof UnreadableError) return error
-        throw error
-      }),
-    )
+    const object = await this.#find(delivery, signal)
     if (delivery.left) return
     if (!object) return ctx.engine.drop(delivery)
     if (object instanceof UnreadableError) return this.#leaveUnread(key, delivery)
@@ -157,7 +161,66 @@ export class RecoveryFromObjects {
     // Its own object is gone, and a foreign one has the name.
     if (this.#isForeign(outline)) return ctx.engine.drop(delivery)
     const found = deliveryFromObject(this.#engine, outline)
-    if (found) this.#addOurs(outline, found, delivery)
+    if (!found) return
+    this.#noteKnownOutcomes(found, outline)
+    this.#addOurs(outline, found, delivery)
+  }
+
+  async #find(
+    delivery: Delivery,
+    signal: AbortSignal,
+  ): Promise<WebhookDelivery | UnreadableError | undefined> {
+    const { ctx } = this.#engine
+    const giveUp = AbortSignal.any([ctx.giveUp, signal])
+    return await retryUntilDurable({ ...ctx, giveUp }, 'read WebhookDelivery', () =>
+      ctx.objects.find(delivery).catch((error: unknown) => {
+        if (error instanceof UnreadableError) return error
+        throw error
+      }),
+    )
+  }
+
+  #noteKnownOutcomes(position: Position, { status }: Pick<DeliveryOutline, 'status'>): void {
+    const attempts = isFinal(status?.state) ? Number.POSITIVE_INFINITY : (status?.attemptCount ?? 0)
+    this.#engine.ctx.begun.deleteKnown(position, attempts)
+  }
+
+  /**
+   * Decides which deliveries are suspicious. First it learns the outcomes of attempts that were begun alone in other shards, after which the
+   * suspects of these are no longer the last of their writer. Call it when all objects were added, and before entries are resumed.
+   * @param isRead whether the log is known up to that version @throws Error when given up
+   */
+  async resumeSuspects(isRead: (version: number) => boolean, signal: AbortSignal): Promise<void> {
+    const unresolved = [...this.#unresolved.values()]
+    const { begun } = this.#engine.ctx
+    const isBegun = ({ opened, open }: UnresolvedEntry) =>
+      begun.at({ version: opened.segment.version, index: open.entry.index }, 0) !== undefined
+    if (this.#parked.length > 0 || unresolved.some(isBegun)) {
+      const elsewhere = this.#aloneElsewhere(isRead).slice(-MAX_BEGUN)
+      await inGroups(elsewhere, AT_A_TIME, (delivery) => this.#learnOutcome(delivery, signal))
+    }
+    for (const parked of this.#parked.splice(0)) this.#unpark(parked)
+  }
+
+  /** Deliveries with objects in other shards that an earlier owner has begun alone. Forgets attempts of those that are not pending. */
+  #aloneElsewhere(isRead: (version: number) => boolean): Delivery[] {
+    const { objectBacked, remoteOutcomes, ctx } = this.#engine
+    const found: Delivery[] = []
+    for (const { position, writer } of [...ctx.begun.alone()]) {
+      const delivery = objectBacked.at(position) ?? remoteOutcomes.deferredAt(position)
+      const isEntry = ctx.segments.at(position.version)?.open.has(position.index) === true
+      if (!delivery && !isEntry && isRead(position.version)) ctx.begun.delete(position)
+      if (delivery && writer !== ctx.writer && !this.#shards.has(delivery.queue.shard)) found.push(delivery)
+    }
+    return found
+  }
+
+  async #learnOutcome(delivery: Delivery, signal: AbortSignal): Promise<void> {
+    const object = await this.#find(delivery, signal)
+    if (object instanceof UnreadableError) return
+    if (!object) this.#engine.ctx.begun.delete(delivery)
+    // Another replica has decided that this attempt was the cause.
+    else if (!hasEndedController(object.status)) this.#noteKnownOutcomes(delivery, object)
   }
 
   /** Made by hand: it has another name than its delivery, or refers to an endpoint of another organization. */
@@ -260,32 +323,40 @@ export class RecoveryFromObjects {
   }
 
   #continue({ spec, metadata }: DeliveryOutline, pending: Delivery | undefined, found: Delivery): void {
-    const begun = attemptBegunBefore(this.#engine.ctx, found)
-    found.isSuspect = begun !== undefined && !begun.isAlone
-    if (begun) found.stage = 'waiting'
-    const { attempts, dueAt, stage, isSuspect } = found
+    const { ctx } = this.#engine
+    const isParked = attemptBegunBefore(ctx, found) !== undefined && !found.queue.closed
+    if (isParked) found.stage = 'sending'
+    const { attempts, dueAt, stage } = found
     const delivery = pending
-      ? Object.assign(pending, { attempts, dueAt, stage, isSuspect, storage: IN_OBJECT })
+      ? Object.assign(pending, { attempts, dueAt, stage, isSuspect: false, storage: IN_OBJECT })
       : found
     this.#engine.objectBacked.addFound(delivery)
-    if (begun?.isAlone) {
-      this.#setAside(delivery, pending !== undefined, begun)
-      return
-    }
     if (pending) this.#engine.resume(pending)
     else this.#engine.add(found)
     const wasRestored = isRestored(Date.parse(spec.writtenAt), Date.parse(metadata.creationTimestamp))
+    if (isParked) this.#parked.push({ delivery, wasRestored })
+    else endDecided(this.#engine, delivery, wasRestored)
+  }
+
+  #unpark({ delivery, wasRestored }: Parked): void {
+    const { ctx } = this.#engine
+    if (delivery.left || delivery.stage !== 'sending') return
+    const begun = attemptBegunBefore(ctx, delivery)
+    if (begun?.isLikelyCause) {
+      this.#setAside(delivery, begun)
+      return
+    }
+    delivery.isSuspect = begun !== undefined
+    delivery.stage = begun || delivery.dueAt > ctx.clock.now() ? 'waiting' : 'queued'
+    this.#engine.resume(delivery)
     endDecided(this.#engine, delivery, wasRestored)
   }
 
   /** Its attempt ended the owner before: it counts, and the next one waits. */
-  #setAside(delivery: Delivery, isKnown: boolean, begun: Begun): void {
+  #setAside(delivery: Delivery, begun: Begun): void {
     const { ctx } = this.#engine
-    delivery.stage = 'sending'
-    if (isKnown) delivery.queue.restore(delivery)
-    else this.#engine.add(delivery)
     const decide = setAside(ctx, delivery, begun)
-    startOwnedWork(ctx, delivery.queue, () =>
+    startOwedWork(ctx, delivery.queue, () =>
       retryUntilDurable(ctx, 'store attempt that crashed a controller', async () => {
         const object = await ctx.objects.find(delivery)
         if (!object) return ctx.engine.drop(delivery)

@@ -288,10 +288,11 @@ export class ShardTakeover {
     this.#isComplete = true
     follower.recordedEnds = undefined
     // The watch of segments may be behind what the previous owner acted on.
-    const isSynced = () => syncedVersion() >= objects.newest || segments.lowWater >= objects.newest
-    await pollUntil(clock, isSynced, signal)
-    if (!isSynced()) signal.throwIfAborted()
+    const isRead = (version: number) => Math.max(syncedVersion(), segments.lowWater) >= version
+    await pollUntil(clock, () => isRead(objects.newest), signal)
+    if (!isRead(objects.newest)) signal.throwIfAborted()
     await objects.lookUpMissing(signal)
+    await objects.resumeSuspects(isRead, signal)
     const resumed = await resumeEntries(engine, [...unresolved.values()])
     return { unfinished: objects.unfinished, resumed }
   }

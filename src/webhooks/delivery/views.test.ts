@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock, settle } from '../../../test/support/fake-clock.ts'
 import { queueDelivery } from '../../../test/support/queue-deliveries.ts'
+import { shardOf } from '../../ha/assignment.ts'
 import { OwnershipEpochs } from '../../ha/ownership.ts'
 import { EndpointQueue } from './endpoint-queue.ts'
 import { ViewWriter } from './views.ts'
@@ -236,9 +237,39 @@ describe('views', () => {
     await settle()
     bed.owns = false
     await clock.elapse(SECOND)
-    expect([written.length, bed.leftOut]).toEqual([2, 1])
+    expect([written.length, bed.leftOut, views.waiting]).toEqual([2, 3, 0])
+    bed.owns = true
+    add('acme/one', 3)
+    await settle()
     giveUp.abort()
     await clock.elapse(10 * SECOND)
     expect(views.waiting).toBe(2)
   })
+
+  it.each([
+    { why: 'too old', old: 5, fresh: 5 },
+    { why: 'too old', old: 25, fresh: 5 },
+    { why: 'too old and promised', old: 20, fresh: 5, isPromised: true },
+    { why: 'of a shard that is gone', old: 25, fresh: 5, isGone: true },
+  ])(
+    'that are left out since they are $why cost nothing of the rate: $old',
+    async ({ old, fresh, isPromised = false, isGone = false }) => {
+      const { add, bed, clock, epochs, written, closed } = start(1)
+      const shard = shardOf('acme/old')
+      add('acme/one', 2)
+      await settle()
+      epochs.begin([shard])
+      epochs.runWithin(shard, () => add('acme/old', old, isPromised))
+      // No shards for a while: nothing is written.
+      bed.share = 0
+      if (isGone) epochs.end([shard])
+      await clock.elapse(isGone ? SECOND : 61 * SECOND)
+      bed.share = 1
+      add('acme/fresh', fresh)
+      await clock.elapse(6 * SECOND)
+      expect(written.filter((name) => name === 'acme/fresh')).toHaveLength(fresh)
+      expect(written.filter((name) => name === 'acme/old')).toEqual([])
+      expect([bed.leftOut, closed.length]).toEqual([isGone ? 0 : old, isPromised ? old : 0])
+    },
+  )
 })

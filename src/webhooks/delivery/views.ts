@@ -128,7 +128,7 @@ export class ViewWriter {
     // One that is being written may have to wait again.
     while (this.waiting + this.#running.size > 0 && !giveUp.aborted) {
       if (this.waiting === 0 || this.#running.size >= WRITES_AT_A_TIME) await Promise.race(this.#running)
-      else if (!this.#bucket.tryTake(clock.monotonic())) await sleep(clock, this.#waitMs(), giveUp)
+      else if (this.#bucket.available(clock.monotonic()) < 1) await sleep(clock, this.#waitMs(), giveUp)
       else this.#writeNext()
     }
     this.#isRunning = false
@@ -142,7 +142,8 @@ export class ViewWriter {
 
   #writeNext(): void {
     const view = this.#takeNext()
-    if (!view) return
+    if (!view || this.#isDropped(view)) return
+    this.#bucket.tryTake(this.#options.clock.monotonic())
     const writing = this.#write(view).finally(() => this.#running.delete(writing))
     this.#running.add(writing)
   }
@@ -157,17 +158,21 @@ export class ViewWriter {
     return view
   }
 
-  async #write(view: View): Promise<void> {
-    const { delivery, write, closeEntry, since, asAdded } = view
-    const { clock, giveUp, log, shards } = this.#options
+  /** Whether the view is not written any more, which costs nothing of the rate. */
+  #isDropped(view: View): boolean {
+    const { delivery, since, asAdded } = view
+    const { clock, shards } = this.#options
     // Another replica may have claimed the shard since: then the log does not have this success, and the object is the next owner's.
-    if (asAdded(() => shards.epochs?.isRevoked)) return
+    if (asAdded(() => shards.epochs?.isRevoked)) return true
+    if (clock.monotonic() - since <= MAX_AGE_MS && shards.owns(delivery.queue.shard)) return false
+    this.#abandon(view, 'tooMany')
+    return true
+  }
+
+  async #write(view: View): Promise<void> {
+    const { write, closeEntry, asAdded } = view
+    const { clock, giveUp, log } = this.#options
     const startedAt = clock.monotonic()
-    const { shard } = delivery.queue
-    if (startedAt - since > MAX_AGE_MS || !shards.owns(shard)) {
-      this.#abandon(view, 'tooMany')
-      return
-    }
     try {
       const result = await asAdded(write)
       if (result === 'stored') asAdded(() => closeEntry?.())

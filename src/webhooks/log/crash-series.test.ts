@@ -45,14 +45,50 @@ describe('what a careful owner had begun', () => {
     expect(attempts.size).toBe(1)
   })
 
-  it('was alone if no other was begun alone after it', () => {
+  it('is the likely cause if no other was begun alone after it', () => {
     const attempts = new BegunAttempts()
     const other = { version: 7, index: 4 }
     attempts.add(begun({ isAlone: true }))
     attempts.add(begun({ position: other }))
-    expect(attempts.at(position, 0)?.isAlone).toBe(true)
+    expect(attempts.at(position, 0)?.isLikelyCause).toBe(true)
     attempts.add(begun({ position: other, isAlone: true }))
-    expect([attempts.at(position, 0)?.isAlone, attempts.at(other, 0)?.isAlone]).toEqual([false, true])
+    expect([attempts.at(position, 0), attempts.at(other, 0)]).toMatchObject([
+      { isLikelyCause: false },
+      { isLikelyCause: true },
+    ])
+  })
+
+  it('is the last of its writer that was begun alone and has no known outcome, whatever others begin', () => {
+    const step = fc.record({
+      index: fc.nat({ max: 5 }),
+      writer: fc.constantFrom('a', 'b', 'c'),
+      does: fc.constantFrom('alone', 'alone', 'beside', 'ends', 'isKnown'),
+      attempts: fc.nat({ max: 3 }),
+    })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+        const attempts = new BegunAttempts()
+        let open: Begun[] = []
+        for (const { index, writer, does, attempts: made } of steps) {
+          const at = { version: 7, index }
+          const isKnown = (one: Begun) => does !== 'isKnown' || one.attempts < made
+          open = open.filter((one) => one.position.index !== index || !isKnown(one))
+          if (does === 'ends') attempts.delete(at)
+          else if (does === 'isKnown') attempts.deleteKnown(at, made)
+          else {
+            const one = begun({ position: at, writer, isAlone: does === 'alone', attempts: made })
+            attempts.add(one)
+            open.push(one)
+          }
+        }
+        expect(attempts.size).toBe(open.length)
+        expect(new Set(attempts.alone())).toEqual(new Set(open.filter(({ isAlone }) => isAlone)))
+        for (const one of open) {
+          const last = open.findLast(({ isAlone, writer }) => isAlone && writer === one.writer)
+          expect(attempts.at(one.position, 0)?.isLikelyCause).toBe(last === one)
+        }
+      }),
+    )
   })
 
   it('is bounded, and the newest stay', () => {

@@ -34,40 +34,77 @@ export type Begun = Pick<BeginRecord, 'attempts' | 'isAlone'> & {
   at: number
 }
 
+/** @property isLikelyCause no other attempt that its writer began alone after it is without an outcome */
+export type FoundBegun = Begun & { isLikelyCause: boolean }
+
 /** Few exist: only careful owners record them. The oldest go first. */
 const MAX_KEPT = 10_000
 
 /** Attempts that careful owners have recorded, and whose outcome is not known. */
 export class BegunAttempts {
   readonly #byPosition = new Map<string, Begun>()
-  /** The last attempt that was begun alone: one before it may still be in progress, but has not ended its owner by then. */
-  #lastAlone: string | undefined
+  /**
+   * Those that were begun alone, by writer and in order. When a writer ended, one before the last of its own had not ended it although it
+   * had the time. Other writers tell nothing about that.
+   */
+  readonly #alone = new Map<string, Set<string>>()
 
   /** Call in log order. */
   add(begun: Begun): void {
     const key = keyOf(begun.position)
-    if (begun.isAlone) this.#lastAlone = key
-    this.#byPosition.delete(key)
+    this.#delete(key)
     this.#byPosition.set(key, begun)
+    if (begun.isAlone) {
+      const alone = this.#alone.get(begun.writer) ?? new Set<string>()
+      this.#alone.set(begun.writer, alone.add(key))
+    }
     const [oldest] = this.#byPosition.keys()
-    if (oldest !== undefined && this.#byPosition.size > MAX_KEPT) this.#byPosition.delete(oldest)
+    if (oldest !== undefined && this.#byPosition.size > MAX_KEPT) this.#delete(oldest)
   }
 
   /** @param attempts whose outcome is known: one that was begun before the last of them has its outcome */
-  at(position: Position, attempts: number): Begun | undefined {
+  at(position: Position, attempts: number): FoundBegun | undefined {
     const key = keyOf(position)
     const begun = this.#byPosition.get(key)
     if (!begun || begun.attempts < attempts) return undefined
-    return { ...begun, isAlone: begun.isAlone && this.#lastAlone === key }
+    return { ...begun, isLikelyCause: begun.isAlone && this.#lastAloneOf(begun.writer) === key }
+  }
+
+  /** Those that were begun alone, oldest first for each writer. */
+  *alone(): IterableIterator<Begun> {
+    for (const keys of this.#alone.values())
+      for (const key of keys) {
+        const begun = this.#byPosition.get(key)
+        if (begun) yield begun
+      }
   }
 
   /** Its outcome is known. */
   delete(position: Position): void {
-    if (this.#byPosition.size > 0) this.#byPosition.delete(keyOf(position))
+    if (this.#byPosition.size > 0) this.#delete(keyOf(position))
+  }
+
+  /** For a delivery with an object, whose outcomes are not in the log. @param attempts whose outcome is known */
+  deleteKnown(position: Position, attempts: number): void {
+    if (this.#byPosition.size === 0) return
+    const key = keyOf(position)
+    const begun = this.#byPosition.get(key)
+    if (begun && begun.attempts < attempts) this.#delete(key)
   }
 
   get size(): number {
     return this.#byPosition.size
+  }
+
+  #lastAloneOf(writer: string): string | undefined {
+    return [...(this.#alone.get(writer) ?? [])].at(-1)
+  }
+
+  #delete(key: string): void {
+    const { writer = '' } = this.#byPosition.get(key) ?? {}
+    const alone = this.#alone.get(writer)
+    if (alone?.delete(key) && alone.size === 0) this.#alone.delete(writer)
+    this.#byPosition.delete(key)
   }
 }
 

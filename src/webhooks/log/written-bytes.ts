@@ -27,11 +27,9 @@ type WindowOptions = {
 export class ByteWindow {
   readonly #clock: Clock
   readonly #minutes: number
-  readonly #maxPerKey: number
   /** By minute of the monotonic clock. */
   readonly #buckets = new Map<number, Map<string, number>>()
-  readonly #sums = new KeyedSums()
-  #fairTotal = 0
+  readonly #sums: KeyedSums
   /** The latest minute for which old buckets were dropped. */
   #minute = Number.NEGATIVE_INFINITY
 
@@ -41,7 +39,7 @@ export class ByteWindow {
   ) {
     this.#clock = clock
     this.#minutes = minutes
-    this.#maxPerKey = maxPerKey
+    this.#sums = new KeyedSums(maxPerKey)
   }
 
   /** @param ageMs how long ago they were written; negative: now */
@@ -52,7 +50,7 @@ export class ByteWindow {
     const bucket = this.#buckets.get(minute) ?? new Map<string, number>()
     this.#buckets.set(minute, bucket)
     bucket.set(key, (bucket.get(key) ?? 0) + bytes)
-    this.#change(key, bytes)
+    this.#sums.add(key, bytes)
   }
 
   bytesOf(key: string): number {
@@ -71,13 +69,7 @@ export class ByteWindow {
    */
   get fairTotal(): number {
     this.#forget()
-    return this.#fairTotal
-  }
-
-  #change(key: string, by: number): void {
-    const before = this.#sums.of(key)
-    this.#sums.add(key, by)
-    this.#fairTotal += Math.min(before + by, this.#maxPerKey) - Math.min(before, this.#maxPerKey)
+    return this.#sums.fairTotal
   }
 
   #forget(): number {
@@ -87,7 +79,7 @@ export class ByteWindow {
     for (const [old, bucket] of this.#buckets) {
       if (old > minute - this.#minutes) continue
       this.#buckets.delete(old)
-      for (const [key, bytes] of bucket) this.#change(key, -bytes)
+      for (const [key, bytes] of bucket) this.#sums.add(key, -bytes)
     }
     return minute
   }
