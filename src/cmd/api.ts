@@ -16,6 +16,7 @@
  * waits for the other replicas (peers.ts). `server/watches.ts` lists the watches; `server/services.ts` wires the services.
  */
 import type { AddressInfo } from 'node:net'
+import { deliverySegments } from '../apis/delivery-segment.ts'
 import { installationKey } from '../credentials/accounts/identity.ts'
 import { isApiError } from '../kube/client.ts'
 import { withSharedWatches } from '../kube/shared-watch.ts'
@@ -75,7 +76,7 @@ export async function startApi(given: ApiOptions): Promise<RunningApi> {
     ...dependencies,
     resources,
     namespace: config.namespace,
-    watching: { ...dependencies, api: withSharedWatches(resources, SHARED_WATCH_BYTES) },
+    watching: { ...dependencies, api: withSharedWatches(resources, deliverySegments, SHARED_WATCH_BYTES) },
   })
   const index = new OpenDeliveryIndex({ needs: dependencies, store, maxEntries: config.api.maxDeliveries })
   const services = createServices(options, { index, store }, key)

@@ -178,15 +178,17 @@ function keyOf({ plural }: ResourceType, { namespace, labelSelector, fieldSelect
   return JSON.stringify([plural, namespace, labelSelector, fieldSelector])
 }
 
-/** @param maxBytes of the events that stay, of each stream */
+/** @param shared the type of which watches are shared @param maxBytes of the events that stay */
 export function withSharedWatches(
   api: ResourceReader & WatchSource,
+  { plural }: ResourceType,
   maxBytes: number,
 ): ResourceReader & WatchSource {
   const shared = new SharedWatches(api, maxBytes)
   return {
     get: (type, ref) => api.get(type, ref),
     list: (type, query, from) => api.list(type, query, from),
-    watch: (type, query, version, signal) => shared.watch(type, query, version, signal),
+    watch: (type, query, version, signal) =>
+      (type.plural === plural ? shared : api).watch(type, query, version, signal),
   }
 }

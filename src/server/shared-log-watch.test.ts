@@ -4,7 +4,7 @@ import { FakeApi } from '../../test/support/fake-api.ts'
 import { FakeClock, fixedRandom } from '../../test/support/fake-clock.ts'
 import { LogApi, type LogKind } from '../../test/support/log-api.ts'
 import { NO_RUNTIME_METRICS } from '../../test/support/no-metrics.ts'
-import type { AcceptedEvent } from '../apis/delivery-segment.ts'
+import { type AcceptedEvent, deliverySegments } from '../apis/delivery-segment.ts'
 import { sortableName } from '../apis/ids.ts'
 import type { ResourceType } from '../apis/meta.ts'
 import { shardOf } from '../ha/assignment.ts'
@@ -74,7 +74,7 @@ class Bed {
       ...needs,
       resources: api as unknown as ResourceReader & ResourceWriter,
       namespace: 'org',
-      watching: { ...needs, api: withSharedWatches(api, maxSharedBytes) },
+      watching: { ...needs, api: withSharedWatches(api, deliverySegments, maxSharedBytes) },
     })
     this.index = new OpenDeliveryIndex({ needs, store, maxEntries: 1000 })
     organizations.apply({ name: 'org', uid: 'uid-of-org', ownerEmails: [] })
