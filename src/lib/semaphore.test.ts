@@ -57,6 +57,18 @@ describe('slots', () => {
     expect(begun.slice(1).map((name) => name.split(' ')[0])).toEqual(want)
   })
 
+  it('go to work that can wait one time in eight, however much else there is', async () => {
+    const { begun, begin, end } = work(new Semaphore({ atOnce: 1 }))
+    void begin('first')
+    for (const name of ['late 1', 'late 2']) void begin(name, 'canWait')
+    for (let number = 0; number < 20; number += 1) {
+      void begin(`now ${number}`, number % 2 === 0 ? 'normal' : 'urgent')
+      await end(begun[number] ?? '')
+    }
+    expect(begun.filter((name) => name.startsWith('late'))).toEqual(['late 1', 'late 2'])
+    expect(begun.indexOf('late 2') - begun.indexOf('late 1')).toBe(8)
+  })
+
   it('are left to a group that uses none, if they are reserved, and each group keeps its order', async () => {
     const { begun, begin, end } = work(new Semaphore({ atOnce: 10, reserves: true }))
     for (let number = 0; number < 12; number += 1) void begin(`a${number}`, 'normal', 'a')

@@ -40,6 +40,9 @@ type Waiting = { start(): void; reject(error: Error): void }
 /** `canWait`: of work that nothing else waits for. */
 export type Urgency = 'urgent' | 'normal' | 'canWait'
 
+/** One in so many starts is of work that can wait, however much else there is. */
+const CAN_WAIT_EVERY = 8
+
 /**
  * Bounds how many tasks run at once. The rest waits: more urgent ones before the others, and those of one urgency in turns by group, so
  * that the many tasks of one group delay only that group.
@@ -52,6 +55,7 @@ export class Semaphore {
     canWait: new FairQueue(),
   }
   readonly #running: SharedCapacity
+  #starts = 0
 
   constructor(limits: SemaphoreLimits) {
     this.#limits = limits
@@ -81,10 +85,14 @@ export class Semaphore {
 
   /** Before anything else runs, so that no new task gets in between. */
   #startNext(): void {
-    const mayStart = (group: string) => this.#mayStart(group)
     const { urgent, normal, canWait } = this.#queues
-    const next = urgent.take(mayStart) ?? normal.take(mayStart) ?? canWait.take(mayStart)
-    next?.start()
+    this.#starts += 1
+    const isTheirTurn = this.#starts % CAN_WAIT_EVERY === 0
+    for (const queue of isTheirTurn ? [canWait, urgent, normal] : [urgent, normal, canWait]) {
+      const next = queue.take((group) => this.#mayStart(group))
+      next?.start()
+      if (next) return
+    }
   }
 
   #turn(queue: FairQueue<Waiting>, group: string): Promise<void> {

@@ -345,6 +345,8 @@ export function waitForNext(
   delivery: Delivery,
   status: WebhookDeliveryStatus | undefined,
 ): void {
+  // Late work of an earlier ownership: the delivery may be in progress again.
+  if (hasLostShard(ctx)) return
   delivery.stage = 'waiting'
   delivery.dueAt = Date.parse(status?.nextAttemptAt ?? '') || 0
   ctx.engine.wait(delivery)

@@ -266,8 +266,12 @@ export class LogFollower {
     }
     if (record.kind === 'ended') return
     const open = opened?.open.get(position.index)
-    if (!opened || !open) this.#noteOutcome(record)
-    else if (!this.claims.isFenced(shardOfEntry(open), version, writer))
+    if (!opened || !open) {
+      const delivery = this.#engine.objectBacked.at(position)
+      // A late record of an earlier owner says nothing about the attempt of the present one.
+      const isVoid = delivery !== undefined && this.claims.isFenced(delivery.queue.shard, version, writer)
+      if (!isVoid) this.#noteOutcome(record)
+    } else if (!this.claims.isFenced(shardOfEntry(open), version, writer))
       this.#applyToEntry(opened, open, sequenced)
   }
 

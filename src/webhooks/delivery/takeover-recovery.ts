@@ -5,6 +5,7 @@ import {
   type DeliveryOutline,
   deliveryOutline,
   type WebhookDelivery,
+  webhookDelivery,
   webhookDeliveryKind,
 } from '../../apis/webhook-delivery.ts'
 import { MAX_DATA_BYTES } from '../../apis/webhook-event.ts'
@@ -77,7 +78,14 @@ function endDecided({ ctx }: DeliveryEngine, delivery: Delivery, wasRestored: bo
       else
         await writeDecidedStatus(ctx, delivery, object, (before) => exhaustedStatus(before, ctx.clock.now()))
     })
-  startOwedWork(ctx, queue, wasRestored ? write : () => ctx.streaks.exhausted(queue.endpoint, id, write))
+  const count = () =>
+    retryUntilDurable(ctx, operation, () => ctx.streaks.exhausted(queue.endpoint, id, write))
+  startOwedWork(ctx, queue, wasRestored ? write : count)
+}
+
+/** Whether it is known as the cause of an end, so that others which were begun before are not. An outline has no attempts. */
+function wasSetAside(raw: RawObject): boolean {
+  return hasEndedController(webhookDelivery.safeParse(raw).data?.status)
 }
 
 /** A delivery that an earlier owner has begun to send. It is `sending` until it is decided whether it is suspicious. */
@@ -140,7 +148,8 @@ export class RecoveryFromObjects {
     if (this.#seen.has(outline.metadata.uid)) return undefined
     this.#seen.add(outline.metadata.uid)
     const delivery = deliveryFromObject(this.#engine, outline)
-    if (delivery) this.#noteKnownOutcomes(delivery, outline)
+    if (delivery && this.#engine.ctx.begun.size > 0 && !wasSetAside(raw))
+      this.#noteKnownOutcomes(delivery, outline)
     if (delivery && this.#shards.has(delivery.queue.shard)) this.#addOurs(outline, delivery, known)
     else if (delivery?.queue.driver === 'others') this.#addRemote(outline, delivery)
     return outline
@@ -162,7 +171,7 @@ export class RecoveryFromObjects {
     if (this.#isForeign(outline)) return ctx.engine.drop(delivery)
     const found = deliveryFromObject(this.#engine, outline)
     if (!found) return
-    this.#noteKnownOutcomes(found, outline)
+    if (!hasEndedController(object.status)) this.#noteKnownOutcomes(found, outline)
     this.#addOurs(outline, found, delivery)
   }
 

@@ -41,6 +41,7 @@ it.each([
   gate.resolve()
   await bed.elapse(10 * SECOND)
   const created = bed.api.calls.filter(isCreate).map(isView)
-  expect(created.indexOf(true)).toBe(FAILING.length)
+  // One call in eight may be about a view, so that these do not wait for ever.
+  expect(created.lastIndexOf(false)).toBeLessThan(FAILING.length + FAILING.length / 8)
   expect(created).toHaveLength(FAILING.length + views * good.length)
 })

@@ -14,7 +14,7 @@ function start(perSecond: number, share = 1) {
   const giveUp = new AbortController()
   const written: string[] = []
   const queues = new Map<string, EndpointQueue>()
-  const bed = { share, owns: true, leftOut: 0, lasts: 0, fails: 0, rejects: false }
+  const bed = { share, owns: true, leftOut: 0, lasts: 0, fails: 0, rejects: false, hangs: '' }
   const epochs = new OwnershipEpochs()
   const views = new ViewWriter({
     clock,
@@ -39,7 +39,8 @@ function start(perSecond: number, share = 1) {
       let wasTried = false
       const write = async () => {
         wasTried = true
-        if (bed.lasts > 0) await new Promise<void>((resolve) => void clock.after(bed.lasts, resolve))
+        const lasts = bed.hangs === name ? MINUTE : bed.lasts
+        if (lasts > 0) await new Promise<void>((resolve) => void clock.after(lasts, resolve))
         if (bed.fails > 0) {
           bed.fails -= 1
           throw new Error('unavailable')
@@ -119,6 +120,20 @@ describe('views', () => {
     expect(bed.leftOut).toBe(leftOut)
     await clock.elapse(SECOND)
     expect(written).toContain('quiet/one')
+  })
+
+  it('of others are written while those of one organization hang, and these are left out once they are too old', async () => {
+    const { add, bed, clock, written, views } = start(10)
+    bed.hangs = 'loud/one'
+    add('loud/one', 100)
+    await clock.elapse(5 * SECOND)
+    add('quiet/one', 20)
+    await clock.elapse(5 * SECOND)
+    expect(written.filter((name) => name === 'quiet/one')).toHaveLength(20)
+    expect(written).not.toContain('loud/one')
+    await clock.elapse(2 * MINUTE)
+    expect(views.waiting).toBe(0)
+    expect(bed.leftOut).toBe(92)
   })
 
   it('of a small burst are all written, however many a neighbor has waiting', async () => {

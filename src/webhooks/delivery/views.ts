@@ -1,5 +1,5 @@
 import { ownershipHere, type ShardOwnership } from '../../ha/ownership.ts'
-import { FairQueue, KeyedSums, remainingShare } from '../../lib/fair-queue.ts'
+import { FairQueue, KeyedSums, remainingShare, SharedCapacity } from '../../lib/fair-queue.ts'
 import type { Logger } from '../../lib/log.ts'
 import { TokenBucket } from '../../lib/rate-limit.ts'
 import { type Clock, sleep } from '../../lib/time.ts'
@@ -19,6 +19,8 @@ const MAX_WAITING = 1000
 /** Views that could be written at once after a pause. */
 const BURST_SECONDS = 2
 const WRITES_AT_A_TIME = 8
+/** A namespace in which writes hang keeps the views of others waiting no longer than this allows. */
+const WRITES_OF_ORGANIZATION = 4
 /** A write that takes longer tells that the API server is busy. */
 const SLOW_MS = 1000
 /** After such a write, or one that was refused as too many, the rate is halved for so long. */
@@ -65,12 +67,14 @@ export class ViewWriter {
   readonly #views = new Map<string, FairQueue<View>>()
   readonly #waiting = new KeyedSums()
   readonly #running = new Set<Promise<void>>()
+  readonly #places = new SharedCapacity(WRITES_AT_A_TIME, WRITES_OF_ORGANIZATION)
   /** Views are of many shards, whichever of them started the loop. */
   readonly #withoutOwnership = ownershipHere()
   /** Called for an endpoint whose first view in a minute is left out, or rejected. */
   onLeftOut: ((endpoint: EndpointIdentity) => void) | undefined
   /** Called for a view that is left out although its object may exist, which then gets no status. */
   onAbandoned: ((delivery: Delivery) => void) | undefined
+  #pushed = Promise.withResolvers<void>()
   #isRunning = false
   #slowedUntil = Number.NEGATIVE_INFINITY
 
@@ -109,6 +113,8 @@ export class ViewWriter {
     views.push(uid, view)
     this.#turns.push(namespace, namespace)
     this.#waiting.add(namespace, 1)
+    this.#pushed.resolve()
+    this.#pushed = Promise.withResolvers()
   }
 
   /**
@@ -127,11 +133,16 @@ export class ViewWriter {
     const { clock, giveUp } = this.#options
     // One that is being written may have to wait again.
     while (this.waiting + this.#running.size > 0 && !giveUp.aborted) {
-      if (this.waiting === 0 || this.#running.size >= WRITES_AT_A_TIME) await Promise.race(this.#running)
+      if (this.waiting === 0 || this.#places.isFull) await this.#untilNews()
       else if (this.#bucket.available(clock.monotonic()) < 1) await sleep(clock, this.#waitMs(), giveUp)
-      else this.#writeNext()
+      else if (!this.#writeNext()) await this.#untilNews()
     }
     this.#isRunning = false
+  }
+
+  /** Until a view is written, or another one waits. */
+  async #untilNews(): Promise<void> {
+    await Promise.race([...this.#running, this.#pushed.promise])
   }
 
   #waitMs(): number {
@@ -140,16 +151,24 @@ export class ViewWriter {
     return Math.min(1000, Math.max(1, (missing / this.perSecond) * 1000))
   }
 
-  #writeNext(): void {
+  /** @returns false if all that wait are of organizations that have no place */
+  #writeNext(): boolean {
     const view = this.#takeNext()
-    if (!view || this.#isDropped(view)) return
+    if (!view) return false
+    if (this.#isDropped(view)) return true
     this.#bucket.tryTake(this.#options.clock.monotonic())
-    const writing = this.#write(view).finally(() => this.#running.delete(writing))
+    const { namespace } = view.delivery.queue.endpoint
+    this.#places.take(namespace, 1)
+    const writing = this.#write(view).finally(() => {
+      this.#running.delete(writing)
+      this.#places.give(namespace, 1)
+    })
     this.#running.add(writing)
+    return true
   }
 
   #takeNext(): View | undefined {
-    const organization = this.#turns.take()
+    const organization = this.#turns.take((one) => this.#places.hasRoom(one))
     if (organization === undefined) return undefined
     const views = this.#views.get(organization)
     const view = views?.take()
