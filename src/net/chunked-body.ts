@@ -6,6 +6,8 @@
 
 import { errors } from 'undici'
 
+/** Of one chunk: a size has at most 14 that count, and zeros may come before. */
+const MAX_DIGITS = 64
 /** In all chunks of a response; as much as of other fields. */
 const MAX_EXTENSION_BYTES = 16 * 1024
 
@@ -27,7 +29,7 @@ type AfterChunks = { kind: 'trailer' | 'other'; rest: Buffer }
  */
 export class ChunkedBody {
   #state: 'size' | 'space' | 'extension' | 'line feed' | 'data' | 'data CR' | 'data LF' = 'size'
-  #hasDigits = false
+  #digits = 0
   #size = 0
   #dataLeft = 0
   #extensionBytes = 0
@@ -88,7 +90,7 @@ export class ChunkedBody {
         return byte === CR ? 'pass' : 'other'
       default:
         this.#state = 'size'
-        this.#hasDigits = false
+        this.#digits = 0
         this.#size = 0
         return byte === LF ? 'pass' : 'other'
     }
@@ -97,11 +99,12 @@ export class ChunkedBody {
   #readDigit(byte: number): 'pass' | 'drop' | AfterChunks['kind'] {
     const digit = hexDigit(byte)
     if (digit === undefined) {
-      if (!this.#hasDigits) return 'other'
+      if (this.#digits === 0) return 'other'
       this.#state = 'space'
       return this.#readExtension(byte)
     }
-    this.#hasDigits = true
+    this.#digits += 1
+    if (this.#digits > MAX_DIGITS) throw new errors.HeadersOverflowError()
     this.#size = this.#size * 16 + digit
     return this.#size <= Number.MAX_SAFE_INTEGER ? 'pass' : 'other'
   }

@@ -74,6 +74,8 @@ export async function httpRequest(url: URL, options: HttpRequestOptions): Promis
         ...(options.authorization === undefined ? {} : { authorization: options.authorization }),
       },
       signal: options.signal,
+      // undici gives back what it has read of the socket when a body has to wait, and that would be normalized twice.
+      highWaterMark: 2 * options.maxBytes,
     })
     return { status: statusCode, headers, body: await readBody(body, statusCode, options.maxBytes), from }
   } finally {

@@ -72,6 +72,21 @@ test('the start of another protocol is passed on before its line ends', () => {
   expect(normalized('HTTP/1.1 2')).toBe('HTTP/1.1 2')
 })
 
+describe('what the parser never sees has limits:', () => {
+  test.each([
+    { name: 'spaces in a head', start: `${OK}x: a`, fill: ' ' },
+    { name: 'tabs in a head', start: `${OK}x: a`, fill: '\t' },
+    { name: 'spaces in a trailer', start: `${OK}transfer-encoding: chunked\r\n\r\n0\r\nx: a`, fill: ' ' },
+    { name: 'zeros of a size', start: `${OK}transfer-encoding: chunked\r\n\r\n`, fill: '0' },
+    { name: 'zeros of a later size', start: `${OK}transfer-encoding: chunked\r\n\r\n1\r\n-\r\n`, fill: '0' },
+  ])('$name', ({ start, fill }) => {
+    expect(normalized(start, fill.repeat(50))).toBeDefined()
+    expect(() => normalized(start, ...Array<string>(20).fill(fill.repeat(1000)))).toThrow(
+      errors.HeadersOverflowError,
+    )
+  })
+})
+
 describe('an interim response that is too large', () => {
   test.each([
     { name: 'in one field', fill: `x: ${'y'.repeat(20_000)}` },

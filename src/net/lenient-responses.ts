@@ -11,6 +11,8 @@ import { ChunkedBody } from './chunked-body.ts'
 
 /** As much of an interim response as of a final one. */
 const MAX_INTERIM_BYTES = 16 * 1024
+/** White space in the fields of a response that stands for one space or none. */
+const MAX_GAP_BYTES = 16 * 1024
 
 /** The start of an interim response. 101 is none: after it the connection no longer speaks HTTP (RFC 9110 §15.2.2). */
 const INTERIM = /^HTTP\/1\.[01] 1(?!01)\d\d[ \r\n]/
@@ -47,6 +49,7 @@ export class ResponseNormalizer {
   /** The start of a status line that may be that of an interim response. */
   #held: Buffer = EMPTY
   #gap: Gap = 'none'
+  #gapBytes = 0
   #afterCr = false
   /** The status line has ended. */
   #inFields = false
@@ -128,6 +131,7 @@ export class ResponseNormalizer {
   #startFields(state: 'head' | 'trailer'): void {
     this.#state = state
     this.#gap = 'none'
+    this.#gapBytes = 0
     this.#afterCr = false
     this.#inFields = false
     this.#coding = new TransferCoding()
@@ -179,7 +183,12 @@ export class ResponseNormalizer {
     if (byte !== SP && byte !== TAB) {
       this.#flush(out)
       out.add(byte)
-    } else if (this.#gap === 'line end') this.#gap = 'fold'
+      return
+    }
+    this.#gapBytes += 1
+    // The parser, which has a limit of its own, sees little of them.
+    if (this.#gapBytes > MAX_GAP_BYTES) throw new errors.HeadersOverflowError()
+    if (this.#gap === 'line end') this.#gap = 'fold'
     else if (this.#gap === 'none') this.#gap = 'spaces'
   }
 
@@ -258,7 +267,13 @@ class TransferCoding {
   #endLine(): void {
     if (this.#before !== CR) this.#hasBareLf = true
     const [, codings] = CODING_FIELD.exec(this.#line) ?? []
-    if (codings !== undefined) this.#last = codings.split(',').at(-1)?.trim().toLowerCase() ?? ''
+    if (codings !== undefined)
+      this.#last =
+        codings
+          .split(',')
+          .at(-1)
+          ?.replace(/^[ \t]+|[ \t]+$/g, '')
+          .toLowerCase() ?? ''
     this.#line = ''
   }
 }

@@ -150,10 +150,12 @@ async function addressesOf(
   const { queryName, isInternalName } = target
   try {
     const found = await resolve(queryName, signal)
-    if (found.isMachineName && !found.addresses.every(permits)) {
-      // It reads as if the machine did not know the name.
+    const isPermitted = found.addresses.every(permits)
+    // A public name may only be slow. One at an address that is not permitted reads as if the machine did not know it.
+    if (found.isMachineName && !(isPermitted && isInternalName)) {
       const { addresses, error } = await found.asWritten
       if (addresses.length > 0) return addresses
+      if (isPermitted) return found.addresses
       if (!isNotFound(error)) throw error
       // Any name may be tried with the machine's search list, and most do not exist there.
       if (!isInternalName) throw new ForbiddenAddressError(queryName, { seemsUnknown: true })

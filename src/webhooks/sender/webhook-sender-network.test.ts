@@ -326,6 +326,47 @@ test('the dialler judges a literal itself, before the first packet', async () =>
   expect(dialled.addresses).toEqual([])
 })
 
+test.each([
+  {
+    what: 'its own address, where it has one',
+    addresses: ['127.0.0.1'],
+    error: undefined,
+    want: '127.0.0.1',
+  },
+  {
+    what: 'that of the machine, where it has none',
+    addresses: [],
+    error: { code: 'ENOTFOUND' },
+    want: '127.0.0.2',
+  },
+  {
+    what: 'that of the machine, where DNS fails',
+    addresses: [],
+    error: { code: 'ETIMEOUT' },
+    want: '127.0.0.2',
+  },
+])(
+  'a public name that the search list knows first is dialed at $what',
+  async ({ addresses, error, want }) => {
+    const policy = createAddressPolicy({ allowed: ['127.0.0.0/8'] })
+    const asWritten = Promise.resolve({ addresses, error })
+    const found = { addresses: ['127.0.0.2'], isMachineName: true as const, asWritten }
+    const dial = createDialTarget(policy, async () => found, undefined)
+    const target = {
+      origin: '',
+      secure: false,
+      hostname: 'hooks.example.com',
+      queryName: 'hooks.example.com',
+      port: everywhere.port,
+      path: '/',
+      isInternalName: false,
+      internal: true,
+    }
+    await new Promise((resolve) => dial(target, resolve))
+    expect(dialled.addresses.at(-1)).toBe(want)
+  },
+)
+
 test('a connection that ends up elsewhere than at a vetted address is given up', async () => {
   const policy = createAddressPolicy({ allowed: ['127.0.0.1/32'] })
   const found = { addresses: ['127.0.0.1'], isMachineName: false as const }
