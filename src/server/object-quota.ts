@@ -123,6 +123,8 @@ export class ObjectQuota {
     const reserved = await this.#hold(organization, name)
     try {
       const earlier = (await this.#reservations(organization))
+        // Those of servers that died do not count; removeExpiredReservationsForever removes them.
+        .filter(({ reservedAt }) => this.#options.clock.monotonic() - reservedAt < EXPIRED_MS)
         .filter(({ version }) => version < reserved.version)
         .map((one) => one.object)
       // After the reservations: where one is gone by now, its object is there.
@@ -176,10 +178,8 @@ export class ObjectQuota {
     })
     if (page.continue !== undefined) throw busy()
     const prefix = this.#nameFor('')
-    // Those of servers that died no longer count; removeExpiredReservationsForever removes them.
     return page.items
       .map((raw) => readReservation(raw, clock))
-      .filter(({ ageMs }) => ageMs < EXPIRED_MS)
       .map(({ name, version, ageMs }) => ({
         object: name.slice(prefix.length),
         version,
@@ -248,6 +248,7 @@ export async function removeExpiredReservationsForever(
     if (signal.aborted) return
     try {
       for await (const raw of listObjects(resources, leases, query)) {
+        if (signal.aborted) return
         const found = readReservation(raw, clock)
         if (found.ageMs >= EXPIRED_MS) await removeReservation(options, found)
       }

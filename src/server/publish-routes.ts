@@ -3,6 +3,7 @@ import { INSTANT_ALLOWED, isInstant } from '../apis/meta.ts'
 import { webhookEventSpec } from '../apis/webhook-event.ts'
 import { elementMembers, MAX_JSON_DEPTH } from '../lib/strict-json.ts'
 import { eventId } from './delivery-resource.ts'
+import { EVENT_BYTES } from './http/limits.ts'
 import { IDEMPOTENCY_KEY } from './http/request.ts'
 import { PUBLISH, type Route, replayed, route } from './http/route.ts'
 import { type BatchResult, invalid, type PublishingService } from './publishing.ts'
@@ -27,7 +28,7 @@ const body = z.strictObject({
   timestamp: z.string().max(64).refine(isInstant, INSTANT_ALLOWED).optional().meta(TIMESTAMP),
   id: z
     .string()
-    .regex(IDEMPOTENCY_KEY, 'must be 1 to 255 visible ASCII characters without spaces')
+    .regex(IDEMPOTENCY_KEY, 'must consist of 1 to 255 printable ASCII characters, with no spaces')
     .optional()
     .meta({ description: 'id has the same effect as the Idempotency-Key header.', maxLength: 255 }),
 })
@@ -40,8 +41,6 @@ const MAX_TYPE = 128
 const MAX_BATCH_DEPTH = 2 + MAX_JSON_DEPTH
 /** Its text, its events, and the text of their segments, each with up to two bytes for a character. */
 const BATCH_FACTOR = 6
-/** The text, the payload and the segment that has it, of which one may take two bytes for each. */
-const EVENT_FACTOR = 4
 
 const batchBody = z.strictObject({
   events: z
@@ -109,7 +108,7 @@ function publishRoute(publishing: Pick<PublishingService, 'publish'>): Route {
     permission: PUBLISH,
     body,
     rawMembers: ['data'],
-    bodyFactor: EVENT_FACTOR,
+    bodyFactor: EVENT_BYTES,
     success: { status: 202, description: 'The event has been accepted.', body: z.object(accepted) },
     problems: ['idempotency_conflict', 'intake_full'],
     idempotent: true,

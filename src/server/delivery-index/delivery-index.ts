@@ -9,7 +9,7 @@ import { sleep } from '../../lib/time.ts'
 import type { EndpointIdentity } from '../../webhooks/endpoints/directory.ts'
 import { OpenBodies } from '../../webhooks/events/open-bodies.ts'
 import { findOriginal } from '../../webhooks/events/originals.ts'
-import { byteLength, openBytes } from '../../webhooks/log/codec.ts'
+import { byteLength } from '../../webhooks/log/codec.ts'
 import type { LogStore } from '../../webhooks/log/log-store.ts'
 import type { Appended } from '../../webhooks/log/store.ts'
 import type { DeliveryDetail } from '../delivery-resource.ts'
@@ -152,7 +152,7 @@ export class OpenDeliveryIndex {
     if (await this.#waitFor(wanted)) return true
     if (!this.#reading.isCutOff) return false
     throw new Problem('overloaded', {
-      detail: `Davit temporarily cannot read new entries in the delivery log, so it cannot tell whether this ${wanted.what} exists. Retry the request.`,
+      detail: `Davit currently cannot read new entries in the delivery log, so it cannot tell whether this ${wanted.what} exists. Retry the request.`,
       retryAfter: RETRY_AFTER_SECONDS,
     })
   }
@@ -200,11 +200,9 @@ export class OpenDeliveryIndex {
   appended(appended: Appended, events: readonly AcceptedEvent[]): void {
     this.#reading.lines.appended(appended, events)
     if (this.progress === undefined) return
+    // Once, whatever its deliveries will take: nothing is given back until everything was read.
     for (const { event, targets } of events)
-      if (targets.length > 0) {
-        const bytes = openBytes({ receivers: targets.length, bodyBytes: byteLength(event.payload) })
-        this.#openBefore.add(event.namespace, { bytes })
-      }
+      if (targets.length > 0) this.#openBefore.add(event.namespace, { bytes: byteLength(event.payload) })
   }
 
   /**

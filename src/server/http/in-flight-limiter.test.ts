@@ -7,7 +7,7 @@ const LIMITS = {
   requestsPerOrganization: 2,
   bytesInFlight: 1_000,
   bytesPerOrganization: 500,
-  bodyBytes: 2,
+  bodyBytes: 1,
 }
 
 test('what was given back is there again, and giving back twice gives no more', () => {
@@ -64,8 +64,16 @@ test('organizations that take their whole share leave memory to those that use l
   expect(load.bytes).toBe(905)
 })
 
-test('a share of the reserve is enough for one body of the largest size', () => {
-  const load = new InFlightLimiter({ ...LIMITS, bodyBytes: 20 })
+test('one organization that holds more than its share takes nothing from the others', () => {
+  const load = new InFlightLimiter(LIMITS)
+  load.reserve('acme', 10).hold(5_000)
+  load.reserve('umbrella', 400)
+  expect(() => load.reserve('umbrella', 101)).toThrow(overloaded)
+  expect(() => load.reserve('acme', 1)).toThrow(overloaded)
+})
+
+test('a share of the reserve is enough for one event of the largest size', () => {
+  const load = new InFlightLimiter({ ...LIMITS, bodyBytes: 10 })
   for (const organization of ['acme', 'umbrella']) load.reserve(organization, 450)
   load.reserve('globex', 40)
   expect(() => load.reserve('globex', 1)).toThrow(overloaded)

@@ -37,6 +37,8 @@ export const REQUEST_LIMITS: RequestLimits = {
 
 /** Text takes up to two bytes for each character, which may be one byte of a body. */
 export const TEXT_BYTES = 2
+/** For each byte of an event: its text, the payload and the segment that has it, of which one may take two bytes for each. */
+export const EVENT_BYTES = 4
 
 /** @param left requests left now @param resetS whole seconds, at least 1, until one is left again or until all are */
 export type RateLimitResult = { ok: boolean; left: number; resetS: number }
@@ -105,12 +107,13 @@ export class InFlightLimiter {
   readonly #limits: InFlightLimits
   /** Of organizations, which are known after authorization. */
   readonly #admitted: SharedCapacity
-  readonly #reserved = new KeyedSums()
+  readonly #reserved: KeyedSums
   #requests = 0
 
   constructor(limits: InFlightLimits) {
     this.#limits = limits
     this.#admitted = new SharedCapacity(limits.requests, limits.requestsPerOrganization)
+    this.#reserved = new KeyedSums(limits.bytesPerOrganization)
   }
 
   get requests(): number {
@@ -155,9 +158,9 @@ export class InFlightLimiter {
   #room(organization: string): number {
     const { bytesInFlight, bytesPerOrganization, bodyBytes } = this.#limits
     const limits = { organization: bytesPerOrganization, all: bytesInFlight }
-    const used = { organization: this.#reserved.of(organization), all: this.#reserved.total }
-    // A share of the reserve is enough for the largest body of most routes, which takes that without a length, too.
-    return remainingShare(used, limits, TEXT_BYTES * bodyBytes)
+    const used = { organization: this.#reserved.of(organization), all: this.#reserved.fairTotal }
+    // A share of the reserve is enough for the largest event, which takes that without a length, too.
+    return remainingShare(used, limits, EVENT_BYTES * bodyBytes)
   }
 }
 

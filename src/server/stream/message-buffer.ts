@@ -194,9 +194,10 @@ export class MessageBuffer {
     }
   }
 
-  /** Drops the older half of those that wait, of the source with most of them. */
+  /** Drops the older half of those that wait, of the source that takes most. */
   #dropWaiting(): void {
-    const [source] = [...SOURCES].sort((a, b) => this.#waiting[b].length - this.#waiting[a].length)
+    const bytesOf = (source: Source) => sizeOfDrafts(this.#waiting[source])
+    const [source] = [...SOURCES].sort((a, b) => bytesOf(b) - bytesOf(a))
     if (!source) return
     const waiting = this.#waiting[source].sort(byPosition)
     const half = Math.ceil(waiting.length / 2)
@@ -219,8 +220,7 @@ export class MessageBuffer {
   }
 
   #setWaiting(source: Source, drafts: Draft[]): void {
-    const bytes = (some: readonly Draft[]) => some.reduce((sum, draft) => sum + bytesOfDraft(draft), 0)
-    this.#waitingBytes += bytes(drafts) - bytes(this.#waiting[source])
+    this.#waitingBytes += sizeOfDrafts(drafts) - sizeOfDrafts(this.#waiting[source])
     this.#waiting[source] = drafts
   }
 
@@ -255,6 +255,10 @@ export class MessageBuffer {
 
 function bytesOfDraft({ bytes = 0 }: Draft): number {
   return BYTES_OF_DRAFT + bytes
+}
+
+function sizeOfDrafts(drafts: readonly Draft[]): number {
+  return drafts.reduce((sum, draft) => sum + bytesOfDraft(draft), 0)
 }
 
 function byPosition({ position: a }: Draft, { position: b }: Draft): number {
