@@ -108,8 +108,9 @@ function returnsWithNewValue(found: UsableInputSecret, stored: InputSecretRef | 
   const before = stored.returns ?? 0
   // Changed in place: one more is deleted, and kept if it comes back at once.
   if (stored.uid === found.uid) return Math.min(before, MAX_RETURNS - 1)
-  const { recordedAt } = stored
-  const isAtOnce = recordedAt !== undefined && found.createdAt - Date.parse(recordedAt) <= AT_ONCE_MS
+  const sinceMs = found.createdAt - Date.parse(stored.recordedAt ?? '')
+  // A time of creation has whole seconds. One that was there before is another Secret, which the spec names now.
+  const isAtOnce = sinceMs >= -1000 && sinceMs <= AT_ONCE_MS
   return isAtOnce ? Math.min(before + 1, MAX_RETURNS) : 0
 }
 
@@ -153,6 +154,6 @@ export function keptInputSecret(
   }
   if (stored?.uid !== found.uid || (stored.returns ?? 0) < MAX_RETURNS) return undefined
   const by = writer === undefined ? '' : ` It was last written by the field manager ${writer}.`
-  const message = `After Davit stored the value of the Secret ${name} and deleted the Secret, it was created again ${MAX_RETURNS} times. Davit therefore no longer deletes it.${by} Set the annotation ${RETAIN} where the Secret is defined, or stop creating it and delete it.`
+  const message = `The Secret ${name} was recreated ${MAX_RETURNS} times after Davit stored its value and deleted it. Davit therefore no longer deletes it.${by} Set the annotation ${RETAIN} where the Secret is defined, or stop whatever recreates it, then delete the Secret.`
   return { reason: 'CreatedAgain', message }
 }

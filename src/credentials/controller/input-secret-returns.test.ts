@@ -150,9 +150,9 @@ describe('an input Secret without the retain annotation that is recreated after 
     {
       what: 'an owner that is no controller',
       metadata: { ownerReferences: [{ kind: 'ExternalSecret', name: 'ghcr', uid: 'o-1' }] },
-      want: 'created again 3 times',
+      want: 'recreated 3 times',
     },
-    { what: 'one of whom nothing is known', metadata: {}, want: 'created again 3 times' },
+    { what: 'one of whom nothing is known', metadata: {}, want: 'recreated 3 times' },
   ])('$what: one version, three deletions, and then a condition', async ({ metadata, want }) => {
     const world = await stored(metadata)
     expect(await isThere(world)).toBe(false)
@@ -217,7 +217,7 @@ describe('an input Secret that is recreated after each deletion with other value
       status: 'True',
       reason: 'CreatedAgain',
       message: expect.stringContaining(
-        'After Davit stored the value of the Secret handover and deleted the Secret, it was created again 3 times. Davit therefore no longer deletes it.',
+        'The Secret handover was recreated 3 times after Davit stored its value and deleted it. Davit therefore no longer deletes it.',
       ),
     })
     await world.restart()
@@ -286,6 +286,22 @@ describe('a retained Secret that is created again', () => {
     const world = await stored(RETAINED)
     for (const value of ['v-2', 'v-1']) await createAgain(world, value, RETAINED)
     expect(valuesIn(world)).toEqual(['v-1', 'v-2', 'v-1'])
+  })
+
+  test('under another name, which was there before, was not created again', async () => {
+    const world = await stored(BY_SCRIPT)
+    for (const number of [2, 3, 4, 5]) {
+      const data = { secret: Buffer.from(`v-${number}`).toString('base64') }
+      const metadata = { namespace: 'acme', name: `other-${number}`, ...BY_SCRIPT }
+      await world.cluster.create(secrets, { metadata, type: REGISTRY_SECRET_TYPE, data })
+    }
+    for (const number of [2, 3, 4, 5]) {
+      await world.elapse(10 * MINUTE)
+      await world.credential('acme', 'ghcr', { secretRef: { name: `other-${number}` } })
+      await world.elapse(MINUTE)
+      expect(await world.find(secrets, { namespace: 'acme', name: `other-${number}` })).toBeUndefined()
+    }
+    expect(conditionOf(world, 'InputSecretKept')).toBeUndefined()
   })
 
   test('under another name is no new version', async () => {

@@ -213,7 +213,7 @@ describe('a rejection for now (4yz)', () => {
     const { process, condition } = await world([ANN], mailerTo(smtp))
     const one = await process()
     expect((await condition())?.message).toMatch(
-      /^No email has been sent yet: .* Davit will keep trying until a week after the endpoint was disabled\.$/,
+      /^No email has been sent yet: .* Davit will keep trying for up to a week after the endpoint was disabled\.$/,
     )
     await one.pass(WEEK + 2 * HOUR)
     const tried = count(smtp, 'EHLO')
@@ -234,7 +234,7 @@ describe('with several owners', () => {
       status: 'True',
       reason: 'PartlyMailed',
       message:
-        'Davit notified 2 of 3 owners by email. Address 2 of davit.dev/owner-emails: the mail server rejected the recipient (451 4.7.1). Davit will keep trying until a week after the endpoint was disabled.',
+        'Davit notified 2 of 3 owners by email. Address 2 of davit.dev/owner-emails: the mail server rejected the recipient (451 4.7.1). Davit will keep trying for up to a week after the endpoint was disabled.',
     })
     expect(JSON.stringify((await read()).status)).not.toContain('@')
     await one.pass(3 * HOUR)
@@ -277,7 +277,7 @@ describe('with several owners', () => {
       status: 'False',
       reason: 'MailRefused',
       message:
-        'No email has been sent yet. Addresses 1 and 2 of davit.dev/owner-emails: the mail server rejected the recipient (550 5.1.1). Address 3 of davit.dev/owner-emails: the mail server rejected the recipient (450 4.2.0). Address 4 of davit.dev/owner-emails: the address is not a valid email address. Davit will keep trying until a week after the endpoint was disabled.',
+        'No email has been sent yet. Addresses 1 and 2 of davit.dev/owner-emails: the mail server rejected the recipient (550 5.1.1). Address 3 of davit.dev/owner-emails: the mail server rejected the recipient (450 4.2.0). Address 4 of davit.dev/owner-emails: the address is not a valid email address. Davit will keep trying for up to a week after the endpoint was disabled.',
     })
     // The cluster operator reads what the server said.
     expect(logged.map(({ reply }) => reply)).toContain('450 4.2.0 later')
@@ -318,7 +318,24 @@ describe('with several owners', () => {
     expect(count(smtp, `RCPT TO:<${BOB}`)).toBeGreaterThan(20)
     const message = (await condition())?.message ?? ''
     for (const text of [rejection, other]) expect(message).toContain(`(${/^[\d. ]*\d/.exec(text)?.[0]})`)
-    expect(message).toMatch(/Davit will keep trying until a week after the endpoint was disabled\.$/)
+    expect(message).toMatch(/Davit will keep trying for up to a week after the endpoint was disabled\.$/)
+  })
+
+  test('an owner whose address is corrected while the email is sent gets it', async () => {
+    const smtp = await opened(
+      startScriptedSmtp({
+        reply: (command) => {
+          if (!command.startsWith('RCPT TO:<ann')) return undefined
+          corrected.setOwners([BOB])
+          return '550 5.1.1 no such user'
+        },
+      }),
+    )
+    const corrected = await world([ANN], mailerTo(smtp))
+    const first = await corrected.process()
+    await first.look()
+    expect([count(smtp, `RCPT TO:<${ANN}`), count(smtp, `RCPT TO:<${BOB}`)]).toEqual([1, 1])
+    expect((await corrected.condition())?.status).toBe('True')
   })
 
   test('an owner who gets the email late does not bring back those whom the server rejects', async () => {

@@ -149,11 +149,14 @@ export class DisabledNotifier {
       // The new owner of its shard notifies: its first pass over the endpoint starts that.
       if (!status || isNotified(status) || !this.#isOurs(notice)) return
       const final = mergeFinal(status.ownerEmails ?? [], known.final)
+      const key = this.#keyOf(notice)
       const found = await this.#next(notice, status, { ...known, final })
       known = found
       await this.#record(notice, found)
+      // The owners may have changed meanwhile, and the pass over that change found this notification running.
+      if (key !== this.#keyOf(notice)) continue
       if (!found.isOpen) {
-        this.#ended.set(notice.uid, this.#keyOf(notice))
+        this.#ended.set(notice.uid, key)
         return
       }
       await sleep(clock, exponentialMs(failures, RETRIES), signal)
@@ -296,6 +299,6 @@ function noOwners(namespace: string): ConditionUpdate {
     type: OWNERS_NOTIFIED,
     status: 'False',
     reason: 'NoOwners',
-    message: `No email was sent because the namespace ${namespace} does not have the annotation ${OWNER_EMAILS_ANNOTATION}. Set the annotation to receive emails in the future.`,
+    message: `No email was sent because the namespace ${namespace} does not have the annotation ${OWNER_EMAILS_ANNOTATION}. To receive emails in the future, set the annotation to the owners' addresses.`,
   }
 }
