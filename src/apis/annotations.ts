@@ -219,7 +219,7 @@ function writesOf(managedFields: unknown): FieldWrite[] {
   if (!Array.isArray(managedFields)) return []
   return (managedFields as readonly unknown[]).flatMap((entry) => {
     if (!isRecord(entry) || entry.subresource || !isRecord(entry.fieldsV1)) return []
-    const manager = sanitizeText(String(entry.manager || 'a manager'), MAX_MANAGER)
+    const manager = sanitizeText(String(entry.manager || 'an unnamed field manager'), MAX_MANAGER)
     const { operation, time, fieldsV1: fields } = entry
     return [{ manager, operation: String(operation), time: String(time ?? ''), fields }]
   })

@@ -28,7 +28,7 @@ export function parseImageReference(text: string): ParsedImage {
   const [first, rest] = cut(name, name.indexOf('/'))
   if (rest === undefined || !isHost(first)) return within(DOCKER_HUB, { name, digest })
   const { host, problem } = parseRegistryHost(first)
-  if (host === undefined) return { problem: `has the host ${first}, which ${problem}` }
+  if (host === undefined) return { problem: `contains the host ${first}, but a host ${problem}` }
   return within(host, { name: rest, digest })
 }
 

@@ -47,5 +47,5 @@ export function credentialSpecProblem({ type, registry, username }: Spec): SpecP
 export function credentialWarning({ type, registry }: Spec): string | undefined {
   const { host } = parseRegistryHost(registry)
   if (type !== 'token' || host === undefined || !parseEcrHost(host).ecr) return undefined
-  return 'The registry is ECR, whose tokens expire after 12 hours. Use a credential of type ecr: it stores no token, and the box requests a new one for each pull.'
+  return 'This is an ECR registry, and ECR tokens expire after 12 hours. Use a credential of type ecr: it stores no token, and the box requests a new one for each pull.'
 }

@@ -224,14 +224,14 @@ function compileWith(schema: Record<string, unknown>, allErrors: boolean): Valid
 }
 
 const UNKNOWN_KEYWORD = 'is not part of JSON Schema 2020-12'
-const ENDLESS = 'a reference leads back to itself without end'
+const ENDLESS = 'a reference recurses endlessly'
 
 /** What the library says of a schema that it cannot compile, for people who do not know the library. */
 function inWords(error: unknown): string {
   if (error instanceof RangeError) return ENDLESS
   const message = error instanceof Error ? error.message : String(error)
   const [, reference] = /^can't resolve reference (\S+) from id/.exec(message) ?? []
-  if (reference !== undefined) return `the reference ${reference} leads to nothing in the schema`
+  if (reference !== undefined) return `the reference ${reference} cannot be resolved in the schema`
   if (message === 'async schema in sync schema') return `the keyword $async ${UNKNOWN_KEYWORD}`
   const [, keyword, instead] = /^NOT SUPPORTED: keyword "([^"]+)", use "([^"]+)"/.exec(message) ?? []
   if (keyword !== undefined) return `the keyword ${keyword} ${UNKNOWN_KEYWORD}; use ${instead}`
@@ -268,7 +268,7 @@ function problemsOf(checked: ValidateFunction): SchemaProblem[] {
 
 function problemOf({ keyword, instancePath, message, params }: ErrorObject): SchemaProblem {
   const words = message ?? `does not match ${keyword}`
-  return { pointer: instancePath, message: bounded(words + detailOf(params)) }
+  return { pointer: bounded(instancePath), message: bounded(words + detailOf(params)) }
 }
 
 /** What the library's message leaves out. */

@@ -21,12 +21,12 @@ export const INVALID_ADDRESS: MailFailure = {
   scope: 'email',
 }
 export const NO_UTF8_RECIPIENTS: MailFailure = {
-  reason: 'the mail server supports only ASCII characters before the @ of an address (it lacks SMTPUTF8)',
+  reason: 'the mail server supports only ASCII characters before the @ in an address (it lacks SMTPUTF8)',
   isPermanent: true,
   scope: 'email',
 }
 export const NO_UTF8_SENDER: MailFailure = {
-  reason: `the mail server supports only ASCII characters before the @ of the sender (it lacks SMTPUTF8). ${advice('change DAVIT_SMTP_FROM')}`,
+  reason: `the mail server supports only ASCII characters before the @ in the sender address (it lacks SMTPUTF8). ${advice('change DAVIT_SMTP_FROM')}`,
   isPermanent: true,
   scope: 'server',
 }

@@ -60,8 +60,8 @@ describe('a circle of references is found', () => {
     const around = put(X)
     const schema = { ...around, $defs: { ...Object(around.$defs), x, ...more } }
     expect(hasEndlessReference(schema)).toBe(true)
-    expect(validator.faultOf(schema)).toBe('a reference leads back to itself without end')
-    expect(() => validator.validate(schema, data)).toThrow('a reference leads back to itself without end')
+    expect(validator.faultOf(schema)).toBe('a reference recurses endlessly')
+    expect(() => validator.validate(schema, data)).toThrow('a reference recurses endlessly')
   })
 })
 

@@ -68,7 +68,7 @@ describe('managed elsewhere', () => {
     const refusal = await refusalOf(change({ ...NEW, label: 'Next' }))
     expect([refusal.code, versions()]).toEqual(['managed_elsewhere', [['s3cr3t-of-the-bot']]])
     expect(refusal.detail).toBe(
-      'The spec is managed by Helm. Change `label` there instead. Through the REST API, you can change only `secret`.',
+      'The spec is managed by Helm. Change `label` at its source instead. Through the REST API, you can change only `secret`.',
     )
     await change({ ...NEW, label: 'GitHub' })
     expect(pinned()).toBe(2)
@@ -79,7 +79,7 @@ describe('managed elsewhere', () => {
     const refusal = await refusalOf(bed.answer(bed.server().remove(id, {})))
     expect([refusal.code, versions()]).toEqual(['managed_elsewhere', [['s3cr3t-of-the-bot']]])
     expect(refusal.detail).toBe(
-      'The spec is managed by Helm, which may create the object again. Delete the object where its spec is managed.',
+      'The spec is managed by Helm, which may recreate the object. Delete it through Helm instead.',
     )
     expect(bed.credentials()).toHaveLength(1)
     expect(bed.credentials()[0]?.metadata.deletionTimestamp).toBeUndefined()

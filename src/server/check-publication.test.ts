@@ -68,7 +68,7 @@ test.each([
     why: '$schema must be https://json-schema.org/draft/2020-12/schema, or absent, but is',
   },
   { type: 'bad.pattern', why: 'the pattern /(/u is invalid: Unterminated group' },
-  { type: 'lost.reference', why: 'the reference #/$defs/none leads to nothing in the schema' },
+  { type: 'lost.reference', why: 'the reference #/$defs/none cannot be resolved in the schema' },
 ])('publishers are told why the schema of $type cannot be used: $why', ({ type, why }) => {
   const [place] = placesOf(type, '{}')
   expect(place).toEqual({ pointer: '/type', message: expect.stringContaining(why) })

@@ -359,7 +359,7 @@ async function leave(
       },
     )
     const why = isCloudError(error) ? describeCloudError(error).replace(/\.$/, '') : NOT_OURS
-    const detail = `The previous parameter ${name} in AWS account ${before.account}, region ${region}, could not be removed (${why}). Nothing new was stored. Davit will keep trying to remove the previous parameter and, if that fails, will record it as orphaned. Retry your request later.`
+    const detail = `The previous parameter ${name} in AWS account ${before.account}, region ${region}, could not be removed (${why}). The new secret was not stored. Davit will retry the removal and, if it still fails, will record the parameter as orphaned. Retry your request later.`
     throw new Problem('overloaded', { detail, retryAfter: RETRY_AFTER_SECONDS, cause: error })
   }
 }

@@ -164,7 +164,7 @@ const STILL_SENT =
   "The endpoint has been deleted, but a controller that is not responding may keep sending the endpoint's pending deliveries until it detects the deletion."
 
 const INSTEAD =
-  ' A recreated endpoint has a different signing secret. To stop the deliveries to the endpoint, disable it.'
+  ' A recreated endpoint has a different signing secret. To stop deliveries, disable the endpoint instead.'
 
 /** Works for an invalid endpoint, too: only the metadata is needed. */
 export async function removeEndpoint(ctx: DeletionContext, id: EndpointId, how: Conditional): Promise<void> {

@@ -8,27 +8,27 @@ test.each([
   {
     managers: [manager('ma', 'url')],
     fields: ['url'],
-    want: 'The spec is managed by ma. Change `url` there instead.',
+    want: 'The spec is managed by ma. Change `url` at its source instead.',
   },
   {
     managers: TWO,
     fields: ['description'],
-    want: '`description` is managed by mb. Change `description` there instead.',
+    want: '`description` is managed by mb. Change `description` at its source instead.',
   },
   {
     managers: TWO,
     fields: ['description', 'eventTypes'],
-    want: '`description` and `eventTypes` are managed by mb. Change `description` and `eventTypes` there instead.',
+    want: '`description` and `eventTypes` are managed by mb. Change `description` and `eventTypes` at their source instead.',
   },
   {
     managers: TWO,
     fields: ['url', 'description'],
-    want: '`url` is managed by ma. `description` is managed by mb. Change `url` and `description` there instead.',
+    want: '`url` is managed by ma. `description` is managed by mb. Change `url` and `description` at their source instead.',
   },
   {
     managers: TWO,
     fields: ['concurrency'],
-    want: 'The spec is managed by ma and mb. Change `concurrency` there instead.',
+    want: 'The spec is managed by ma and mb. Change `concurrency` at its source instead.',
   },
 ])('a change of $fields is rejected with the managers of these fields', ({ managers, fields, want }) => {
   const { code, detail } = managedProblem(managers, fields)

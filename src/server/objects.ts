@@ -128,7 +128,7 @@ export function checkDeletable<T extends { metadata: ObjectMeta }>(
   checkStoredIfMatch(kind, raw, how)
   const manager = managedBy(raw.metadata)
   if (manager === undefined) return metadata
-  const detail = `The spec is managed by ${manager}, which may create the object again. Delete the object where its spec is managed.${advice}`
+  const detail = `The spec is managed by ${manager}, which may recreate the object. Delete it through ${manager} instead.${advice}`
   throw new Problem('managed_elsewhere', { detail })
 }
 
@@ -148,7 +148,7 @@ export function managedProblem(
     return `${quoted(owned)} ${owned.length === 1 ? 'is' : 'are'} managed by ${names}.`
   })
   const rest = changeable === undefined ? '' : ` Through the REST API, you can change only ${changeable}.`
-  const detail = `${who.join(' ')} Change ${quoted(fields)} there instead.${rest}`
+  const detail = `${who.join(' ')} Change ${quoted(fields)} at ${fields.length === 1 ? 'its' : 'their'} source instead.${rest}`
   return new Problem('managed_elsewhere', { detail })
 }
 

@@ -545,7 +545,7 @@ function markOf({ metadata }: WebhookEndpoint): string {
 const RETRY_AFTER_SECONDS = 2
 const MAX_UNACKNOWLEDGED = 1000
 const LATE =
-  'The change is saved. Another replica of the REST API has not seen it yet, so events published through that replica may still be delivered according to the previous settings. It will catch up automatically; no action is needed.'
+  'The change is saved. Another replica of the REST API has not seen the change yet, so events published through that replica may still be delivered according to the previous settings. That replica will catch up automatically; no action is needed.'
 
 /**
  * A writer of endpoints waits until every replica of the REST server knows the change before it responds, so that an event

@@ -57,7 +57,7 @@ describe('deliveries of an organization', () => {
     expect(await davit.deliveries('full')).toHaveLength(LIMIT)
     const { message } = await davit.eventSeen('full', 'TooManyPending')
     expect(message).toContain(
-      'this organization has 3 unfinished deliveries, 3 of them for the endpoint full. Fix the receiver that is not accepting deliveries, or disable or delete its endpoint.',
+      'this organization has 3 unfinished deliveries, 3 of them for the endpoint full. Fix its receiver, or disable or delete the endpoint.',
     )
     receiver.answer('/full', { status: 200 })
     await driveToEnd(davit, 'full', LIMIT)
@@ -171,7 +171,7 @@ describe('bytes', () => {
     expect(await stateOf(event)).toBeUndefined()
     const { message } = await davit.eventSeen('hoard', 'TooManyUnfinishedBytes')
     expect(message).toContain(
-      'most of it for the endpoint hoard. Fix its receiver, or delete the endpoint. If the endpoint is disabled, fix its receiver, then enable the endpoint.',
+      'most of them for the endpoint hoard. Fix its receiver, or delete the endpoint. If the endpoint is disabled, fix its receiver, then enable the endpoint.',
     )
     await davit.api.delete(webhookEndpoints, { namespace: davit.organization, name: 'hoard' })
     davit.clock.jump(2500)

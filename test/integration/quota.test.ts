@@ -141,7 +141,7 @@ describe('no delivery object may be made in the organization', () => {
       const stalled = status?.conditions?.find(({ type }) => type === 'Stalled')
       expect(stalled?.reason).toBe('CannotStoreDelivery')
       expect(stalled?.message).toMatch(
-        /exceeded quota: .* Davit continues to attempt the delivery from its log/,
+        /exceeded quota: .* Meanwhile, Davit keeps retrying both the delivery and the creation/,
       )
     }
     await driveToRequest('/failing', 6, 5 * MINUTE)

@@ -82,7 +82,7 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   not_found_or_private:
     'The repository or tag does not exist, or it is private and the credential does not have access. Registries return the same response in both cases. Correct the image reference, or use a credential that can pull the image.',
   platform_missing:
-    "The image is not available for this box's platform. Set spec.platform to a platform that the image supports, or push an image for this platform. If spec.platform is not set, the platform is that of the node that runs the bake.",
+    "The image is not available for this box's platform. Set spec.platform to a platform that the image supports, or push an image for the box's platform. If spec.platform is not set, the platform is that of the node that runs the bake.",
   token_expired:
     'The token has expired. Provide a new secret for the credential. For ECR, use a credential of type ecr, which requests a token for each pull.',
   rate_limited:
@@ -115,11 +115,11 @@ export const FIXES: Readonly<Record<BakeFailureCode, string>> = {
   credential_not_ready:
     'The credential is not ready. Check its conditions. The bake will start automatically when the credential is ready.',
   host_mismatch:
-    'The credential is for a different registry host. Use one for the registry host in the image reference, or correct the credential or the image reference.',
+    'The credential is for a different registry host. Use a credential for the registry host in the image reference, or correct the credential or the image reference.',
   ecr_region_mismatch:
-    "The credential is for a different AWS region. Use one for the region of the image's ECR registry, or correct the credential or the image reference.",
+    "The credential is for a different AWS region. Use a credential for the region of the image's ECR registry, or correct the credential or the image reference.",
   ecr_account_mismatch:
-    "The credential is for a different AWS account. Use one for the account of the image's ECR registry, or correct the credential or the image reference.",
+    "The credential is for a different AWS account. Use a credential for the account of the image's ECR registry, or correct the credential or the image reference.",
   service_account_missing:
     'The ServiceAccount does not exist. Create it, or correct spec.instanceRole. The bake will then start automatically.',
   output_missing:
@@ -198,7 +198,7 @@ const QUOTA_CASES: readonly QuotaCase[] = [
   },
   {
     pattern: /insufficient quota to match these scopes/,
-    fix: 'The cluster allows the priority class of bakes only in namespaces that have a quota for it. Ask your cluster operator for such a ResourceQuota in the namespace, or for another priority class (DAVIT_BAKE_PRIORITY_CLASS). Then request another bake.',
+    fix: 'The cluster allows the priority class that bakes use only in namespaces that have a quota for it. Ask your cluster operator to create such a quota in this namespace, or to set another priority class (DAVIT_BAKE_PRIORITY_CLASS). Then request another bake.',
     isTransient: false,
   },
   {

@@ -86,7 +86,7 @@ describe('what is wrong before there is a Job', () => {
     [
       'a namespace that is no organization',
       { isOrganization: false },
-      { code: 'not_an_organization', words: ['davit.dev/organization is missing'], service: undefined },
+      { code: 'not_an_organization', words: ['davit.dev/organization is not "true"'], service: undefined },
     ],
     [
       'an image that cannot be read',
@@ -106,7 +106,7 @@ describe('what is wrong before there is a Job', () => {
     [
       'a credential of another host',
       { credential: credential({ registry: 'quay.io' }) },
-      { code: 'host_mismatch', words: ['rc_ghcr is for quay.io, and the image is in ghcr.io.'] },
+      { code: 'host_mismatch', words: ['rc_ghcr is for quay.io, but the image is in ghcr.io.'] },
     ],
     [
       'a credential of another port',
@@ -121,12 +121,12 @@ describe('what is wrong before there is a Job', () => {
     [
       'a credential for another region of ECR',
       { credential: ecr(), service: { image: `${ECR.replace('eu-west-1', 'us-east-1')}/api` } },
-      { code: 'ecr_region_mismatch', words: [`rc_ghcr is for ${ECR}, and`, 'us-east-1'] },
+      { code: 'ecr_region_mismatch', words: [`rc_ghcr is for ${ECR}, but`, 'us-east-1'] },
     ],
     [
       'a credential for another account of ECR',
       { credential: ecr(), service: { image: `${ECR.replace('1234', '9999')}/api` } },
-      { code: 'ecr_account_mismatch', words: [`rc_ghcr is for ${ECR}, and`, '999956789012'] },
+      { code: 'ecr_account_mismatch', words: [`rc_ghcr is for ${ECR}, but`, '999956789012'] },
     ],
     [
       'a credential for the same ECR under another name',
@@ -169,7 +169,7 @@ describe('what is wrong before there is a Job', () => {
       },
       {
         code: 'credential_not_ready',
-        words: ['rc_ghcr has the reason SecretMissing. SecretMissing it is.'],
+        words: ['The Ready condition of rc_ghcr has the reason SecretMissing. SecretMissing it is.'],
         waits: true,
       },
     ],

@@ -48,7 +48,7 @@ export function prepareBake(
   view: BakeView,
 ): { services: PreparedService[]; problem?: never } | { services?: never; problem: BakeProblem } {
   const { isOrganization, exceededQuota, bakeImage, spec } = view
-  if (!isOrganization) return wrong('not_an_organization', 'The label davit.dev/organization is missing.')
+  if (!isOrganization) return wrong('not_an_organization', 'The label davit.dev/organization is not "true".')
   if (exceededQuota !== undefined)
     return wrong('too_many_templates', `${exceededQuota} older templates exist.`)
   const services: PreparedService[] = []
@@ -136,7 +136,7 @@ function hostMismatch(id: string, { spec }: RegistryCredential, { registry }: Im
   if (host === undefined || host === registry) return undefined
   const mine = parseEcrHost(host).ecr
   const theirs = parseEcrHost(registry).ecr
-  const both = `${id} is for ${host}, and the image is in ${registry}.`
+  const both = `${id} is for ${host}, but the image is in ${registry}.`
   if (!mine || !theirs) return wrong('host_mismatch', both)
   if (mine.account !== theirs.account) return wrong('ecr_account_mismatch', both)
   if (mine.region !== theirs.region) return wrong('ecr_region_mismatch', both)
@@ -177,7 +177,7 @@ function notReady(id: string, credential: RegistryCredential): { problem: BakePr
   const ready = readyCondition(credential)
   const stalled = credential.status?.conditions?.find(({ type }) => type === 'Stalled')
   const message = ready
-    ? `${id} has the reason ${ready.reason}. ${ready.message}`
+    ? `The Ready condition of ${id} has the reason ${ready.reason}. ${ready.message}`
     : `Davit has not processed ${id} yet.`
   return wrong('credential_not_ready', message, { waits: stalled?.status !== 'True' })
 }

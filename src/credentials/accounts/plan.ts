@@ -135,7 +135,7 @@ function notWritten({ otherId }: ProbeResults): Finding {
   const reason = otherId.failure
     ? 'it could not verify that the role rejects other external IDs'
     : 'the role can be assumed with a different external ID'
-  const message = `Davit did not test writing because ${reason}. See the condition ExternalIdEnforced.`
+  const message = `Davit did not test write access because ${reason}. See the condition ExternalIdEnforced.`
   return { status: 'Unknown', reason: 'NotChecked', message }
 }
 
@@ -223,7 +223,7 @@ function writeOnlyFinding({ results }: ConnectionView): Finding {
     const message = `The role cannot read the parameters that it writes: AWS denied every read operation${value.code ? ` (${value.code})` : ''}.`
     return { status: 'True', reason: 'ReadsRefused', message }
   }
-  const message = `The role can read the secrets (with ${value.operations.join(', ')}). Remove these permissions, or add the statement ${NEVER_READ_STATEMENT} from status.writerPolicy, which overrides the role's other permissions.`
+  const message = `The role can read the secrets (with ${value.operations.join(', ')}). Remove these permissions, or add the statement ${NEVER_READ_STATEMENT} from status.writerPolicy; this statement overrides the role's other permissions.`
   return { status: 'False', reason: 'CanRead', message }
 }
 

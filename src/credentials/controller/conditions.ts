@@ -147,7 +147,7 @@ function drifted({ listing, stored: parameter }: CredentialView): Finding {
     case 'key':
       return yes(
         'KeyChanged',
-        `The parameter was last written by ${drift.by} and is encrypted with ${drift.key || 'another key'} instead of the configured key. To restore the configured key, provide the secret again.`,
+        `The parameter was last written by ${drift.by} and is encrypted with ${drift.key || 'another key'} instead of the configured key. To re-encrypt it with the configured key, provide the secret again.`,
       )
     case 'missing':
       return yes(
@@ -270,6 +270,6 @@ export function verifiedFinding({
   return {
     status: 'False',
     reason: failureReason(code),
-    message: `The registry rejected the credential for ${where}. For the fix, see the conditions of the BoxTemplate.`,
+    message: `The registry rejected the credential for ${where}. To find out how to fix this, see the conditions of the BoxTemplate.`,
   }
 }

@@ -29,7 +29,7 @@ test.each([
     given: ['Authorization', `${word} ${KEY}`],
     code: 'unauthenticated',
     detail:
-      'Send the API token alone as the value of the Authorization header, without a prefix such as Bearer.',
+      'Send only the API token as the value of the Authorization header, without a prefix such as Bearer.',
   })),
   ...['garbage', `${KEY}.x`, `${KEY} `, `${KEY}\t`, 'a..b', 'a.b.\u00e9', `a.b.${'c'.repeat(9_000)}`].map(
     (value) => ({

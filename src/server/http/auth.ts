@@ -35,7 +35,7 @@ export function readApiKey(rawHeaders: readonly string[]): string {
   if (value === undefined || value === '') throw unauthenticated('The Authorization header is missing.')
   if (SCHEME.test(value)) {
     throw unauthenticated(
-      'Send the API token alone as the value of the Authorization header, without a prefix such as Bearer.',
+      'Send only the API token as the value of the Authorization header, without a prefix such as Bearer.',
     )
   }
   if (value.length > LONGEST_KEY || !KEY.test(value)) throw unauthenticated()
@@ -223,7 +223,7 @@ const KEYS = {
   doubtfulMs: 1_000,
   believedAfterMs: 10_000,
   doubt:
-    'The cluster rejected this API token, which it had accepted before. Davit is checking the token again. Retry the request.',
+    'The cluster rejected this API token, which it previously accepted. Davit is checking the token again. Retry the request.',
   /** Known keys have slots of their own, so that a flood of invalid ones cannot lock them out. */
   knownReviews: { atOnce: 100, waiting: { max: 0, full: overloaded } },
   /** New keys that the API server has signed, in turns by namespace. After a start, all keys are new. */
@@ -319,7 +319,7 @@ const PERMISSIONS = {
   keepMs: { allowed: 5_000, refused: 2_000, doubtful: 500 },
   believedAfterMs: 3_000,
   doubt:
-    'The cluster denied a permission that it had granted before. The request had no effect. Davit is checking the permission again. Retry the request.',
+    'The cluster denied a permission that it previously granted. The request had no effect. Davit is checking the permission again. Retry the request.',
   reviews: { atOnce: 200, waiting: { max: 0, full: overloaded } },
   /** A user of many organizations waits only for itself. */
   reviewsOfUser: { atOnce: 8, waiting: { max: 100, full: overloaded } },

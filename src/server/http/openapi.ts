@@ -118,7 +118,7 @@ const DESCRIPTION = `The REST API of Davit manages webhooks and registry credent
 least once, retried, logged and replayable. The secrets of registry credentials are stored in the AWS account of the
 organization and nowhere else.
 
-Send the API token alone as the value of \`Authorization\`. An API token is a Kubernetes ServiceAccount token for the audience
+Send only the API token as the value of \`Authorization\`. An API token is a Kubernetes ServiceAccount token for the audience
 \`davit\`: \`kubectl create token NAME --namespace ORGANIZATION --audience davit\`.
 
 Every error response is an \`application/problem+json\` document with a stable \`code\`.`
@@ -177,7 +177,7 @@ export function openApiDocument(routes: readonly Route[], version: string): Docu
           type: 'apiKey',
           in: 'header',
           name: 'Authorization',
-          description: 'The API token alone, without a prefix such as Bearer.',
+          description: 'The API token, without a prefix such as Bearer.',
         },
       },
     },

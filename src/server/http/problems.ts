@@ -34,7 +34,7 @@ export const PROBLEMS = {
     status: 401,
     title: 'Authentication failed',
     description:
-      'Send the API token alone as the value of the Authorization header, without a prefix. A token becomes invalid when it expires, or when the object that it is bound to is deleted.',
+      'Send only the API token as the value of the Authorization header, without a prefix. A token becomes invalid when it expires, or when the object that it is bound to is deleted.',
   },
   forbidden: {
     status: 403,
@@ -72,7 +72,7 @@ export const PROBLEMS = {
     status: 409,
     title: 'Object managed elsewhere',
     description:
-      "The spec is managed by Git, Helm or `kubectl apply`, or the secret comes from a Kubernetes Secret. Change or delete the object there. An endpoint's status can still be changed through the REST API.",
+      "The spec is managed by Git, Helm or `kubectl apply`, or the secret comes from a Kubernetes Secret. Change or delete the object at its source. An endpoint's status can still be changed through the REST API.",
   },
   too_many_endpoints: {
     status: 409,

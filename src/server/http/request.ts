@@ -28,7 +28,7 @@ export function readIdempotencyKey(rawHeaders: readonly string[]): string | unde
   const value = only(rawHeaders, 'Idempotency-Key')
   if (value === undefined || IDEMPOTENCY_KEY.test(value)) return value
   throw new Problem('bad_request', {
-    detail: 'Idempotency-Key must be 1 to 255 visible ASCII characters without spaces.',
+    detail: 'Idempotency-Key must consist of 1 to 255 printable ASCII characters, with no spaces.',
   })
 }
 

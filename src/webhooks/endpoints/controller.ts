@@ -253,7 +253,7 @@ export class EndpointReconciler implements Reconciler {
     this.#recordEvent(
       view,
       'Redelivered',
-      `Davit is redelivering ${deliveryId} with the new ID ${messageId(id)}.`,
+      `Davit is redelivering ${deliveryId} under the new ID ${messageId(id)}.`,
       'Normal',
     )
   }

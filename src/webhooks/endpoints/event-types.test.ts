@@ -147,9 +147,12 @@ describe('the status of a type with a schema', () => {
       schema: { properties: { id: { pattern: '^[\\w-.]+$' } } },
       want: 'the pattern /^[\\w-.]+$/u is invalid: Invalid character class.',
     },
-    { schema: { $ref: '#/$defs/none' }, want: 'the reference #/$defs/none leads to nothing in the schema.' },
+    {
+      schema: { $ref: '#/$defs/none' },
+      want: 'the reference #/$defs/none cannot be resolved in the schema.',
+    },
     { schema: { type: 'text' }, want: 'schema/type must be equal to one of the allowed values' },
-    { schema: { $ref: '#' }, want: 'a reference leads back to itself without end.' },
+    { schema: { $ref: '#' }, want: 'a reference recurses endlessly.' },
   ])('that cannot be used says why, as soon as it exists: $want', async ({ schema, want }) => {
     const status = await statusWith(schema)
     const found = { reason: 'SchemaInvalid', message: expect.stringContaining(want) }

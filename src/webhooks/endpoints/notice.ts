@@ -117,7 +117,7 @@ function noticeCondition(state: NoticeState): ConditionUpdate {
 }
 
 function outlook(state: NoticeState): string {
-  if (isOpen(state)) return 'Davit will keep trying until a week after the endpoint was disabled.'
+  if (isOpen(state)) return 'Davit will keep trying for up to a week after the endpoint was disabled.'
   if (openRecipients(state, state.final).length === 0 || state.isTooLate) return 'Davit will not try again.'
   return 'Davit will try again only after its controller restarts.'
 }

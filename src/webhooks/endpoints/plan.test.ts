@@ -84,10 +84,13 @@ test.each([
 })
 
 test.each([
-  { failures: 1, want: 'The last delivery exhausted its retries at 2026-01-31T12:00:00.000Z.' },
+  {
+    failures: 1,
+    want: 'The most recently finished delivery exhausted its retries at 2026-01-31T12:00:00.000Z.',
+  },
   {
     failures: 3,
-    want: 'The last 3 deliveries exhausted their retries, the first at 2026-01-31T12:00:00.000Z.',
+    want: 'The 3 most recently finished deliveries exhausted their retries, the first at 2026-01-31T12:00:00.000Z.',
   },
 ])('of an endpoint with $failures exhausted, the number is said', ({ failures, want }) => {
   const findings = endpointConditions({ ...HEALTHY, ...FAILING, consecutiveFailures: failures })

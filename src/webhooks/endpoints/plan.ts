@@ -198,17 +198,17 @@ function deliveringCondition(facts: EndpointFacts): ConditionUpdate {
     return { type, status: 'False', reason: 'Failing', message: failingText(facts) }
   }
   const message =
-    'No delivery has exhausted its retries since the last success or since the endpoint was last enabled.'
+    'No delivery has exhausted its retries since the last success or since the endpoint was last enabled, whichever is later.'
   return { type, status: 'True', reason: 'Healthy', message }
 }
 
 function failingText({ consecutiveFailures, failingSince }: EndpointFacts): string {
   if (consecutiveFailures === 1) {
     const at = failingSince === undefined ? '' : ` at ${failingSince}`
-    return `The last delivery exhausted its retries${at}.`
+    return `The most recently finished delivery exhausted its retries${at}.`
   }
   const first = failingSince === undefined ? '' : `, the first at ${failingSince}`
-  return `The last ${consecutiveFailures} deliveries exhausted their retries${first}.`
+  return `The ${consecutiveFailures} most recently finished deliveries exhausted their retries${first}.`
 }
 
 export type AttemptSummary = Pick<WebhookEndpointStatus, 'lastAttempt' | 'lastSuccessTime'>
@@ -331,7 +331,7 @@ const SOME_REJECTED: ConditionUpdate = {
   status: 'False',
   reason: 'CannotStoreDelivery',
   message:
-    'Some deliveries that succeeded on the first attempt have no WebhookDelivery because the API server rejected the object. The CannotStoreDelivery Event names the quota or policy. The REST API lists all deliveries.',
+    'Some deliveries that succeeded on the first attempt have no WebhookDelivery because the API server rejected the objects. The CannotStoreDelivery Event names the quota or policy. The REST API lists all deliveries.',
 }
 const ALL_COVERED: ConditionUpdate = {
   type: COVERAGE,
@@ -432,7 +432,7 @@ export function planChange(
 
 /** @param rejection how the API server rejects the object of a delivery that has not ended */
 export function cannotStore(rejection: string): Problem {
-  const message = `Davit cannot create a WebhookDelivery: ${withPeriod(rejection)} Davit keeps attempting the delivery from its log and keeps trying to create the object. If the delivery reaches the end of its retention in the log first, Davit cancels it. Remove the quota or policy that blocks the WebhookDelivery.`
+  const message = `Davit cannot create a WebhookDelivery: ${withPeriod(rejection)} Meanwhile, Davit keeps retrying both the delivery and the creation of the object. If the delivery's log entry expires before the object exists, Davit cancels the delivery. Remove the quota or policy that blocks the WebhookDelivery.`
   return { reason: 'CannotStoreDelivery', message }
 }
 

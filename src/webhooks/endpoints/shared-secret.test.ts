@@ -21,13 +21,13 @@ it('that the right is missing is said with who gives it', async () => {
   const words =
     'secrets is forbidden: User "system:serviceaccount:davit-system:davit-controller" cannot create resource "secrets" in API group "" in the namespace "acme"'
   expect(await messageFor(new ApiError('Forbidden', words))).toBe(
-    'Davit cannot write the Secret key, which spec.signingSecret references: Davit does not have access to Secrets in this namespace. Ask your cluster operator to bind the ClusterRole davit-organization-secrets to the Davit controller in this namespace.',
+    'Davit cannot write to the Secret key (spec.signingSecret): Davit does not have access to Secrets in this namespace. Ask your cluster operator to bind the ClusterRole davit-organization-secrets to the Davit controller in this namespace.',
   )
 })
 
 it('what a policy or a quota says is said in its own words', async () => {
   for (const kind of ['Forbidden', 'Quota'] as const)
     expect(await messageFor(new ApiError(kind, 'denied: ask the platform team'))).toBe(
-      'Davit cannot write the Secret key, which spec.signingSecret references: denied: ask the platform team.',
+      'Davit cannot write to the Secret key (spec.signingSecret): denied: ask the platform team.',
     )
 })

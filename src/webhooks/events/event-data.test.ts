@@ -105,7 +105,7 @@ describe('the controller', () => {
   test.each([
     { schema: { $schema: 'http://json-schema.org/draft-07/schema#' }, want: '$schema must be' },
     { schema: { pattern: '(' }, want: 'the pattern /(/u is invalid' },
-    { schema: { $ref: '#/$defs/none' }, want: 'leads to nothing in the schema' },
+    { schema: { $ref: '#/$defs/none' }, want: 'cannot be resolved in the schema' },
   ])('says why the schema of a type cannot be used: $want', async ({ schema, want }) => {
     const metadata = { name: 'build.finished', uid: 'u', resourceVersion: '1' }
     bed.catalogue.apply(eventType.parse({ metadata, spec: { description: 'A build.', schema } }))

@@ -83,7 +83,7 @@ export class PublishQuota {
 
   #tooManyUnfinishedBytes(namespace: string, bytes: number): QuotaExceeded {
     const fullest = this.#fullest(namespace, (queue) => queue.bytes)
-    const most = fullest ? `, most of it for the endpoint ${fullest.endpoint.name}` : ''
+    const most = fullest ? `, most of them for the endpoint ${fullest.endpoint.name}` : ''
     const fix = fullest
       ? 'Fix its receiver, or delete the endpoint. If the endpoint is disabled, fix its receiver, then enable the endpoint.'
       : 'Fix the receivers that are not accepting deliveries, or delete their endpoints. If an endpoint is disabled, fix its receiver, then enable the endpoint.'
@@ -94,7 +94,10 @@ export class PublishQuota {
   #tooManyPending(namespace: string, pending: number): QuotaExceeded {
     const fullest = this.#fullest(namespace, (queue) => (queue.held ? 0 : queue.size))
     const most = fullest ? `, ${fullest.size} of them for the endpoint ${fullest.endpoint.name}` : ''
-    const message = `Publishing is paused and new events are waiting: this organization has ${pending} unfinished deliveries${most}. Fix the receiver that is not accepting deliveries, or disable or delete its endpoint.`
+    const fix = fullest
+      ? 'Fix its receiver, or disable or delete the endpoint.'
+      : 'Fix any receivers that are not accepting deliveries, or disable or delete their endpoints.'
+    const message = `Publishing is paused and new events are waiting: this organization has ${pending} unfinished deliveries${most}. ${fix}`
     return { reason: 'TooManyPending', message, used: pending, ...(fullest ? { fullest } : {}) }
   }
 
