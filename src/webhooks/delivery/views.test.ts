@@ -30,6 +30,10 @@ function start(perSecond: number, share = 1) {
     },
   })
   const closed: string[] = []
+  const takesTime = async (name: string) => {
+    const lasts = bed.hangs === name ? MINUTE : bed.lasts
+    if (lasts > 0) await new Promise<void>((resolve) => void clock.after(lasts, resolve))
+  }
   /** Views for an endpoint, named `<organization>/<endpoint>`. @param isPromised whether they were, so that their entries are open */
   const add = (name: string, count = 1, isPromised = false) => {
     const [namespace = '', endpoint = ''] = name.split('/')
@@ -39,8 +43,7 @@ function start(perSecond: number, share = 1) {
       let wasTried = false
       const write = async () => {
         wasTried = true
-        const lasts = bed.hangs === name ? MINUTE : bed.lasts
-        if (lasts > 0) await new Promise<void>((resolve) => void clock.after(lasts, resolve))
+        await takesTime(name)
         if (bed.fails > 0) {
           bed.fails -= 1
           throw new Error('unavailable')
