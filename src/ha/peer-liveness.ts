@@ -25,6 +25,29 @@ type Peer = {
   isGone: boolean
 }
 
+/** When the watch showed the latest version of each record. Only a list says what counts; this says from when on a lease is timed. */
+export class HeardVersions {
+  readonly #byName = new Map<string, { version: string; at: number }>()
+
+  /** @param now monotonic */
+  note({ name, version }: Heard, now: number): void {
+    if (this.#byName.get(name)?.version !== version) this.#byName.set(name, { version, at: now })
+  }
+
+  /** When the version was first seen. @param now when a list showed it */
+  seenAt({ name, version }: Heard, now: number): number {
+    const heard = this.#byName.get(name)
+    return heard?.version === version ? heard.at : now
+  }
+
+  /** Forgets all others. */
+  keep(names: { has(name: string): boolean }): void {
+    for (const name of this.#byName.keys()) if (!names.has(name)) this.#byName.delete(name)
+  }
+}
+
+type Heard = Pick<StoredRecord, 'name' | 'version'>
+
 export type PeersOptions = {
   name: string
   shards: number
@@ -37,8 +60,7 @@ export class Peers {
   #byName = new Map<string, Peer>()
   /** When the last list was requested: later writes are unknown. */
   #asOf = Number.NEGATIVE_INFINITY
-  /** When the watch showed the latest version of each record. */
-  readonly #heard = new Map<string, { version: string; at: number }>()
+  readonly #heard = new HeardVersions()
 
   constructor(options: PeersOptions) {
     this.#options = options
@@ -59,12 +81,11 @@ export class Peers {
         this.#keep({ ...known, isGone: false })
         continue
       }
-      const heard = this.#heard.get(record.name)
-      const seenAt = heard?.version === record.version ? heard.at : now
+      const seenAt = this.#heard.seenAt(record, now)
       const owners = assignShards(record.view, this.#options.shards)
       this.#keep({ record, seenAt, isHeard: known !== undefined, owners, isGone: false })
     }
-    for (const name of this.#heard.keys()) if (!this.#byName.has(name)) this.#heard.delete(name)
+    this.#heard.keep(this.#byName)
   }
 
   /**
@@ -75,7 +96,7 @@ export class Peers {
     const { name, version } = record
     const known = this.#byName.get(name)
     if (name === this.#options.name || known?.record.version === version) return false
-    if (this.#heard.get(name)?.version !== version) this.#heard.set(name, { version, at: now })
+    this.#heard.note(record, now)
     // A newcomer waits for the first renewal of each.
     return !known?.isHeard || known.isGone || claimsOf(known.record) !== claimsOf(record)
   }

@@ -15,6 +15,7 @@ import {
 } from '../apis/core-kinds.ts'
 import { DISABLE_ANNOTATION, ENABLE_ANNOTATION, type WebhookEndpoint } from '../apis/webhook-endpoint.ts'
 import { LeaseValidity } from '../ha/own-lease.ts'
+import { HeardVersions } from '../ha/peer-liveness.ts'
 import {
   type LeaseRecord,
   type LeaseRecords,
@@ -320,8 +321,7 @@ export class PeerServers {
   readonly #options: PeerServersOptions
   readonly #news: InterruptibleSleep
   readonly #peers = new Map<string, Peer>()
-  /** When the watch showed the latest version of each record. */
-  readonly #heard = new Map<string, { version: string; at: number }>()
+  readonly #heard = new HeardVersions()
   readonly #waiters = new Set<Waiter>()
   /** When the latest list was requested. */
   #asOf = Number.NEGATIVE_INFINITY
@@ -336,10 +336,11 @@ export class PeerServers {
    * The watch has shown a record. Only a list says what counts; this says from when on its lease is timed, and whether there is a
    * reason to list: a renewal that says nothing new is none.
    */
-  heard({ name, seen, version }: StoredPeerRecord): void {
+  heard(record: StoredPeerRecord): void {
     const { name: own, clock } = this.#options
+    const { name, seen } = record
     if (name === own) return
-    if (this.#heard.get(name)?.version !== version) this.#heard.set(name, { version, at: clock.monotonic() })
+    this.#heard.note(record, clock.monotonic())
     if (this.#peers.get(name)?.record.seen !== seen) this.lookAgain()
   }
 
@@ -434,12 +435,11 @@ export class PeerServers {
     const now = clock.monotonic()
     const names = new Set(stored.map((record) => record.name))
     for (const gone of this.#peers.keys()) if (!names.has(gone)) this.#peers.delete(gone)
-    for (const gone of this.#heard.keys()) if (!names.has(gone)) this.#heard.delete(gone)
+    this.#heard.keep(names)
     for (const record of stored) {
       if (record.name === name) continue
       if (this.#peers.get(record.name)?.record.version === record.version) continue
-      const heard = this.#heard.get(record.name)
-      this.#peers.set(record.name, { record, seenAt: heard?.version === record.version ? heard.at : now })
+      this.#peers.set(record.name, { record, seenAt: this.#heard.seenAt(record, now) })
     }
   }
 
