@@ -1,4 +1,5 @@
 import type { ResourceType } from '../apis/meta.ts'
+import { Fifo } from '../lib/fair-queue.ts'
 import { ApiError, type ListQuery, type ResourceReader, type WatchEvent, type WatchSource } from './client.ts'
 import { versionOf } from './store.ts'
 
@@ -20,7 +21,7 @@ class SharedStream {
   readonly #maxBytes: number
   readonly #onEnd: () => void
   readonly #abort = new AbortController()
-  #batches: Batch[] = []
+  readonly #batches = new Fifo<Batch>()
   /** Number of the first batch that is still there, counted from the start. */
   #first = 0
   #bytes = 0
@@ -59,7 +60,7 @@ class SharedStream {
     this.#readers += 1
     try {
       while (!signal.aborted && next >= this.#first) {
-        const batch = this.#batches[next - this.#first]
+        const batch = this.#batches.at(next - this.#first)
         if (batch) {
           next += 1
           const events = eventsAfter(batch, from)
@@ -84,7 +85,7 @@ class SharedStream {
     this.#batches.push({ events, bytes, version: versionIn(last) })
     this.#bytes += bytes
     // The newest one stays, however large it is: readers that keep up get it.
-    while (this.#bytes > this.#maxBytes && this.#batches.length > 1) this.#drop()
+    while (this.#bytes > this.#maxBytes && this.#batches.size > 1) this.#drop()
     this.#wake()
   }
 
