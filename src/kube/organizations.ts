@@ -14,6 +14,12 @@ export type Organization = {
   ownerEmails: string[]
 }
 
+/** What the owner of an object is told whose namespace lacks the label. */
+export function notAnOrganization(name: string): { reason: 'NotAnOrganization'; message: string } {
+  const message = `Namespace ${name} is not an organization: it does not have the label ${ORGANIZATION_LABEL}=true. Ask your cluster operator to add it.`
+  return { reason: 'NotAnOrganization', message }
+}
+
 export class Organizations {
   readonly #organizations = new Map<string, Organization>()
   readonly #listeners = new Set<(name: string) => void>()

@@ -13,7 +13,7 @@ import {
 } from '../../apis/secrets-settings.ts'
 import { isApiError, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import { type MutationCache, ObjectGoneError, ObjectWriter } from '../../kube/mutation-cache.ts'
-import type { Organizations } from '../../kube/organizations.ts'
+import { notAnOrganization, type Organizations } from '../../kube/organizations.ts'
 import {
   InterruptiblePasses,
   noRequeue,
@@ -150,9 +150,7 @@ export class SettingsReconciler implements Reconciler {
   }
 
   #problemOf(organization: string): { reason: SettingsStall; message: string } | undefined {
-    if (this.#options.organizations.get(organization)) return undefined
-    const message = `Namespace ${organization} is not an organization: it does not have the label davit.dev/organization=true. Ask your cluster operator to add it.`
-    return { reason: 'NotAnOrganization', message }
+    return this.#options.organizations.get(organization) ? undefined : notAnOrganization(organization)
   }
 
   async #probe(settings: SecretsSettings, signal: AbortSignal): Promise<ProbeResults | undefined> {

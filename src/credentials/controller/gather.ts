@@ -17,7 +17,7 @@ import {
 } from '../../apis/secrets-settings.ts'
 import { findObject, type ResourceReader, type ResourceWriter } from '../../kube/client.ts'
 import { type MutationCache, ObjectWriter } from '../../kube/mutation-cache.ts'
-import type { Organizations } from '../../kube/organizations.ts'
+import { notAnOrganization, type Organizations } from '../../kube/organizations.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { CredentialMetrics } from '../../lib/metrics.ts'
@@ -202,10 +202,7 @@ function sharedWith(
 
 function problemOf({ organizations }: CredentialContext, { metadata, spec }: RegistryCredential) {
   const namespace = metadata.namespace ?? ''
-  if (!organizations.get(namespace)) {
-    const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true. Ask your cluster operator to add it.`
-    return { reason: 'NotAnOrganization' as const, message }
-  }
+  if (!organizations.get(namespace)) return notAnOrganization(namespace)
   const problem = credentialSpecProblem(spec)
   return problem && { reason: problem.reason, message: `spec.${problem.field} ${problem.message}.` }
 }

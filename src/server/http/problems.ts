@@ -272,6 +272,7 @@ const STALE_SECONDS = 2
 const CLOUD_SECONDS = 5
 /** For what a person has to fix, or what takes a while to free. */
 const FIX_SECONDS = 30
+const RETRY_LATER = 'Retry later. If the problem persists, contact your cluster operator.'
 
 /** The response to anything that was thrown; only text meant for the client gets into it. */
 export function problemOf(error: unknown): Problem {
@@ -285,21 +286,17 @@ function ofCluster(error: unknown): Problem | undefined {
     return overloaded('Too many writes are waiting. The request had no effect.', BUSY_SECONDS, error)
   if (isApiError(error, 'NoSpace'))
     return overloaded(
-      "The cluster's API storage (etcd) is full. The request had no effect. Retry later. If the problem persists, contact your cluster operator.",
+      `The cluster's API storage (etcd) is full. The request had no effect. ${RETRY_LATER}`,
       FIX_SECONDS,
       error,
     )
   // Not a quota of the organization: creating an endpoint or a credential handles that one.
   if (isApiError(error, 'Quota'))
-    return overloaded(
-      'A cluster quota is blocking this request. Retry later. If the problem persists, contact your cluster operator.',
-      FIX_SECONDS,
-      error,
-    )
+    return overloaded(`A cluster quota is blocking this request. ${RETRY_LATER}`, FIX_SECONDS, error)
   // Davit itself lacks a permission, or the API server has just started and has not loaded it yet.
   if (isApiError(error, 'Forbidden'))
     return overloaded(
-      'Davit does not currently have permission in the cluster to perform this operation. The request had no effect. Retry later. If the problem persists, contact your cluster operator.',
+      `Davit does not currently have permission in the cluster to perform this operation. The request had no effect. ${RETRY_LATER}`,
       BUSY_SECONDS,
       error,
     )
@@ -388,7 +385,7 @@ export function withLogProblems(log: EventLog): EventLog {
       } catch (error) {
         if (!isApiError(error, 'Quota', 'Forbidden', 'Terminating', 'NotFound')) throw error
         throw overloaded(
-          'The delivery log is not accepting events right now. The request had no effect. Retry later. If the problem persists, contact your cluster operator.',
+          `The delivery log is not accepting events right now. The request had no effect. ${RETRY_LATER}`,
           FIX_SECONDS,
           error,
         )

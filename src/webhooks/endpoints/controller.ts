@@ -7,7 +7,7 @@ import {
 import { messageId } from '../../apis/ids.ts'
 import { PING_ANNOTATION, REDELIVER_ANNOTATION } from '../../apis/webhook-endpoint.ts'
 import type { ResourceReader } from '../../kube/client.ts'
-import type { Organizations } from '../../kube/organizations.ts'
+import { notAnOrganization, type Organizations } from '../../kube/organizations.ts'
 import { noRequeue, type ReconcileResult, type Reconciler, requeueAfter } from '../../kube/reconcile-loop.ts'
 import type { EventRecorder } from '../../kube/recorder.ts'
 import { statusPatch } from '../../kube/status.ts'
@@ -140,10 +140,7 @@ export class EndpointReconciler implements Reconciler {
     const { organizations, catalogue, rejectedObject } = this.#options
     const { namespace = '', uid } = endpoint.metadata
     const problems: Problem[] = []
-    if (!organizations.get(namespace)) {
-      const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true. Ask your cluster operator to add it.`
-      problems.push({ reason: 'NotAnOrganization', message })
-    }
+    if (!organizations.get(namespace)) problems.push(notAnOrganization(namespace))
     if (!url.ok)
       problems.push({
         reason: 'UrlNotAllowed',

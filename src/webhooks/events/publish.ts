@@ -10,7 +10,7 @@ import {
 } from '../../apis/webhook-event.ts'
 import { findObject, type ResourceReader } from '../../kube/client.ts'
 import { listObjects } from '../../kube/list.ts'
-import { type Organizations, readOrganization } from '../../kube/organizations.ts'
+import { notAnOrganization, type Organizations, readOrganization } from '../../kube/organizations.ts'
 import type { SchemaValidator } from '../../lib/json-schema.ts'
 import { trimJson } from '../../lib/strict-json.ts'
 import { withPeriod } from '../../lib/text.ts'
@@ -187,10 +187,8 @@ async function check(
   type: string,
   content: { data: EventData; dataText: string; happenedAt: number | undefined },
 ): Promise<Refusal | undefined> {
-  if (!organizations.get(namespace) && !(await isOrganization(resources, namespace))) {
-    const message = `Namespace ${namespace} is not an organization: it does not have the label davit.dev/organization=true. Ask your cluster operator to add it.`
-    return { reason: 'NotAnOrganization', message }
-  }
+  if (!organizations.get(namespace) && !(await isOrganization(resources, namespace)))
+    return notAnOrganization(namespace)
   // For the same reason as in `isOrganization`.
   const entry = catalogue.get(type) ?? (await findEventType(resources, type))
   const refusal = refuseEvent({ name: type, known: entry !== undefined }, content, clock.now())
