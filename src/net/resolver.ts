@@ -135,7 +135,7 @@ export function createResolver(options: ResolverOptions): ResolveName {
     return await findEither(name, asked, isWanted)
   }
 
-  /** False once the answer is another one, or has not arrived in time. */
+  /** False if the answer is anything else, or does not arrive in time. */
   function isFoundSoon(asked: Promise<Answer>): Promise<boolean> {
     return new Promise((settled) => {
       const stop = clock.after(SILENCE_MS, () => settled(false))

@@ -235,17 +235,14 @@ describe('a reservation', () => {
     await sweeping
   })
 
-  test.each([2, 4, 60])(
-    'is made anew where that of a dead server is too old to be used: %i minutes',
-    async (minutes) => {
-      const servers = new Servers(1)
-      void servers.server().create('one', () => new Promise(nothing))
-      await settle()
-      await servers.clock.elapse(minutes * MINUTE)
-      expect(await codeOf(servers.server().create('one'))).toBe('answered')
-      expect(servers.reserved).toEqual([])
-    },
-  )
+  test.each([2, 4, 60])('replaces that of a dead server if it is %i minutes old', async (minutes) => {
+    const servers = new Servers(1)
+    void servers.server().create('one', () => new Promise(nothing))
+    await settle()
+    await servers.clock.elapse(minutes * MINUTE)
+    expect(await codeOf(servers.server().create('one'))).toBe('answered')
+    expect(servers.reserved).toEqual([])
+  })
 
   test('that has become old makes nothing', async () => {
     const servers = new Servers(1)

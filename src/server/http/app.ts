@@ -113,7 +113,7 @@ function runRoute(route: Route, parts: RouteParts): RouteHandler {
   }
 }
 
-/** What a write has done is told in any case. @throws Problem overloaded */
+/** A write gets its response even beyond the limit, since it has taken effect. @throws Problem overloaded */
 function holdUntilSent(reservation: Reservation, { method }: Route, bytes: number): void {
   if (method === 'get') reservation.resizeTo(bytes)
   else reservation.hold(bytes)

@@ -75,7 +75,7 @@ test('a list goes on where its cursor says, and the cursor is for that list alon
   expect(more.json).toMatchObject({ eventTypes: [{ name: 'environment.stopped' }], cursor: null })
 })
 
-test('a response has room until it is sent: a read waits for that, and what a write has done is told in any case', async () => {
+test('a read whose response does not fit is rejected, and a write gets its response anyway', async () => {
   const bed = await startServerBed({ limits: { bytesInFlight: 400 } })
   const list = await ask(bed, `${ORG}/webhooks`, { key })
   expect([list.status, list.json.code]).toEqual([503, 'overloaded'])
