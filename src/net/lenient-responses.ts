@@ -245,17 +245,18 @@ class Output {
 const MAX_CODING_LINE = 256
 const CODING_NAME = /transfer-encoding/i
 const CODING_FIELD = /^transfer-encoding:(.*)\r$/i
+const CHUNKED_IS_LAST = /(?:^|,)[ \t]*chunked[ \t]*$/i
 
 /** Whether a head announces a chunked body. A field that is longer than any in use does not, nor does what the parser rejects. */
 class TransferCoding {
   #line = ''
   #before = 0
   #hasBareLf = false
-  /** Of all fields so far, the coding that was applied last (RFC 9112 §6.1). */
-  #last = ''
+  /** Whether it is the coding applied last, of all fields so far (RFC 9112 §6.1). */
+  #chunkedIsLast = false
 
   get isChunked(): boolean {
-    return this.#last === 'chunked' && !this.#hasBareLf
+    return this.#chunkedIsLast && !this.#hasBareLf
   }
 
   see(byte: number): void {
@@ -267,13 +268,7 @@ class TransferCoding {
   #endLine(): void {
     if (this.#before !== CR) this.#hasBareLf = true
     const [, codings] = CODING_FIELD.exec(this.#line) ?? []
-    if (codings !== undefined)
-      this.#last =
-        codings
-          .split(',')
-          .at(-1)
-          ?.replace(/^[ \t]+|[ \t]+$/g, '')
-          .toLowerCase() ?? ''
+    if (codings !== undefined) this.#chunkedIsLast = CHUNKED_IS_LAST.test(codings)
     this.#line = ''
   }
 }

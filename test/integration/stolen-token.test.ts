@@ -163,12 +163,22 @@ describe('with the policy on Jobs', () => {
 
 describe('with the policy on what the controller changes', () => {
   const ROLE = 'arn:aws:iam::222222222222:role/davit'
+  const OTHER_ROLE = ROLE.replaceAll('2', '3')
+  const CONNECTED = { roleArn: ROLE, region: 'eu-west-1' }
+  const NOT_THE_ACCOUNT = /the connected account must be the one in the spec/
   const labels = { team: 'shop' }
   const finalizers = ['example.com/theirs']
   const metadataOf = (name: string) => ({ namespace: organization, name, labels, finalizers })
   const refOf = (name: string) => ({ namespace: organization, name })
 
   const change = (type: ResourceType, name: string, patch: object) => stolen.patch(type, refOf(name), patch)
+  const tell = (connected: object) =>
+    stolen.patch(
+      secretsSettingsResource,
+      refOf('default'),
+      { status: { connected } },
+      { subresource: 'status' },
+    )
 
   beforeAll(async () => {
     await admin.create(registryCredentials, {
@@ -185,14 +195,17 @@ describe('with the policy on what the controller changes', () => {
     })
     let region = 'eu-west-2'
     /**
-     * Another region each time: a change that was accepted before the policy took effect would not be a change later, and be
+     * Another region each time: a change that was accepted before the policies took effect would not be a change later, and be
      * accepted again.
      */
-    const theft = () => {
+    const anotherRegion = () => {
       region = region === 'eu-west-2' ? 'eu-west-3' : 'eu-west-2'
-      return change(secretsSettingsResource, 'default', { spec: { region } })
+      return region
     }
+    const theft = () => change(secretsSettingsResource, 'default', { spec: { region: anotherRegion() } })
     await vi.waitFor(() => expect(theft()).rejects.toThrow(/must not change the spec/), IN_FORCE)
+    const lie = () => tell({ ...CONNECTED, region: anotherRegion(), roleArn: OTHER_ROLE })
+    await vi.waitFor(() => expect(lie()).rejects.toThrow(NOT_THE_ACCOUNT), IN_FORCE)
   })
 
   test('a credential is held, told how it is, and let go', async () => {
@@ -208,7 +221,7 @@ describe('with the policy on what the controller changes', () => {
   const nobody = { apiVersion: 'v1', kind: 'ConfigMap', name: 'nobody', uid: 'u-1' }
 
   describe.each([
-    ['settings', secretsSettingsResource, 'default', { roleArn: ROLE.replaceAll('2', '3') }],
+    ['settings', secretsSettingsResource, 'default', { roleArn: OTHER_ROLE }],
     ['a credential', registryCredentials, 'ghcr', { username: 'thief' }],
   ] as const)('of %s', (_, type, name, spec) => {
     test.each([
@@ -232,28 +245,16 @@ describe('with the policy on what the controller changes', () => {
     })
   })
 
-  const CONNECTED = { roleArn: ROLE, region: 'eu-west-1' }
-  const tell = (connected: object) =>
-    stolen.patch(
-      secretsSettingsResource,
-      refOf('default'),
-      { status: { connected } },
-      { subresource: 'status' },
-    )
-
   test.each([
-    ['another role', { ...CONNECTED, roleArn: ROLE.replaceAll('2', '3') }],
+    ['another role', { ...CONNECTED, roleArn: OTHER_ROLE }],
     ['another region', { ...CONNECTED, region: 'eu-west-3' }],
     ['a key', { ...CONNECTED, kmsKeyId: 'arn:aws:kms:eu-west-1:333333333333:key/thief' }],
-    ['another role once it is connected', { roleArn: ROLE.replaceAll('2', '3') }],
+    ['another role once it is connected', { roleArn: OTHER_ROLE }],
   ])(
     'settings are not told that they are connected to what their spec does not name: %s',
     async (_, connected) => {
       const { spec } = secretsSettings.parse(await admin.get(secretsSettingsResource, refOf('default')))
-      await vi.waitFor(
-        () => expect(tell(connected)).rejects.toThrow(/the connected account must be the one in the spec/),
-        IN_FORCE,
-      )
+      await expect(tell(connected)).rejects.toThrow(NOT_THE_ACCOUNT)
       await tell({ ...CONNECTED, region: spec.region, kmsKeyId: null })
     },
   )
