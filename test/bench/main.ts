@@ -77,7 +77,8 @@ async function main(): Promise<void> {
     await measure(plan, result)
   } catch (error) {
     // What was measured completely is not lost because a later section failed.
-    await write(sectionFiles(result))
+    process.stdout.write(`${renderResult(result)}\n`)
+    await write([...sectionFiles(result), { name: `${plan.name}-unfinished`, result }])
     throw error
   }
   process.stdout.write(`${renderResult(result)}\n`)
