@@ -230,7 +230,7 @@ export const CREDENTIAL_CONDITIONS = [
 ] as const
 
 /** Reasons of InputSecretKept. */
-export const KEPT_INPUT_SECRETS = ['OwnedByController', 'CreatedAgain'] as const
+export const KEPT_INPUT_SECRETS = ['OwnedByController', 'Recreated'] as const
 export type KeptInputSecret = (typeof KEPT_INPUT_SECRETS)[number]
 
 /** Reasons that last until someone acts; of Stalled, and of Ready and Stored with it. */
@@ -257,7 +257,7 @@ export type CredentialStall = (typeof CREDENTIAL_STALLS)[number]
 /** Reasons that pass by themselves, or when another object appears; of Reconciling, and of Ready and Stored with it. */
 export const CREDENTIAL_WAITS = [
   'SettingsRequired',
-  'AccountConnecting',
+  'ConnectingAccount',
   'SecretMissing',
   'Storing',
   'CloudUnavailable',

@@ -122,7 +122,7 @@ function numericProblem(name: string, labels: readonly string[]): string | undef
   if (!/^(\d+|0x[0-9a-f]*)$/.test(labels.at(-1) ?? '')) return undefined
   return hostnameOf(name) === name
     ? undefined
-    : 'must be a name, or an IPv4 address of four numbers from 0 to 255'
+    : 'must be a host name or an IPv4 address (four numbers from 0 to 255)'
 }
 
 /** By the URL standard; undefined if invalid. */

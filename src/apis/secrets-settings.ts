@@ -173,7 +173,7 @@ export const SETTINGS_STALLS = [
   'WrongAccount',
   'WriteRefused',
   'PermissionMissing',
-  'KeyRefused',
+  'KeyUnusable',
   'SpecRefused',
   'OtherExternalIdAccepted',
   'CanRead',

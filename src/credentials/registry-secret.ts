@@ -33,7 +33,7 @@ function problemOf(secret: string): string | undefined {
       ? 'must be valid JSON if it begins with a brace and contains newlines or other control characters'
       : 'must not contain newlines or other control characters, unless it is a JSON document, such as a service account key'
   if (secret !== trimmed)
-    return 'must not begin or end with whitespace or a newline, because registry clients strip it (use printf, not echo)'
+    return 'must not begin or end with whitespace, including newlines, because registry clients strip it (use printf, not echo)'
   const opened = secret.indexOf('{{')
   if (opened >= 0 && secret.includes('}}', opened + 2))
     return 'must not contain {{ followed by }}, which AWS Parameter Store rejects as a reference to another parameter'

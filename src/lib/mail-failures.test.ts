@@ -73,7 +73,7 @@ describe('a server that answers', () => {
     {
       given: '454 to STARTTLS',
       script: { extensions: ['STARTTLS'], ...to('STARTTLS', '454 4.7.0 not now') },
-      want: 'failed to establish a TLS connection to the mail server: it rejected STARTTLS (454 4.7.0). Ask your cluster operator to check the port in DAVIT_SMTP_URL',
+      want: 'a TLS connection to the mail server could not be established: it rejected STARTTLS (454 4.7.0). Ask your cluster operator to check the port in DAVIT_SMTP_URL',
     },
     {
       given: '550 to the sender',
@@ -235,7 +235,7 @@ test.each([
   ['ETIMEDOUT', 'the mail server does not respond'],
   ['ECONNRESET', 'the mail server closed the connection'],
   ['EPIPE', 'the mail server closed the connection'],
-  ['EMFILE', 'failed to send the email'],
+  ['EMFILE', 'the connection to the mail server failed'],
   ['CERT_NOT_YET_VALID', 'the certificate of the mail server is not valid yet'],
   ['CERT_REVOKED', 'the certificate of the mail server has been revoked'],
   ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', expect.stringContaining('extraCa')],
@@ -244,8 +244,8 @@ test.each([
   ['SELF_SIGNED_CERT_IN_CHAIN', expect.stringContaining('extraCa')],
   ['INVALID_CA', expect.stringContaining('extraCa')],
   ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', expect.stringContaining('TLS 1.2')],
-  ['ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE', 'failed to establish a TLS connection to the mail server'],
-  ['EPROTO', 'failed to establish a TLS connection to the mail server'],
+  ['ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE', 'a TLS connection to the mail server could not be established'],
+  ['EPROTO', 'a TLS connection to the mail server could not be established'],
 ])('an error of the socket with the code %s is told as what it is', (originalCode, reason) => {
   const error = Object.assign(new Error('try running Node.js with --use-system-ca'), {
     code: 'ESOCKET',
@@ -279,7 +279,7 @@ describe('a certificate', () => {
     {
       name: 'for another name',
       tls: authority.issue(['mx7.corp.internal']),
-      want: 'the certificate of the mail server is for another host name. Ask your cluster operator to use a host name from the certificate in DAVIT_SMTP_URL',
+      want: 'the certificate of the mail server is for another host name. Ask your cluster operator to set DAVIT_SMTP_URL to a host name that the certificate covers',
     },
     {
       name: 'that has expired',
@@ -304,7 +304,7 @@ describe('a certificate', () => {
   test('is not looked at where smtps:// meets a port without TLS', async () => {
     const { reason } = await refusalBy(await opened(startSmtpServer()), { scheme: 'smtps' })
     expect(reason).toBe(
-      'failed to establish a TLS connection to the mail server: it does not respond with TLS. Ask your cluster operator to check that the port in DAVIT_SMTP_URL matches its scheme (smtp:// or smtps://)',
+      'a TLS connection to the mail server could not be established: it does not respond with TLS. Ask your cluster operator to check that the port in DAVIT_SMTP_URL matches its scheme (smtp:// or smtps://)',
     )
   })
 })

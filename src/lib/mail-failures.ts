@@ -123,7 +123,7 @@ function reasonOfReply(verb: string, { code, codes }: Reply): string {
 }
 
 const NOT_TRUSTED = `the certificate of the mail server is not trusted. ${advice('add its certificate authority to extraCa (DAVIT_EXTRA_CA_FILE)')}`
-const NO_TLS = 'failed to establish a TLS connection to the mail server'
+const NO_TLS = 'a TLS connection to the mail server could not be established'
 
 /** By the code of Node or OpenSSL. */
 const TLS_REASONS: readonly (readonly [string, ...string[]])[] = [
@@ -131,7 +131,7 @@ const TLS_REASONS: readonly (readonly [string, ...string[]])[] = [
   ['the certificate of the mail server is not valid yet', 'CERT_NOT_YET_VALID'],
   ['the certificate of the mail server has been revoked', 'CERT_REVOKED'],
   [
-    `the certificate of the mail server is for another host name. ${advice('use a host name from the certificate in DAVIT_SMTP_URL')}`,
+    `the certificate of the mail server is for another host name. ${advice('set DAVIT_SMTP_URL to a host name that the certificate covers')}`,
     'ERR_TLS_CERT_ALTNAME_INVALID',
     'HOSTNAME_MISMATCH',
   ],
@@ -196,5 +196,5 @@ function reasonWithoutReply(code: unknown, originalCode: unknown): string {
       if (originalCode === 'ETIMEDOUT') return SILENT
       if (CLOSED.has(originalCode)) return 'the mail server closed the connection'
   }
-  return 'failed to send the email'
+  return 'the connection to the mail server failed'
 }

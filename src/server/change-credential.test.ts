@@ -79,7 +79,7 @@ describe('managed elsewhere', () => {
     const refusal = await refusalOf(bed.answer(bed.server().remove(id, {})))
     expect([refusal.code, versions()]).toEqual(['managed_elsewhere', [['s3cr3t-of-the-bot']]])
     expect(refusal.detail).toBe(
-      'The spec is managed by Helm, which may recreate the object. Delete it through Helm instead.',
+      'The spec is managed by Helm, which may recreate the object. Delete it where it is defined instead.',
     )
     expect(bed.credentials()).toHaveLength(1)
     expect(bed.credentials()[0]?.metadata.deletionTimestamp).toBeUndefined()

@@ -115,7 +115,7 @@ describe('one that another manager has', () => {
     const calls = bed.api.calls.length
     await expect(bed.answer(bed.endpoints.remove(id, {}))).rejects.toMatchObject({
       code: 'managed_elsewhere',
-      detail: `The spec is managed by ${manager}, which may recreate the object. Delete it through ${manager} instead. A recreated endpoint has a different signing secret. To stop deliveries, disable the endpoint instead.`,
+      detail: `The spec is managed by ${manager}, which may recreate the object. Delete it where it is defined instead. A recreated endpoint has a different signing secret. To stop deliveries, disable the endpoint instead.`,
     })
     expect(bed.api.calls.slice(calls).map(({ verb }) => verb)).toEqual(['get'])
     expect(remaining()).toBe(1)

@@ -104,7 +104,7 @@ async function makeSecret(
   const { endpoint, key } = await retryOnConflict(() => writeKey(ctx, id, roll, candidate))
   const { secret } = key
   const before = roll.expireOld ? ' The previous secrets have expired.' : ''
-  const detail = `The new secret is stored but not active yet, and this response does not contain it.${before} Repeat the request with the same Idempotency-Key to receive this secret. If you repeat the request without that key, Davit creates another secret in its place.`
+  const detail = `The new secret is stored but not active yet, and this response does not contain it.${before} Repeat the request with the same Idempotency-Key to receive this secret. If you repeat the request without that key, Davit replaces this secret with another new one.`
   const { isUndisclosed } = await ctx.undisclosed.whenDone(secret, secret === candidate, async () => {
     // A key that has expired in the meantime is never acknowledged.
     if (activeKeys([key], ctx.clock.now()).length === 0) return
@@ -142,7 +142,7 @@ async function writeKey(
   return { endpoint, key }
 }
 
-const TOO_MANY_SECRETS = `The endpoint has ${MAX_ACTIVE_KEYS} active signing secrets. Wait until one expires, or rotate with expireOld.`
+const TOO_MANY_SECRETS = `The endpoint has ${MAX_ACTIVE_KEYS} active signing secrets. Wait until one expires, or set expireOld to true when you rotate the secret.`
 
 /** @throws Problem not_found, too_many_secrets */
 async function planRoll(ctx: EndpointsContext, id: EndpointId, roll: Roll, secret: string) {

@@ -128,7 +128,7 @@ export function checkDeletable<T extends { metadata: ObjectMeta }>(
   checkStoredIfMatch(kind, raw, how)
   const manager = managedBy(raw.metadata)
   if (manager === undefined) return metadata
-  const detail = `The spec is managed by ${manager}, which may recreate the object. Delete it through ${manager} instead.${advice}`
+  const detail = `The spec is managed by ${manager}, which may recreate the object. Delete it where it is defined instead.${advice}`
   throw new Problem('managed_elsewhere', { detail })
 }
 

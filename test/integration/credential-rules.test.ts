@@ -223,7 +223,7 @@ describe('a role', () => {
     await bed.settingsWhen((settings) => reasonOf(settings, 'WriteOnly') === 'CanRead')
     account.changeRole(role, { trust, policies: { writer } })
     bed.davit.clock.jump(4_000_000)
-    await bed.settingsWhen((settings) => reasonOf(settings, 'WriteOnly') === 'ReadsRefused')
+    await bed.settingsWhen((settings) => reasonOf(settings, 'WriteOnly') === 'ReadsDenied')
   })
 
   test.each([

@@ -121,7 +121,7 @@ describe('deliveries of an organization', () => {
     })
     await davit.eventSeen('asked', 'Pinged')
     const { message } = await davit.eventSeen('asked', 'TooManyPending')
-    expect(message).toMatch(/^Requested redeliveries are waiting\. Publishing is paused/)
+    expect(message).toMatch(/^Requested redeliveries are also waiting\. Publishing is paused/)
     await lookAgain()
     const { status } = await davit.endpointWhen('asked', ({ status }) => status?.lastHandled?.ping === time)
     expect(status?.lastHandled?.redeliver).toBe('msg_invalid')
@@ -171,7 +171,7 @@ describe('bytes', () => {
     expect(await stateOf(event)).toBeUndefined()
     const { message } = await davit.eventSeen('hoard', 'TooManyUnfinishedBytes')
     expect(message).toContain(
-      'most of them for the endpoint hoard. Fix its receiver, or delete the endpoint. If the endpoint is disabled, fix its receiver, then enable the endpoint.',
+      'the endpoint hoard has the largest share. Fix its receiver, and enable the endpoint if it is disabled. Or delete the endpoint.',
     )
     await davit.api.delete(webhookEndpoints, { namespace: davit.organization, name: 'hoard' })
     davit.clock.jump(2500)

@@ -70,8 +70,9 @@ function url(name: string): string {
 
 function isRefused({ status }: WebhookEndpoint): boolean {
   return (
-    status?.conditions?.some(({ type, reason }) => type === 'Ready' && reason === 'SigningSecretRefused') ===
-    true
+    status?.conditions?.some(
+      ({ type, reason }) => type === 'Ready' && reason === 'CannotWriteSigningSecret',
+    ) === true
   )
 }
 

@@ -3,7 +3,6 @@
 {{- define "davit.checks" -}}
 {{- include "davit.checkLabels" . }}
 {{- include "davit.checkServiceAccounts" . }}
-{{- include "davit.checkTestNamespace" . }}
 {{- include "davit.checkEncryption" . }}
 {{- include "davit.checkBakes" . }}
 {{- include "davit.checkTwice" (dict "value" "imagePullSecrets" "list" .Values.imagePullSecrets "keys" (list "name")) }}
@@ -122,23 +121,6 @@
 {{- range $role, $name := dict "controller" $controller "api" $api }}
 {{- if has $name $own }}
 {{- fail (printf "%s.serviceAccount.name must not be %s: the chart creates and deletes a ServiceAccount with this name for a Job or a test" $role $name) }}
-{{- end }}
-{{- end }}
-{{- end }}
-
-{{- /* Helm deletes a namespace of this name before the release test, and all that is in it. */}}
-{{- define "davit.checkTestNamespace" -}}
-{{- if include "davit.test.delivers" . }}
-{{- $test := include "davit.test.organization" . }}
-{{- $used := dict .Release.Namespace "the namespace of the release" }}
-{{- range .Values.organizations }}
-{{- $_ := set $used . "in organizations" }}
-{{- end }}
-{{- range .Values.clusterReceivers }}
-{{- $_ := set $used .namespace "in clusterReceivers" }}
-{{- end }}
-{{- if hasKey $used $test }}
-{{- fail (printf "helmTest.delivery: helm test would delete the namespace %s, which is %s. Set fullnameOverride to another name, or helmTest.delivery to false" $test (get $used $test)) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -104,9 +104,10 @@ app.kubernetes.io/component: {{ .role }}
 {{ include "davit.fullname" . }}-check
 {{- end }}
 
-{{- /* The namespace that exists only during the test. */}}
+{{- /* The namespace that exists only during the test. Helm first deletes a namespace of this name, so the name has to be unique. */}}
 {{- define "davit.test.organization" -}}
-{{ include "davit.fullname" . }}-test
+{{- $full := include "davit.fullname" . }}
+{{- printf "%s-test-%s" $full (printf "%s/%s" .Release.Namespace $full | sha256sum | trunc 8) }}
 {{- end }}
 
 {{- define "davit.test.host" -}}

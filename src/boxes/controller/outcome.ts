@@ -414,7 +414,7 @@ function withoutPod(run: BakeRun, now: number): BakeProgress {
   // Events are not watched, so they are polled.
   const next = now < until ? until : now + POD_MS
   if (now < last) return { state: 'waiting', until: Math.min(next, last) }
-  const message = 'The Job did not create a Pod within ten minutes, and no Event shows the cause.'
+  const message = 'Davit waited ten minutes.'
   return { state: 'stuck', outcome: failure('no_pod', message) }
 }
 

@@ -7,6 +7,7 @@ import type { BoxTemplateSpec } from '../../apis/box-template.ts'
 import { CREDENTIAL_PREFIX } from '../../apis/ids.ts'
 import type { RegistryCredential } from '../../apis/registry-credential.ts'
 import { parseEcrHost, parseRegistryHost } from '../../apis/registry-host.ts'
+import { counted } from '../../lib/text.ts'
 import { type ImageReference, imageName, parseImageReference } from '../image-reference.ts'
 
 /** A ConfigMap of every organization and the key under which it has certificates in PEM form. */
@@ -50,7 +51,10 @@ export function prepareBake(
   const { isOrganization, exceededQuota, bakeImage, spec } = view
   if (!isOrganization) return wrong('not_an_organization', 'The label davit.dev/organization is not "true".')
   if (exceededQuota !== undefined)
-    return wrong('too_many_templates', `${exceededQuota} older templates exist.`)
+    return wrong(
+      'too_many_templates',
+      `The organization already has ${counted(exceededQuota, 'older template')}.`,
+    )
   const services: PreparedService[] = []
   for (const service of spec.services) {
     const { prepared, problem } = prepareService(view, service)

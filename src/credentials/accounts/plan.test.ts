@@ -19,7 +19,7 @@ describe('an account', () => {
       Reconciling: 'absent',
       Stalled: 'absent',
       Reachable: 'True Connected',
-      WriteOnly: 'True ReadsRefused',
+      WriteOnly: 'True ReadsDenied',
       ExternalIdEnforced: 'True OtherExternalIdRejected',
     })
     expect(assessConnection(view())).toMatchObject({ ready: true, connected: true })
@@ -119,7 +119,7 @@ describe('an account', () => {
     {
       what: 'a key that cannot be used',
       put: { remedy: 'spec', code: 'InvalidKeyId', message: 'disabled' } as const,
-      want: 'KeyRefused',
+      want: 'KeyUnusable',
       words: 'InvalidKeyId: disabled',
     },
     {

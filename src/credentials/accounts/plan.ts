@@ -160,7 +160,7 @@ function putFailed(failure: CloudFailure): Finding {
   if (failure.remedy === 'retry') return unavailable(failure)
   if (/^(InvalidKeyId|KMS)/i.test(failure.code))
     return refused(
-      'KeyRefused',
+      'KeyUnusable',
       failure,
       `The KMS key must exist in the region, and must be enabled and symmetric. The key's policy must allow the role to use the key (statement ${ENCRYPT_STATEMENT} in status.writerPolicy).`,
     )
@@ -221,7 +221,7 @@ function writeOnlyFinding({ results }: ConnectionView): Finding {
   if (failure) return checkFailed(failure)
   if (value.operations.length === 0) {
     const message = `The role cannot read the parameters that it writes: AWS denied every read operation${value.code ? ` (${value.code})` : ''}.`
-    return { status: 'True', reason: 'ReadsRefused', message }
+    return { status: 'True', reason: 'ReadsDenied', message }
   }
   const message = `The role can read the secrets (with ${value.operations.join(', ')}). Remove these permissions, or add the statement ${NEVER_READ_STATEMENT} from status.writerPolicy; this statement overrides the role's other permissions.`
   return { status: 'False', reason: 'CanRead', message }

@@ -149,11 +149,11 @@ export function keptInputSecret(
   if (found.state !== 'usable' || found.retained) return undefined
   const { owner, writer } = found
   if (owner !== undefined) {
-    const message = `The Secret ${name} is owned by ${owner}, which would create it again. Davit therefore does not delete it, and its value stays in the cluster. In ${owner}, set the annotation ${RETAIN} on the Secret.`
+    const message = `The Secret ${name} is owned by ${owner}, which would recreate it. Davit therefore does not delete it, and its value stays in the cluster. In ${owner}, set the annotation ${RETAIN} on the Secret.`
     return { reason: 'OwnedByController', message }
   }
   if (stored?.uid !== found.uid || (stored.returns ?? 0) < MAX_RETURNS) return undefined
   const by = writer === undefined ? '' : ` It was last written by the field manager ${writer}.`
-  const message = `The Secret ${name} was recreated ${MAX_RETURNS} times after Davit stored its value and deleted it. Davit therefore no longer deletes it.${by} Set the annotation ${RETAIN} where the Secret is defined, or stop whatever recreates it, then delete the Secret.`
-  return { reason: 'CreatedAgain', message }
+  const message = `The Secret ${name} was recreated ${MAX_RETURNS} times after Davit stored its value and deleted it. Davit therefore no longer deletes it.${by} To keep the Secret, set the annotation ${RETAIN} where it is defined. Otherwise, stop whatever recreates it, then delete the Secret.`
+  return { reason: 'Recreated', message }
 }

@@ -158,7 +158,7 @@ describe('an input Secret without the retain annotation that is recreated after 
     expect(await isThere(world)).toBe(false)
     expect(await keepCreating(world, metadata, 20 * MINUTE)).toBe(3)
     expect([valuesIn(world), await isThere(world)]).toEqual([['v-1'], true])
-    expect(conditionOf(world, 'InputSecretKept')).toMatchObject({ status: 'True', reason: 'CreatedAgain' })
+    expect(conditionOf(world, 'InputSecretKept')).toMatchObject({ status: 'True', reason: 'Recreated' })
     expect(conditionOf(world, 'InputSecretKept')?.message).toContain(want)
     expect(conditionOf(world, 'InputSecretKept')?.message).toContain('davit.dev/retain: "true"')
     await world.restart()
@@ -215,7 +215,7 @@ describe('an input Secret that is recreated after each deletion with other value
     expect([valuesIn(world), await isThere(world)]).toEqual([want, true])
     expect(conditionOf(world, 'InputSecretKept')).toMatchObject({
       status: 'True',
-      reason: 'CreatedAgain',
+      reason: 'Recreated',
       message: expect.stringContaining(
         'The Secret handover was recreated 3 times after Davit stored its value and deleted it. Davit therefore no longer deletes it.',
       ),
@@ -234,7 +234,7 @@ describe('an input Secret that is recreated after each deletion with other value
     }
     const written = ['refreshed-1', 'generated-1', 'refreshed-2', 'generated-2']
     expect(valuesIn(world)).toEqual([...all(4), ...written])
-    expect(conditionOf(world, 'InputSecretKept')?.reason).toBe('CreatedAgain')
+    expect(conditionOf(world, 'InputSecretKept')?.reason).toBe('Recreated')
   })
 
   test.each([

@@ -211,7 +211,7 @@ describe('without a ready account', () => {
     { account: { state: 'missing' }, want: { step: 'wait', reason: 'SettingsRequired' } },
     {
       account: { state: 'connecting', message: 'soon' },
-      want: { step: 'wait', reason: 'AccountConnecting', message: 'soon' },
+      want: { step: 'wait', reason: 'ConnectingAccount', message: 'soon' },
     },
     {
       account: { state: 'stalled', message: 'no role' },

@@ -539,6 +539,6 @@ function waitForAccount({ account }: CredentialFacts): CredentialAction | undefi
         'The namespace has no SecretsSettings object named `default`. Create one to connect the AWS account in which the secret will be stored.',
     }
   if (account.state === 'connecting')
-    return { step: 'wait', reason: 'AccountConnecting', message: account.message }
+    return { step: 'wait', reason: 'ConnectingAccount', message: account.message }
   return refuse('AccountNotReady', account.message)
 }

@@ -88,7 +88,7 @@ export const PROBLEMS = {
     status: 409,
     title: 'Signing secret limit reached',
     description:
-      'The endpoint has the maximum number of active signing secrets. Wait until one expires, or rotate with expireOld.',
+      'The endpoint has the maximum number of active signing secrets. Wait until one expires, or set expireOld to true when you rotate the secret.',
   },
   secrets_settings_required: {
     status: 409,

@@ -181,7 +181,7 @@ function messageOf(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_value':
       return issue.input === undefined
         ? 'is required'
-        : `must be ${issue.values.map((value) => JSON.stringify(value)).join(' or ')}`
+        : `must be ${oneOf(issue.values.map((value) => JSON.stringify(value)))}`
     case 'too_small':
       return bounded(issue.origin, 'at least', Number(issue.minimum))
     case 'too_big':
@@ -198,6 +198,10 @@ function withArticle(type: string): string {
 
 /** What a bound counts; of other types it bounds the value itself. */
 const COUNTED: Readonly<Record<string, string>> = { array: 'item', string: 'character' }
+
+function oneOf(values: readonly string[]): string {
+  return values.length > 2 ? `one of ${values.join(', ')}` : values.join(' or ')
+}
 
 function bounded(origin: string, words: string, bound: number): string {
   const things = COUNTED[origin]

@@ -228,7 +228,7 @@ export class EndpointReconciler implements Reconciler {
       else await this.#redeliverOne(view, item, found.get(item.deliveryId))
     }
     if (exceeded)
-      this.#recordEvent(view, exceeded.reason, `Requested redeliveries are waiting. ${exceeded.message}`)
+      this.#recordEvent(view, exceeded.reason, `Requested redeliveries are also waiting. ${exceeded.message}`)
     return waiting
   }
 

@@ -104,7 +104,7 @@ function noticeCondition(state: NoticeState): ConditionUpdate {
   if (mailed > 0)
     return notified(
       'True',
-      'PartlyMailed',
+      'SomeOwnersMailed',
       [`Davit notified ${mailed} of ${total} owners by email.`, ...why, next].join(' '),
     )
   const fact = isOpen(state) ? 'No email has been sent yet' : 'No email was sent'

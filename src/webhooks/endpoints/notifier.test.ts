@@ -232,7 +232,7 @@ describe('with several owners', () => {
     const one = await process()
     expect(await condition()).toEqual({
       status: 'True',
-      reason: 'PartlyMailed',
+      reason: 'SomeOwnersMailed',
       message:
         'Davit notified 2 of 3 owners by email. Address 2 of davit.dev/owner-emails: the mail server rejected the recipient (451 4.7.1). Davit will keep trying for up to a week after the endpoint was disabled.',
     })
@@ -260,7 +260,7 @@ describe('with several owners', () => {
     expect(smtp.mails.map(({ to }) => to)).toEqual([[ANN], [BOB]])
     expect(await condition()).toEqual({
       status: 'True',
-      reason: 'PartlyMailed',
+      reason: 'SomeOwnersMailed',
       message:
         'Davit notified 2 of 3 owners by email. Address 3 of davit.dev/owner-emails: the mail server rejected the recipient (550 5.1.1). Davit will not try again.',
     })
@@ -293,7 +293,7 @@ describe('with several owners', () => {
     expect(smtp.mails).toHaveLength(1)
     expect(await condition()).toMatchObject({
       status: 'True',
-      reason: 'PartlyMailed',
+      reason: 'SomeOwnersMailed',
       message: expect.stringMatching(/^Davit notified 2 of 3 owners by email\. Address 1 of .*SMTPUTF8/),
     })
   })
@@ -353,7 +353,7 @@ describe('with several owners', () => {
     expect(smtp.mails.map(({ to }) => to)).toEqual([[BOB]])
     expect(await condition()).toEqual({
       status: 'True',
-      reason: 'PartlyMailed',
+      reason: 'SomeOwnersMailed',
       message: `Davit notified 1 of 3 owners by email. Address 1 of davit.dev/owner-emails: the mail server rejected the recipient (550 5.7.1). Address 3 of davit.dev/owner-emails: the mail server requires a login (530 5.7.0). Ask your cluster operator to add a user name and a password to DAVIT_SMTP_URL. Davit will try again only after its controller restarts.`,
     })
     const tries = results.length
@@ -371,7 +371,7 @@ describe('with several owners', () => {
     setOwners([ANN, CAT])
     await one.look()
     expect(smtp.mails.map(({ to }) => to)).toEqual([[ANN], [CAT]])
-    expect((await condition())?.reason).toBe('PartlyMailed')
+    expect((await condition())?.reason).toBe('SomeOwnersMailed')
     await one.pass(24 * HOUR)
     expect(smtp.mails).toHaveLength(2)
   })

@@ -174,7 +174,7 @@ describe('whether all successes are shown', () => {
   test('is not in question until one is left out, and then for five minutes after the last', () => {
     expect(decideCoverage(undefined, undefined, NOW)).toEqual({})
     expect(decideCoverage(undefined, leftOutSince(NOW - MINUTE), NOW)).toMatchObject({
-      condition: { status: 'False', reason: 'TooMany' },
+      condition: { status: 'False', reason: 'TooManyDeliveries' },
       changesAt: NOW + 4 * MINUTE,
     })
     const before = conditionSince('False', NOW - 10 * MINUTE)
@@ -188,8 +188,8 @@ describe('whether all successes are shown', () => {
       decideCoverage(undefined, leftOutSince(at, rejectedAt), NOW).condition?.reason
     expect(reasonOf(NOW, NOW)).toBe('CannotStoreDelivery')
     expect(reasonOf(NOW, NOW - 4 * MINUTE)).toBe('CannotStoreDelivery')
-    expect(reasonOf(NOW, NOW - 5 * MINUTE)).toBe('TooMany')
-    expect(reasonOf(NOW)).toBe('TooMany')
+    expect(reasonOf(NOW, NOW - 5 * MINUTE)).toBe('TooManyDeliveries')
+    expect(reasonOf(NOW)).toBe('TooManyDeliveries')
   })
 
   test('changes at most once in five minutes, whatever happens', () => {

@@ -104,7 +104,7 @@ export type Problem = {
     | 'NotAnOrganization'
     | 'UrlNotAllowed'
     | 'SigningSecretsUnreadable'
-    | 'SigningSecretRefused'
+    | 'CannotWriteSigningSecret'
     | 'CannotStoreDelivery'
     | 'UnknownEventTypes'
   message: string
@@ -322,7 +322,7 @@ export function decideCoverage(
 const SOME_LEFT_OUT: ConditionUpdate = {
   type: COVERAGE,
   status: 'False',
-  reason: 'TooMany',
+  reason: 'TooManyDeliveries',
   message:
     'Some deliveries that succeeded on the first attempt have no WebhookDelivery because Davit limits the number of WebhookDelivery objects it creates. The REST API lists all deliveries.',
 }

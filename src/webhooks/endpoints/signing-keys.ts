@@ -311,7 +311,7 @@ export class SharedSecrets {
   #conflictOf(endpoint: WebhookEndpoint, name: string, held: Secret | undefined): Problem | undefined {
     if (!held) return undefined
     if (held.type !== SIGNING_KEY_TYPE) {
-      const reason = `the Secret already exists with a type other than ${SIGNING_KEY_TYPE}. Choose another name in spec.signingSecret, or recreate the Secret with that type.`
+      const reason = `the Secret already exists with another type. Choose another name in spec.signingSecret, or recreate the Secret with the type ${SIGNING_KEY_TYPE}.`
       return secretRefused(name, reason)
     }
     const owner = held.metadata.labels?.[SIGNING_SECRET_OWNER_LABEL]
@@ -356,7 +356,7 @@ const BIND_IT =
 function secretRefused(name: string, reason: string): Problem {
   const why = NO_RIGHT.test(reason) ? BIND_IT : reason
   return {
-    reason: 'SigningSecretRefused',
+    reason: 'CannotWriteSigningSecret',
     message: withPeriod(`Davit cannot write to the Secret ${name} (spec.signingSecret): ${why}`),
   }
 }
@@ -443,7 +443,7 @@ export class SigningKeyReconciler {
     }
     const result = rollKeys(held.keys, roll, clock.now())
     if (result.kind === 'tooMany') {
-      const message = `The endpoint has reached its limit of ${MAX_ACTIVE_KEYS} active signing secrets. Wait until one expires, or set the annotation ${ROTATE_ANNOTATION} to the current time followed by ";expire-old", such as "2026-01-31T12:00:00Z;expire-old".`
+      const message = `The endpoint has reached its limit of ${MAX_ACTIVE_KEYS} active signing secrets. Wait until one expires, or set the annotation ${ROTATE_ANNOTATION} to the current time followed by ";expire-old", for example "2026-01-31T12:00:00Z;expire-old".`
       emit('Warning', 'TooManySigningSecrets', message)
     }
     if (result.kind !== 'rolled') return { handled: { rotate: request.value } }

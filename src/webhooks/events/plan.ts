@@ -131,7 +131,7 @@ export function readData({
       refusal: { reason, message: `spec.${field} is ${what}${field === 'data' ? '' : ` (${place})`}.` },
     }
   const at = place === '' ? '' : ` at ${place}`
-  return { refusal: { reason, message: `spec.${field} is not accepted: ${what}${at}.` } }
+  return { refusal: { reason, message: `spec.${field} is invalid: ${what}${at}.` } }
 }
 
 /** For clocks that are ahead of Davit's. */

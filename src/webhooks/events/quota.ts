@@ -83,10 +83,10 @@ export class PublishQuota {
 
   #tooManyUnfinishedBytes(namespace: string, bytes: number): QuotaExceeded {
     const fullest = this.#fullest(namespace, (queue) => queue.bytes)
-    const most = fullest ? `, most of them for the endpoint ${fullest.endpoint.name}` : ''
+    const most = fullest ? `; the endpoint ${fullest.endpoint.name} has the largest share` : ''
     const fix = fullest
-      ? 'Fix its receiver, or delete the endpoint. If the endpoint is disabled, fix its receiver, then enable the endpoint.'
-      : 'Fix the receivers that are not accepting deliveries, or delete their endpoints. If an endpoint is disabled, fix its receiver, then enable the endpoint.'
+      ? 'Fix its receiver, and enable the endpoint if it is disabled. Or delete the endpoint.'
+      : 'Fix the receivers that are not accepting deliveries, and enable their endpoints if they are disabled. Or delete the endpoints.'
     const message = `Publishing is paused and new events are waiting: this organization's unfinished deliveries take up ${bytes} bytes${most}. ${fix}`
     return { reason: 'TooManyUnfinishedBytes', message, used: bytes, ...(fullest ? { fullest } : {}) }
   }

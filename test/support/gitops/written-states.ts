@@ -77,7 +77,7 @@ const PROBLEMS: Readonly<Record<Problem['reason'], true>> = {
   NotAnOrganization: true,
   UrlNotAllowed: true,
   SigningSecretsUnreadable: true,
-  SigningSecretRefused: true,
+  CannotWriteSigningSecret: true,
   CannotStoreDelivery: true,
   UnknownEventTypes: true,
 }
