@@ -84,6 +84,13 @@ test('parameters are named without a pointer', () => {
   ])
 })
 
+test('of more than two values, a list is named', () => {
+  const schema = z.strictObject({ status: z.enum(['a', 'b', 'c']) })
+  expect(errorsOf(() => validateQuery(schema, { status: 'd' }))).toEqual([
+    { pointer: 'status', message: 'must be one of "a", "b", "c"' },
+  ])
+})
+
 test('of very many mistakes the first twenty are named', () => {
   const body = Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`x${index}`, 1]))
   expect(errorsOf(() => validateBody(endpointChange, body))).toHaveLength(20)

@@ -198,7 +198,7 @@ const clusterReceivers = value(
 const helmTest = group('`helm test`, which checks the release.', {
   delivery: yesOrNo(
     true,
-    'delivery specifies whether `helm test` sends a webhook to its own Pod. For this purpose it creates an organization (a namespace) with the name of the release and `-test`, and deletes it afterwards.',
+    'delivery specifies whether `helm test` sends a webhook to its own Pod. For this purpose it creates an organization (a namespace) with a unique name, such as davit-test-1b2c3d4e, and deletes it afterwards.',
   ),
 })
 
