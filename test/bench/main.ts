@@ -77,11 +77,11 @@ async function main(): Promise<void> {
     await measure(plan, result)
   } catch (error) {
     // What was measured completely is not lost because a later section failed.
-    process.stdout.write(`${renderResult(result)}\n`)
     await write([...sectionFiles(result), { name: `${plan.name}-unfinished`, result }])
     throw error
+  } finally {
+    process.stdout.write(`${renderResult(result)}\n`)
   }
-  process.stdout.write(`${renderResult(result)}\n`)
   await write(resultFiles(result))
 }
 
