@@ -1,5 +1,5 @@
 import { messageId } from '../../apis/ids.ts'
-import type { CancelReason, WebhookDelivery, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
+import type { CancelReason, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
 import { isApiError, UnreadableError } from '../../kube/client.ts'
 import type { AttemptClass } from '../../lib/metrics.ts'
 import { withPeriod } from '../../lib/text.ts'
@@ -18,7 +18,7 @@ import {
   retryUntilDurable,
   warnOnEndpoint,
 } from './context.ts'
-import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
+import { bodyOf, type Delivery, type InLog, type ObjectState, stateOf } from './endpoint-queue.ts'
 import {
   type AttemptResult,
   afterAttempt,
@@ -36,7 +36,7 @@ import { cancelEntry, endEntry, promoteToObject } from './promotion.ts'
 
 type AttemptEnd = { delivery: Delivery; outcome: SendOutcome; startedAt: number; endedAt: number }
 
-type Prepared = { body: Uint8Array; object?: WebhookDelivery }
+type Prepared = { body: Uint8Array; object?: ObjectState }
 
 /** An attempt that takes longer is slow: a quarter of its deadline. */
 const SLOW_MS = ATTEMPT_DEADLINE_MS / 4
@@ -130,14 +130,15 @@ async function prepareFromObject(ctx: EngineContext, delivery: Delivery): Promis
   }
   // Should the attempt end this process again, the next owner knows that no other one did.
   if (hasEndedController(object.status)) await ctx.careful.record(delivery, { isAlone: true })
+  const known = stateOf(object)
   const { payload, payloadRef } = object.spec
   const { namespace } = delivery.queue.endpoint
   const body =
     payload === undefined
       ? payloadRef && (await ctx.payloads.readReferred(payloadRef, namespace))
       : Buffer.from(payload, 'utf8')
-  if (body) return { body, object }
-  await cancelObject(ctx, delivery, object, 'PayloadLost')
+  if (body) return { body, object: known }
+  await cancelObject(ctx, delivery, known, 'PayloadLost')
   return undefined
 }
 
@@ -221,7 +222,7 @@ type Decide = (before: WebhookDeliveryStatus) => WebhookDeliveryStatus
 async function recordOutcome(
   ctx: EngineContext,
   end: AttemptEnd,
-  object: WebhookDelivery | undefined,
+  object: ObjectState | undefined,
 ): Promise<void> {
   const result = toAttemptResult(end.outcome, end.startedAt)
   const { delivery } = end
@@ -250,7 +251,7 @@ async function recordInObject(
   ctx: EngineContext,
   end: AttemptEnd,
   result: AttemptResult,
-  object: WebhookDelivery,
+  object: ObjectState,
 ): Promise<void> {
   const { delivery } = end
   const { endpoint } = delivery.queue
@@ -277,7 +278,7 @@ function reportExhausted(ctx: EngineContext, endpoint: EndpointIdentity, { attem
 export async function cancelObject(
   ctx: EngineContext,
   delivery: Delivery,
-  object: WebhookDelivery,
+  object: ObjectState,
   reason: CancelReason,
 ): Promise<void> {
   await writeDecidedStatus(ctx, delivery, object, (before) => canceledStatus(before, reason, ctx.clock.now()))
@@ -287,17 +288,16 @@ export async function cancelObject(
 export async function writeDecidedStatus(
   ctx: EngineContext,
   delivery: Delivery,
-  object: WebhookDelivery,
+  object: ObjectState,
   decide: Decide,
 ): Promise<void> {
-  let current: WebhookDelivery | undefined = object
+  let current: ObjectState | undefined = object
   for (let failures = 1; current; failures += 1) {
     const before: WebhookDeliveryStatus = current.status ?? {}
     const status = isFinal(before.state) ? before : decide(before)
     try {
-      const { resourceVersion } = current.metadata
-      if (status === before) delivery.endVersion = resourceVersion
-      else await ctx.objects.writeStatus(delivery, resourceVersion, status)
+      if (status === before) delivery.endVersion = current.version
+      else await ctx.objects.writeStatus(delivery, current.version, status)
       return afterWrite(ctx, delivery, status)
     } catch (error) {
       current = await afterFailure(ctx, delivery, current, error, exponentialMs(failures, PAUSES))
@@ -310,10 +310,10 @@ export async function writeDecidedStatus(
 async function afterFailure(
   ctx: EngineContext,
   delivery: Delivery,
-  object: WebhookDelivery,
+  object: ObjectState,
   error: unknown,
   pauseMs: number,
-): Promise<WebhookDelivery | undefined> {
+): Promise<ObjectState | undefined> {
   if (isApiError(error, 'NotFound')) return undefined
   if (ctx.giveUp.aborted || hasLostShard(ctx)) throw error
   const isConflict = isApiError(error, 'Conflict')
@@ -324,9 +324,9 @@ async function afterFailure(
   return found ?? object
 }
 
-async function readAgain(ctx: EngineContext, delivery: Delivery): Promise<WebhookDelivery | undefined> {
+async function readAgain(ctx: EngineContext, delivery: Delivery): Promise<ObjectState | undefined> {
   try {
-    return await ctx.objects.read(delivery)
+    return stateOf(await ctx.objects.read(delivery))
   } catch (error) {
     if (error instanceof UnreadableError)
       ctx.log.warn('outcome_store_failed', 'failed to store the outcome of an attempt; retrying', { error })
@@ -360,9 +360,18 @@ async function recordInLog(ctx: EngineContext, end: AttemptEnd, result: AttemptR
     if (storage.promotion) await storage.promotion
     if (delivery.storage === storage) return await recordOfEntry(ctx, end, result, storage)
   }
-  const object = await ctx.objects.find(delivery)
+  const object = await takeState(ctx, delivery)
   if (object) await recordInObject(ctx, end, result, object)
   else ctx.engine.drop(delivery)
+}
+
+/** As this process created it during the attempt; if somebody changed it since, the write conflicts, and it is read. */
+async function takeState(ctx: EngineContext, delivery: Delivery): Promise<ObjectState | undefined> {
+  const { created } = delivery
+  delivery.created = undefined
+  if (created) return created
+  const object = await ctx.objects.find(delivery)
+  return object && stateOf(object)
 }
 
 /** The record comes first; the object, if one is owed, follows in the background, and an ordered queue need not wait for it. */

@@ -3,7 +3,7 @@ import { inGroups } from '../../lib/semaphore.ts'
 import { heldTooLong } from '../log/retention-plan.ts'
 import { cancelObject } from './attempt.ts'
 import { type EngineContext, retryUntilDurable, startOwnedWork } from './context.ts'
-import type { Delivery, EndpointQueue } from './endpoint-queue.ts'
+import { type Delivery, type EndpointQueue, stateOf } from './endpoint-queue.ts'
 import { cancelEntry } from './promotion.ts'
 
 /**
@@ -81,7 +81,7 @@ async function cancelIfHeld(ctx: EngineContext, delivery: Delivery): Promise<voi
   try {
     const object = await ctx.objects.read(delivery)
     if (disabledSince(ctx, delivery.queue) !== undefined)
-      return await cancelObject(ctx, delivery, object, 'HeldTooLong')
+      return await cancelObject(ctx, delivery, stateOf(object), 'HeldTooLong')
   } catch (error) {
     if (isApiError(error, 'NotFound')) return ctx.engine.drop(delivery)
   }

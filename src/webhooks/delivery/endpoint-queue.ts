@@ -1,4 +1,4 @@
-import type { CancelReason, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
+import type { CancelReason, WebhookDelivery, WebhookDeliveryStatus } from '../../apis/webhook-delivery.ts'
 import { shardOf } from '../../ha/assignment.ts'
 import { Fifo } from '../../lib/fair-queue.ts'
 import type { AttemptClass } from '../../lib/metrics.ts'
@@ -74,6 +74,15 @@ export type Delivery = {
   isSuspect?: boolean
   /** The version in which its object shows its end, if this process wrote or read it. */
   endVersion?: string
+  /** Its object, if this process created it during the attempt in progress. */
+  created?: ObjectState | undefined
+}
+
+/** What a decision on the next status of an object is made on. `status`: absent if none is written yet. */
+export type ObjectState = { version: string; status: WebhookDeliveryStatus | undefined }
+
+export function stateOf({ metadata, status }: WebhookDelivery): ObjectState {
+  return { version: metadata.resourceVersion, status }
 }
 
 export function deliveryFromEntry(

@@ -23,7 +23,7 @@ import { Semaphore, type Urgency } from '../../lib/semaphore.ts'
 import type { Clock } from '../../lib/time.ts'
 import { INLINE_PAYLOAD_BYTES } from '../log/codec.ts'
 import { objectBytes } from '../log/written-bytes.ts'
-import { bodyOf, type Delivery, type InLog } from './endpoint-queue.ts'
+import { bodyOf, type Delivery, type InLog, type ObjectState } from './endpoint-queue.ts'
 import type { EventBody, Payloads } from './payloads.ts'
 import { isFinal } from './plan.ts'
 
@@ -34,13 +34,13 @@ type Resources = ResourceReader & ResourceWriter
 /** What an object is made of, and whether it is a view, which waits for all that holds the state of a delivery. */
 type Stored = { status: WebhookDeliveryStatus | undefined; body: EventBody; isView: boolean }
 
-/** An object in the store. `status`: absent where it was only just made; `isUnwritten`: a view whose status is missing. */
-type Existing = { version: string } & Pick<WebhookDelivery, 'status' | 'isUnwritten'>
+/** `isUnwritten`: a view whose status is missing. */
+type Existing = ObjectState & Pick<WebhookDelivery, 'isUnwritten'>
 
 type Payload = Pick<WebhookDeliverySpec, 'payload' | 'payloadRef'>
 
 export type StoreResult =
-  | { kind: 'stored' }
+  | { kind: 'stored'; object: ObjectState }
   | { kind: 'namespaceGone' }
   /** Its segment was deleted by hand. */
   | { kind: 'payloadLost' }
@@ -119,9 +119,10 @@ export class DeliveryObjects {
       const created = await this.#create(delivery, storage, { ...payload, isView })
       const { payloadRef } = payload
       if (payloadRef) this.#listener.onReferred?.(deliveryRef(delivery), payloadRef.segment)
-      if (status && (created.isUnwritten || isBehind(created.status, status)))
-        await this.writeStatus(delivery, created.version, status, urgencyOf(isView))
-      return { kind: 'stored' }
+      if (!status || !(created.isUnwritten || isBehind(created.status, status)))
+        return { kind: 'stored', object: created }
+      const version = await this.writeStatus(delivery, created.version, status, urgencyOf(isView))
+      return { kind: 'stored', object: { version, status } }
     } catch (error) {
       if (isApiError(error, 'Terminating', 'NotFound')) return { kind: 'namespaceGone' }
       if (isApiError(error, 'Forbidden') && error.lacksRight && this.#mayGetRight(storage)) throw error
@@ -175,7 +176,7 @@ export class DeliveryObjects {
       const how = { urgency: urgencyOf(content.isView), group: delivery.queue.endpoint.namespace }
       const created = await this.#slots.run(create, how)
       this.#reportWrite(delivery, 0)
-      return { version: created.metadata.resourceVersion ?? '' }
+      return { version: created.metadata.resourceVersion ?? '', status: undefined }
     } catch (error) {
       if (isApiError(error, 'AlreadyExists')) return versionOf(await this.read(delivery))
       if (!isApiError(error, ...REFUSALS)) {

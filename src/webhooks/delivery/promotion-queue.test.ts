@@ -94,7 +94,7 @@ it('objects are created once that is recorded, and others while the record of th
   const objects = {
     store: async () => {
       made += 1
-      return { kind: 'stored', version: '1' }
+      return { kind: 'stored', object: { version: '1', status: undefined } }
     },
   } as unknown as DeliveryObjects
   const outcomes = {
@@ -126,7 +126,7 @@ it('no object is created for an entry whose attempt has ended while it waited fo
   const store: DeliveryObjects['store'] = async ({ name }) => {
     made.push(name)
     await created.promise
-    return { kind: 'stored' }
+    return { kind: 'stored', object: { version: '1', status: undefined } }
   }
   const outcomes = { ...bed.engine.ctx.outcomes, record: async () => 1 }
   const objects = { store } as DeliveryObjects

@@ -10,7 +10,7 @@ import { exponentialMs } from '../../lib/time.ts'
 import { NO_RECORDS } from '../log/fold.ts'
 import { rejectedTooLong } from '../log/retention-plan.ts'
 import { type EngineContext, hasLostShard, retryUntilDurable, warnOnEndpoint } from './context.ts'
-import { type Delivery, IN_OBJECT, type InLog, type OpenSegment } from './endpoint-queue.ts'
+import { type Delivery, IN_OBJECT, type InLog, type ObjectState, type OpenSegment } from './endpoint-queue.ts'
 import type { StoreResult } from './objects.ts'
 import { isFinal } from './plan.ts'
 
@@ -92,7 +92,7 @@ async function afterCreation(
     if (end) endEntry(ctx, delivery, storage, end)
   } else if (result.kind === 'stored') {
     await ctx.outcomes.record({ kind: 'moved', position: delivery })
-    showInObject(ctx, delivery, storage)
+    showInObject(ctx, delivery, storage, result.object)
   } else if (end) {
     // Its end is durable, even if no object will show it.
     if (result.kind === 'refused') warnOfRefusedObject(ctx, delivery, result.message)
@@ -108,10 +108,12 @@ function endOf({ status }: InLog): FinishedState | undefined {
   return isFinal(state) ? state : undefined
 }
 
-function showInObject(ctx: EngineContext, delivery: Delivery, storage: InLog): void {
+function showInObject(ctx: EngineContext, delivery: Delivery, storage: InLog, object: ObjectState): void {
   if (delivery.storage !== storage) return
   const end = endOf(storage)
   delivery.storage = IN_OBJECT
+  // The attempt in progress then writes its outcome without reading the object.
+  if (delivery.stage === 'sending') delivery.created = object
   if (end) ctx.engine.finish(delivery, end, true)
   else ctx.engine.remoteOutcomes.markPromoted(delivery)
 }

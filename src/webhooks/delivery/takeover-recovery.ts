@@ -5,6 +5,7 @@ import {
   type DeliveryOutline,
   deliveryOutline,
   type WebhookDelivery,
+  type WebhookDeliveryStatus,
   webhookDelivery,
   webhookDeliveryKind,
 } from '../../apis/webhook-delivery.ts'
@@ -21,6 +22,7 @@ import {
   dueTime,
   type EndpointQueue,
   IN_OBJECT,
+  stateOf,
   type UnresolvedEntry,
 } from './endpoint-queue.ts'
 import type { DeliveryEngine } from './engine.ts'
@@ -74,9 +76,11 @@ function endDecided({ ctx }: DeliveryEngine, delivery: Delivery, wasRestored: bo
     retryUntilDurable(ctx, operation, async () => {
       const object = await ctx.objects.find(delivery)
       if (!object) ctx.engine.drop(delivery)
-      else if (wasRestored) await cancelObject(ctx, delivery, object, 'Restored')
-      else
-        await writeDecidedStatus(ctx, delivery, object, (before) => exhaustedStatus(before, ctx.clock.now()))
+      else if (wasRestored) await cancelObject(ctx, delivery, stateOf(object), 'Restored')
+      else {
+        const decide = (before: WebhookDeliveryStatus) => exhaustedStatus(before, ctx.clock.now())
+        await writeDecidedStatus(ctx, delivery, stateOf(object), decide)
+      }
     })
   const count = () =>
     retryUntilDurable(ctx, operation, () => ctx.streaks.exhausted(queue.endpoint, id, write))
@@ -369,7 +373,7 @@ export class RecoveryFromObjects {
       retryUntilDurable(ctx, 'store attempt that crashed a controller', async () => {
         const object = await ctx.objects.find(delivery)
         if (!object) return ctx.engine.drop(delivery)
-        await writeDecidedStatus(ctx, delivery, object, decide)
+        await writeDecidedStatus(ctx, delivery, stateOf(object), decide)
       }),
     )
   }
