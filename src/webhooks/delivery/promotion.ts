@@ -9,7 +9,13 @@ import { withPeriod } from '../../lib/text.ts'
 import { exponentialMs } from '../../lib/time.ts'
 import { NO_RECORDS } from '../log/fold.ts'
 import { rejectedTooLong } from '../log/retention-plan.ts'
-import { type EngineContext, hasLostShard, retryUntilDurable, warnOnEndpoint } from './context.ts'
+import {
+  ATTEMPT_DEADLINE_MS,
+  type EngineContext,
+  hasLostShard,
+  retryUntilDurable,
+  warnOnEndpoint,
+} from './context.ts'
 import { type Delivery, IN_OBJECT, type InLog, type ObjectState, type OpenSegment } from './endpoint-queue.ts'
 import type { StoreResult } from './objects.ts'
 import { isFinal } from './plan.ts'
@@ -278,10 +284,11 @@ const PROMOTED_AFTER_MS = 2000
 /** Segments that come within this time share a timer; one for each would wake a replica as often as the log does. */
 const BATCH_MS = 250
 /**
- * A busy queue that makes progress keeps its entries in the log for longer: an object for each would slow it down. Counted from when this
- * replica has them: after a crash, all that it has to catch up with is old.
+ * A busy queue that makes progress keeps its entries in the log for longer: an object for each would slow it and all others down. It makes
+ * progress if any attempt succeeded within the time that one may take, since a receiver may need nearly all of it for every response.
+ * Counted from when this replica has them: after a crash, all that it has to catch up with is old.
  */
-const PROGRESS_MS = 2000
+const PROGRESS_MS = ATTEMPT_DEADLINE_MS
 const MAX_IN_LOG_MS = 120_000
 
 /** Promotes entries that have had no outcome for a while (held, waiting in an ordered queue, or hanging), and those whose object is rejected. */

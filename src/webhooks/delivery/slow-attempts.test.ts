@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { EngineBed } from '../../../test/support/engine-bed.ts'
 import { calling } from '../../../test/support/faulty-api.ts'
+import { VIEW_LABEL } from '../../apis/meta.ts'
 import { type WebhookDelivery, webhookDeliveries } from '../../apis/webhook-delivery.ts'
 
 /** By then, the object of a delivery without an outcome exists. */
@@ -79,5 +80,46 @@ describe('the outcome of an attempt that was in progress when its delivery got a
     bed.underWay[0]?.end(200)
     await bed.elapse(100)
     expect(status()).toMatchObject({ state: 'succeeded', attemptCount: 2 })
+  })
+})
+
+describe('an endpoint whose responses take nearly as long as they may', () => {
+  /** Attempts begin every three seconds, and so they succeed. */
+  async function slowEndpoint() {
+    const bed = new EngineBed()
+    const one = await bed.endpoint('one', { concurrency: 30 })
+    bed.sender.latencyMs = 19_000
+    bed.sender.answers.set('/one', 200)
+    bed.start()
+    const events = async (count: number) => {
+      for (let n = 0; n < count; n += 1) {
+        await bed.accept(bed.event([one]))
+        await bed.elapse(3000)
+      }
+    }
+    return { bed, events }
+  }
+
+  it('gets no objects for what is in progress, as long as it accepts deliveries', async () => {
+    const { bed, events } = await slowEndpoint()
+    await events(10)
+    // None was accepted yet when these began.
+    const first = bed.objects.length
+    expect(first).toBeGreaterThan(3)
+    await events(10)
+    expect(
+      bed.objects.filter(({ metadata }) => !JSON.stringify(metadata.labels).includes(VIEW_LABEL)).length,
+    ).toBeLessThan(first + 3)
+  })
+
+  it('gets an object for each as soon as it accepts none any more', async () => {
+    const { bed, events } = await slowEndpoint()
+    await events(10)
+    await bed.elapse(60_000)
+    bed.sender.answers.delete('/one')
+    const before = bed.objects.length
+    await events(3)
+    await bed.elapse(20_000)
+    expect(bed.objects.length - before).toBe(3)
   })
 })
