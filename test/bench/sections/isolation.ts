@@ -42,8 +42,11 @@ const ONE_OF = 10
 const SLOW = { endpoints: 64, concurrency: 32, perSecond: 120 }
 /** In half a minute, half of what an organization may write in ten minutes, in which three rounds follow each other. */
 const LARGE = { bytes: 250 * 1024, perSecond: 25 }
-/** Until they have all places. */
-const FILL_SECONDS = 22
+/**
+ * Until they have all places, and what began before any of them had succeeded has ended: until then, each delivery gets an object, as
+ * nothing tells these endpoints from ones that hang.
+ */
+const FILL_SECONDS = 45
 /** Of a delivery's object. */
 const OBJECT_BYTES = 1600
 /** Attempts that hang are not waited for at the end. */
