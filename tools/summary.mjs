@@ -45,11 +45,18 @@ function testCounts(report) {
 function failures(report) {
   return (report?.testResults ?? []).flatMap(({ name, status, message, assertionResults }) => {
     const failed = assertionResults.filter((test) => test.status === 'failed')
-    if (status === 'failed' && failed.length === 0) return [`FAILED ${name}: ${whatOf(message)}`]
+    if (status === 'failed' && failed.length === 0)
+      return [`FAILED ${name}: ${whatOf(message) || hookOf(assertionResults)}`]
     return failed.map(
       ({ fullName, failureMessages }) => `FAILED ${name}: ${fullName}: ${whatOf(failureMessages?.[0])}`,
     )
   })
+}
+
+/** Vitest's JSON does not say how a hook failed, only which tests did not run. */
+function hookOf(tests) {
+  const skipped = tests.find((test) => test.status === 'skipped' || test.status === 'pending')
+  return `a hook failed, so these tests did not run: ${skipped?.ancestorTitles.join(' ') || 'all of the file'}`
 }
 
 /** In one line, without the stack; the counterexample of a property comes after its first line. */

@@ -77,6 +77,13 @@ describe('the summary of a run', () => {
     expect(got).toMatchObject({ code: 1, line: '15 passed, 1 failed, 3 skipped' })
   })
 
+  it('names the tests that did not run because a hook failed', () => {
+    const skipped = [{ status: 'passed' }, { status: 'skipped', ancestorTitles: ['storm 1'] }]
+    const broken = { name: 'a.test.ts', status: 'failed', message: '', assertionResults: skipped }
+    const { failures } = summaryOf({ rest: { ...TESTS, testResults: [broken] }, exits: ['0', '0', '1'] })
+    expect(failures).toEqual(['FAILED a.test.ts: a hook failed, so these tests did not run: storm 1'])
+  })
+
   it('counts a run that ended without a report', () => {
     const got = summaryOf({ checks: { passed: 5, failed: 0 }, exits: ['137', '0', '0'] })
     expect(got).toMatchObject({ code: 1, line: '5 passed, 1 failed, 0 skipped' })

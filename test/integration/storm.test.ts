@@ -19,6 +19,10 @@ const ENDPOINTS = {
 } as const
 /** Deliveries to an endpoint that takes nothing: each is attempted eight times, and counted once. */
 const HOPELESS = 4
+/** Ten seconds on an idle machine. */
+const DELIVERED_LIMIT_MS = 200_000
+/** Of a hook: also for the start, and publishing. */
+const STORY_LIMIT_MS = 240_000
 
 type Outcome = {
   davit: TestDavit
@@ -79,7 +83,7 @@ async function driveToTheEnd(davit: TestDavit): Promise<void> {
     },
     () =>
       `not all is delivered: ${JSON.stringify(davit.controller.webhooks.engine.stats())} ${davit.logLines.slice(-8).join('')}`,
-    45_000,
+    DELIVERED_LIMIT_MS,
   )
 }
 
@@ -108,7 +112,7 @@ beforeAll(async () => {
   receiver = await startReceiver()
   calm = await live(receiver, 0, 0)
   calmRequests = totalOf(calm.storm)
-})
+}, STORY_LIMIT_MS)
 
 afterAll(async () => {
   await calm?.davit.stop()
@@ -124,7 +128,7 @@ describe.each([1, 2])('storm %i', (seed) => {
 
   beforeAll(async () => {
     outcome = await live(receiver, seed, SHARE)
-  })
+  }, STORY_LIMIT_MS)
 
   afterAll(async () => {
     await outcome?.davit.stop()
