@@ -1,10 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { DeliveryWatches, KINDS } from '../../../test/support/delivery-watches.ts'
-import { DeliveryWorld, type WorldEndpoint, type WorldLine } from '../../../test/support/delivery-world.ts'
+import {
+  DeliveryWorld,
+  SCRIPTS,
+  type WorldEndpoint,
+  type WorldLine,
+} from '../../../test/support/delivery-world.ts'
 import { FakeClock } from '../../../test/support/fake-clock.ts'
 import { fc } from '../../../test/support/fast-check.ts'
 import { MemoryStore } from '../../../test/support/memory-store.ts'
 import type { DeliveryState } from '../../apis/webhook-delivery.ts'
+import { MAX_ATTEMPTS } from '../../webhooks/delivery/retry-schedule.ts'
 import type { Sequence } from '../../webhooks/log/log-store.ts'
 import type { DeliveryLine } from '../delivery-resource.ts'
 import { findEvent } from './event-queries.ts'
@@ -142,6 +148,10 @@ function expectLines(found: readonly DeliveryLine[], wanted: readonly WorldLine[
   })
 }
 
+function isFailure(step: (typeof SCRIPTS)[number][number]): boolean {
+  return 'record' in step && step.record === 'failed'
+}
+
 describe('the lines of the log', () => {
   it('show in the end what is stored, in whatever order the watches told of it, and so they do after a restart', async () => {
     await fc.assert(
@@ -180,6 +190,24 @@ describe('the lines of the log', () => {
       }),
       { numRuns: 100 },
     )
+  })
+
+  it('have each attempt where most of their writes had no answer and were repeated', async () => {
+    const run = new Run()
+    const exhausted = SCRIPTS.findIndex((script) => script.filter(isFailure).length === MAX_ATTEMPTS)
+    run.happen({ do: 'accept', deliveries: [{ endpoint: 0, script: exhausted, older: 0 }], own: false })
+    for (let n = 0; n < MAX_ATTEMPTS; n += 1) run.happen({ do: 'advance', which: 0 })
+    for (let n = 0; n < MAX_ATTEMPTS; n += 1)
+      for (const which of [n, n, n]) run.happen({ do: 'repeat', which })
+    run.watches.tellAll()
+    const [endpoint] = run.world.endpoints
+    if (!endpoint) throw new Error('there are endpoints')
+    const [wanted] = run.world.loggedOf(endpoint)
+    expect(wanted?.attemptTimes).toHaveLength(MAX_ATTEMPTS)
+    for (const reader of [run, run.restart()]) {
+      const detail = await reader.detail(endpoint, `msg_${wanted?.id}`)
+      expect(detail?.attempts.map(({ at }) => at)).toEqual(wanted?.attemptTimes)
+    }
   })
 
   it('lead to each event that the log has, also where its delivery is gone', async () => {

@@ -153,11 +153,10 @@ export function segmentOfDelivery(
 /** Where deliveries are read: their objects, and the log. */
 export type DetailSources = { api: ResourceReader; store: Pick<LogStore, 'read'> }
 
-/**
- * OutcomeSegments that are read for one delivery: more than one only if the move to an object keeps failing, or if the end is in the log
- * twice.
- */
-const MAX_READS = MAX_ATTEMPTS + 1
+/** OutcomeSegments that are read at a time for one delivery: more than one only if the move to an object keeps failing. */
+const READS_AT_A_TIME = MAX_ATTEMPTS + 1
+/** A write whose answer is lost is repeated, so that attempts may be in the log several times. */
+const MAX_READS = 8 * READS_AT_A_TIME
 
 /**
  * One delivery with every attempt, read live from its object or, without one, from the log; undefined if there is none. A delivery
@@ -225,10 +224,16 @@ async function readFromLog(
   const log = lines.logs.of(line)
   if (!segment || !log) return { ...described, attempts: [] }
   const position = { version: segment.version, index: lines.table.indexInSegment(line) }
-  const read = lines.outcomesOf(line).slice(0, MAX_READS).map(readOutcomes(store))
-  const outcomes = (await Promise.all(read)).filter((one) => one !== undefined)
-  const counting = outcomes.filter((one) => !index.isFenced(log.shard, one))
-  return { ...described, attempts: [...attemptsOf(stateAt(position, counting))] }
+  const names = lines.outcomesOf(line).slice(0, MAX_READS)
+  const wanted = lines.table.logAttempts(line)
+  const { shard } = log
+  let state: LogState = NO_RECORDS
+  for (let at = 0; at < names.length && attemptsOf(state).length < wanted; at += READS_AT_A_TIME) {
+    const read = await Promise.all(names.slice(at, at + READS_AT_A_TIME).map(readOutcomes(store)))
+    const counting = read.filter((one) => one !== undefined).filter((one) => !index.isFenced(shard, one))
+    state = stateAt(state, position, counting)
+  }
+  return { ...described, attempts: [...attemptsOf(state)] }
 }
 
 /** Undefined for a segment that was deleted or cannot be read. */
@@ -239,9 +244,13 @@ function readOutcomes(store: DetailSources['store']) {
   }
 }
 
-/** What the log says of the delivery at the position. */
-function stateAt({ version, index }: LogPosition, outcomes: readonly OutcomeBatch[]): LogState {
-  let state: LogState = NO_RECORDS
+/** What the log says of the delivery at the position, with more of its outcomes. */
+function stateAt(
+  before: LogState,
+  { version, index }: LogPosition,
+  outcomes: readonly OutcomeBatch[],
+): LogState {
+  let state = before
   for (const batch of outcomes) {
     for (const record of batch.records) {
       if (isShardRecord(record)) continue
