@@ -31,7 +31,7 @@ import { createClock, createRandom } from '../../src/lib/time.ts'
 import type { WebhookSender } from '../../src/webhooks/sender/send-failures.ts'
 import { TestAws } from '../support/aws/organization-account.ts'
 import { answered, openRestClient, type RestClient } from '../support/rest-client.ts'
-import { templateObject } from '../support/server-tour.ts'
+import { templateObject } from '../support/template-object.ts'
 
 export type FuzzBed = {
   baseUrl: string

@@ -28,7 +28,8 @@ import { keyThatEnds } from '../support/key-that-ends.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ask } from '../support/server-bed.ts'
 import { FakeServices } from '../support/server-services.ts'
-import { templateObject, untilLetIn } from '../support/server-tour.ts'
+import { untilLetIn } from '../support/server-tour.ts'
+import { templateObject } from '../support/template-object.ts'
 
 const HOUR_SECONDS = 3600
 const OWN = 'own'

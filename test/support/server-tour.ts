@@ -2,12 +2,13 @@
  * Everything that a REST server can do in the cluster, once over REST: each route, repeats with an idempotency key, and a create
  * that the cluster rejects.
  */
-import { boxTemplateKind, boxTemplates } from '../../src/apis/box-template.ts'
+import { boxTemplates } from '../../src/apis/box-template.ts'
 import { API_VERSION } from '../../src/apis/meta.ts'
 import { webhookEndpointKind, webhookEndpoints } from '../../src/apis/webhook-endpoint.ts'
 import type { Installation, ServerProcess } from './installation.ts'
 import { forbidMore } from './object-quota.ts'
 import { ask } from './server-bed.ts'
+import { templateObject } from './template-object.ts'
 import { until } from './until.ts'
 
 export type TourOptions = {
@@ -95,16 +96,6 @@ async function tourSecrets(
   await call(200, 'GET', `${home}/box-templates/${template.metadata.name}`)
   const token = { ...body, type: 'token', registry: 'ghcr.io', username: 'bot', secret: 'any' }
   await call(409, 'POST', `${home}/registry-credentials`, { body: token })
-}
-
-export function templateObject(namespace: string, name: string) {
-  const services = [{ name: 'web', kind: 'catalog', image: 'docker.io/library/nginx:1.29' }]
-  return {
-    apiVersion: API_VERSION,
-    kind: boxTemplateKind.kind,
-    metadata: { namespace, name },
-    spec: { services },
-  }
 }
 
 /** The rights of a new role take effect after a moment. */
