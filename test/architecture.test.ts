@@ -139,4 +139,15 @@ describe('the rules of the architecture', () => {
       'src/boxes/controller/b.ts:1: uses Math.random, and src/boxes/controller/plan.ts decides without I/O',
     ])
   })
+
+  it('find the test runner behind a program that runs without it', () => {
+    const sources = new Map([
+      ['test/fuzz/main.ts', "import { bed } from './bed.ts'\nimport type { Test } from 'vitest'"],
+      ['test/fuzz/bed.ts', "import { afterEach } from 'vitest'"],
+      ['test/rest/lists.ts', "import { expect } from 'vitest'"],
+    ])
+    expect(violationsOf(sources)).toEqual([
+      'test/fuzz/bed.ts:1: imports vitest, and test/fuzz/main.ts runs without it',
+    ])
+  })
 })

@@ -88,6 +88,9 @@ export const ZONES: readonly Zone[] = [
   },
 ]
 
+/** What `npm run` starts by itself. */
+export const PROGRAM = /^(test\/[^/]+|tools\/[^/]+|playground)\/main\.ts$/
+
 /** A test next to its file uses what tests share, and puts parts together that do not know each other. */
 export const TEST_FILE = /\.test\.ts$/
 

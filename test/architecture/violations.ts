@@ -4,6 +4,7 @@ import { findCycles } from './cycles.ts'
 import {
   LONGEST_FILE,
   NOBODY_IMPORTS,
+  PROGRAM,
   PURE_BUILTINS,
   PURE_FILE,
   TEST_FILE,
@@ -23,6 +24,7 @@ export function violationsOf(sources: Sources): string[] {
     ...[...facts].flatMap(([path, found]) => violationsOfFile(path, found)),
     ...cycleViolations(facts),
     ...purityViolations(facts),
+    ...programViolations(facts),
   ]
 }
 
@@ -103,6 +105,18 @@ function purityViolations(facts: ReadonlyMap<string, SourceFacts>): string[] {
         if (!spoiled.has(breach)) spoiled.set(breach, decision)
   }
   return [...spoiled].map(([breach, decision]) => `${breach}, and ${decision} decides without I/O`)
+}
+
+/** The test runner's hooks throw where it does not run. */
+function programViolations(facts: ReadonlyMap<string, SourceFacts>): string[] {
+  return [...facts.keys()]
+    .filter((path) => PROGRAM.test(path))
+    .flatMap((program) =>
+      [...reachableFrom(program, facts)].flatMap((path) => {
+        const found = facts.get(path)?.imports.find((one) => one.specifier === 'vitest' && !one.typeOnly)
+        return found ? [`${path}:${found.line}: imports vitest, and ${program} runs without it`] : []
+      }),
+    )
 }
 
 function reachableFrom(path: string, facts: ReadonlyMap<string, SourceFacts>): Set<string> {
