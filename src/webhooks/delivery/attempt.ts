@@ -365,7 +365,7 @@ async function recordInLog(ctx: EngineContext, end: AttemptEnd, result: AttemptR
   else ctx.engine.drop(delivery)
 }
 
-/** As this process created it during the attempt; if somebody changed it since, the write conflicts, and it is read. */
+/** The object that this process created during the attempt is not read: if it has changed since, the write conflicts and reads it. */
 async function takeState(ctx: EngineContext, delivery: Delivery): Promise<ObjectState | undefined> {
   const { created } = delivery
   delivery.created = undefined

@@ -43,7 +43,7 @@ describe('the outcome of an attempt that was in progress when its delivery got a
     expect([count(isRead), count(isWritten)]).toEqual([0, 1])
   })
 
-  it('is written to an object that somebody has changed', async () => {
+  it('is written to an object that has changed since', async () => {
     const { bed, attempt, ref, status, count } = await slowAttempt()
     await bed.store.patch(webhookDeliveries, ref, {
       metadata: { annotations: { 'acme.example/seen': 'yes' } },
@@ -64,7 +64,7 @@ describe('the outcome of an attempt that was in progress when its delivery got a
     expect(bed.ended).toMatchObject([{ state: 'canceled' }])
   })
 
-  it('is dropped with an object that somebody has deleted', async () => {
+  it('is dropped if the object has been deleted', async () => {
     const { bed, attempt, ref } = await slowAttempt()
     await bed.store.delete(webhookDeliveries, ref)
     attempt.end(200)
